@@ -1,0 +1,254 @@
+"""How the harness talks to an API server, real or ours: plain JSON over HTTP, and a watch that never loses its place."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from clusters.resources import NAMESPACES, Resource, resource_of
+
+Object = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+# A watch that says nothing for this long is opened again, in seconds; client-go asks 5 to 10 minutes.
+WATCH_SECONDS = 300
+# Between two attempts against a server that does not answer, in seconds.
+RETRY_SECONDS = 0.2
+
+
+class ApiError(Exception):
+    """The API server refused: ``code`` is the HTTP status, ``reason`` the machine word, the text the message."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+class ApiClient:
+    """One connection pool to one API server."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self._http = http
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path) -> Self:
+        """Connect as the current context of the kubeconfig at ``path`` says."""
+        config = KubeConfig.from_file(path).get()
+        if config is None:
+            raise ValueError(f"{path}: no current context")
+        return cls(AsyncClient(config, ConnectionParams(timeout=httpx2.Timeout(30), trust_env=False)))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: dict[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        """Send one request and answer its decoded JSON. Raises ApiError for any status from 400 up."""
+        content = None if body is None else json.dumps(body).encode()
+        response = await self._http.request(
+            method, path, content=content, params=params, headers={"Content-Type": content_type}
+        )
+        if response.status_code >= 400:
+            raise error_of(response.status_code, response.content)
+        return response.json() if response.content else None
+
+    async def text(self, path: str, params: dict[str, str] | None = None) -> str:
+        """GET something that is not JSON (a log)."""
+        response = await self._http.get(path, params=params)
+        if response.status_code >= 400:
+            raise error_of(response.status_code, response.content)
+        return response.text
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
+        """One object."""
+        return dict(await self.request("GET", resource.path(namespace, name)))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        field_selector: str | None = None,
+        label_selector: str | None = None,
+    ) -> list[Object]:
+        """All objects of a kind, of one namespace or of all."""
+        return list(
+            (await self._list(resource, namespace, selectors(field_selector, label_selector))).get("items") or []
+        )
+
+    async def create(self, manifest: Object, namespace: str | None = None) -> Object:
+        """Create the object that a manifest describes, in its own namespace, else ``namespace``, else ``default``."""
+        resource = resource_of(manifest)
+        where = (manifest.get("metadata") or {}).get("namespace") or namespace or "default"
+        return dict(await self.request("POST", resource.path(where), body=manifest))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        content_type: str = STRATEGIC_MERGE_PATCH,
+    ) -> Object:
+        """Change part of an object."""
+        path = resource.path(namespace, name, subresource)
+        return dict(await self.request("PATCH", path, body=patch, content_type=content_type))
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, grace_seconds: int | None = None
+    ) -> None:
+        """Delete an object; ``grace_seconds`` 0 removes a pod at once."""
+        body = None if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        await self.request("DELETE", resource.path(namespace, name), body=body)
+
+    async def ensure_namespace(self, name: str) -> None:
+        """Create a namespace unless it is there."""
+        try:
+            await self.create({"apiVersion": "v1", "kind": NAMESPACES.kind, "metadata": {"name": name}})
+        except ApiError as error:
+            if error.code != 409:
+                raise
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        field_selector: str | None = None,
+        label_selector: str | None = None,
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Yield ``(type, object)`` for ever: first ADDED for all that is there, then one ``("SYNCED", {})``, then changes.
+
+        Survives closed connections, servers that are away, and 410: after a new list it yields what changed meanwhile
+        (ADDED, MODIFIED, DELETED with the last state seen), so that a consumer's picture is complete again.
+        """
+        params = selectors(field_selector, label_selector)
+        known: dict[str, Object] = {}
+        synced = False
+        while True:
+            try:
+                listed = await self._list(resource, namespace, params)
+            except (httpx2.TransportError, ApiError) as error:
+                if isinstance(error, ApiError) and error.code < 500 and error.code != 410:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            for event in differences(known, listed.get("items") or []):
+                yield event
+            if not synced:
+                synced = True
+                yield "SYNCED", {}
+            async for kind, item in self._follow(resource, namespace, params, listed["metadata"]["resourceVersion"]):
+                remember(known, kind, item)
+                yield kind, item
+
+    async def _list(self, resource: Resource, namespace: str | None, params: dict[str, str]) -> Object:
+        return dict(await self.request("GET", resource.path(namespace), params=params))
+
+    async def _follow(
+        self, resource: Resource, namespace: str | None, params: dict[str, str], version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Yield changes after ``version``; returns when a new list is due (410)."""
+        while True:
+            query = {
+                **params,
+                "watch": "1",
+                "resourceVersion": version,
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(WATCH_SECONDS),
+            }
+            timeout = httpx2.Timeout(30, read=WATCH_SECONDS + 30)
+            try:
+                async with self._http.stream(
+                    "GET", resource.path(namespace), params=query, timeout=timeout
+                ) as response:
+                    if response.status_code == 410:
+                        return
+                    if response.status_code >= 400:
+                        raise error_of(response.status_code, await response.aread())
+                    async for line in response.aiter_lines():
+                        event = json.loads(line)
+                        if event["type"] == "ERROR":
+                            return
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] != "BOOKMARK":
+                            yield event["type"], event["object"]
+            except (httpx2.TransportError, ApiError) as error:
+                if isinstance(error, ApiError) and error.code < 500:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
+
+
+def error_of(code: int, body: bytes) -> ApiError:
+    """The error in a refusal: its Status object, or the text where there is none."""
+    try:
+        status = json.loads(body)
+        return ApiError(code, status.get("reason", ""), status.get("message", ""))
+    except (ValueError, AttributeError):
+        return ApiError(code, "", body.decode(errors="replace"))
+
+
+def selectors(field_selector: str | None, label_selector: str | None) -> dict[str, str]:
+    """Query parameters of a list or watch."""
+    params = {}
+    if field_selector:
+        params["fieldSelector"] = field_selector
+    if label_selector:
+        params["labelSelector"] = label_selector
+    return params
+
+
+def key_of(item: Object) -> str:
+    """An object's identity within its kind: a re-created object of the same name is another one."""
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace', '')}/{metadata['name']}/{metadata.get('uid', '')}"
+
+
+def remember(known: dict[str, Object], kind: str, item: Object) -> None:
+    """Keep the last state seen of each object."""
+    if kind == "DELETED":
+        known.pop(key_of(item), None)
+    else:
+        known[key_of(item)] = item
+
+
+def differences(known: dict[str, Object], items: list[Object]) -> list[tuple[str, Object]]:
+    """What a new list says against what is known, deletions first; ``known`` is brought up to date."""
+    listed = {key_of(item): item for item in items}
+    events = [("DELETED", known.pop(key)) for key in list(known) if key not in listed]
+    for key, item in listed.items():
+        old = known.get(key)
+        if old is None:
+            events.append(("ADDED", item))
+        elif old["metadata"].get("resourceVersion") != item["metadata"].get("resourceVersion"):
+            events.append(("MODIFIED", item))
+        known[key] = item
+    return events

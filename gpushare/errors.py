@@ -1,0 +1,45 @@
+"""Our errors, one tree::
+
+    GpushareError
+    ├── UsageError            flags or environment that make no sense; exit code 2
+    ├── InvalidQuantity       a text that is no Kubernetes quantity, or no whole number of units
+    ├── InvalidAllocation     annotations that do not say a card and an amount
+    ├── DoesNotFit            no card of the node holds the request
+    ├── NoCandidate           no pod of the node is waiting for what the kubelet asks
+    ├── TooManyIds            a device list that a kubelet would refuse or choke on
+    ├── nvml.errors           NvmlError and below
+    └── kube.errors           ApiError and below
+
+Foreign exceptions never cross an edge: they are the ``__cause__``. Each edge maps this tree to its own language
+(HTTP answer, gRPC status, exit code) in one function.
+"""
+
+from __future__ import annotations
+
+
+class GpushareError(Exception):
+    """Base of everything that we raise on purpose; its text says what, where and what to do."""
+
+
+class UsageError(GpushareError):
+    """Flags or environment that make no sense; programs exit with code 2."""
+
+
+class InvalidQuantity(GpushareError):
+    """A text that is no Kubernetes quantity, or a quantity where only whole units make sense."""
+
+
+class InvalidAllocation(GpushareError):
+    """Annotations that do not say a card and an amount."""
+
+
+class DoesNotFit(GpushareError):
+    """No card of the node holds the request; the text is the reason for the scheduler."""
+
+
+class NoCandidate(GpushareError):
+    """No pod of the node is waiting for what the kubelet asks."""
+
+
+class TooManyIds(GpushareError):
+    """A device list that a kubelet would refuse (4 MiB) or choke on (thousands of ids)."""

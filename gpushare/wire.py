@@ -1,0 +1,66 @@
+"""The contract: every name that another program can see.
+
+Kept from the original gpushare (scheduler extender c0b6141, device plugin 45fb8b8) unless the comment says *ours*.
+A change here is a change of the wire: it belongs under *Wire* in the CHANGELOG.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Resources of a node and of a container.
+RESOURCE_MEMORY: Final = "aliyun.com/gpu-mem"
+RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
+
+# Annotations of a pod, written by the extender with the Binding; ASSIGNED is turned to "true" by the device plugin.
+ANNOTATION_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+ANNOTATION_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
+ANNOTATION_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
+ANNOTATION_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
+ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+# Several cards for one pod: {"<container index>": {"<card index>": units}}.
+ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
+
+# Annotation of a node (ours): what each card of it is; see design, "Ours, fixed here".
+ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
+
+# Variables of a container, set by the device plugin.
+ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
+ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
+ENV_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
+ENV_CONTAINER_UNITS: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"
+ENV_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
+ENV_ISOLATION_OFF: Final = "CGPU_DISABLE"
+
+# Labels of a node.
+LABEL_ISOLATION_OFF: Final = "cgpu.disable.isolation"
+
+# HTTP paths of the extender.
+PATH_PREFIX: Final = "/gpushare-scheduler"
+PATH_FILTER: Final = PATH_PREFIX + "/filter"
+PATH_BIND: Final = PATH_PREFIX + "/bind"
+PATH_INSPECT: Final = PATH_PREFIX + "/inspect"
+PATH_VERSION: Final = "/version"
+# What /version answers; the original's constant, which monitoring compares.
+API_VERSION: Final = "0.1.0"
+
+# ConfigMap in kube-system that lists sick cards: data.gpus = "0,2".
+UNHEALTHY_CONFIGMAP_PREFIX: Final = "unhealthy-gpu-"
+UNHEALTHY_CONFIGMAP_NAMESPACE: Final = "kube-system"
+
+# The device plugin's socket beside kubelet.sock, and the only API version that a kubelet accepts.
+PLUGIN_SOCKET: Final = "aliyungpushare.sock"
+KUBELET_SOCKET: Final = "kubelet.sock"
+DEVICE_PLUGIN_VERSION: Final = "v1beta1"
+# The folder is a constant of the kubelet: a moved --root-dir does not move it.
+DEVICE_PLUGIN_PATH: Final = "/var/lib/kubelet/device-plugins"
+POD_RESOURCES_SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
+# What a kubelet takes in one gRPC message, in bytes (grpc-go's default; the kubelet sets no other).
+KUBELET_MESSAGE_LIMIT: Final = 4 * 1024 * 1024
+
+# Reasons that the scheduler shows in an event. Constant and without node names, so that it can count them.
+REASON_NO_CARD_FITS: Final = "Insufficient GPU Memory in one device"
+REASON_NOT_A_GPU_NODE: Final = "node is not for GPU share"
+REASON_NO_CARD_LARGE_ENOUGH: Final = "no GPU of the node is large enough"
+REASON_ALL_CARDS_UNHEALTHY: Final = "all GPUs of the node are unhealthy"
+REASON_UNKNOWN_NODE: Final = "node is not known to the extender"
