@@ -1,4 +1,4 @@
-"""How the harness talks to an API server, real or ours: plain JSON over HTTP, and a watch that never loses its place."""
+"""How the harness talks to an API server, real or ours: JSON over HTTP, and a watch that never loses its place."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class ApiClient:
         field_selector: str | None = None,
         label_selector: str | None = None,
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Yield ``(type, object)`` for ever: first ADDED for all that is there, then one ``("SYNCED", {})``, then changes.
+        """Yield ``(type, object)`` for ever: ADDED for all that is there, then one ``("SYNCED", {})``, then changes.
 
         Survives closed connections, servers that are away, and 410: after a new list it yields what changed meanwhile
         (ADDED, MODIFIED, DELETED with the last state seen), so that a consumer's picture is complete again.
@@ -157,9 +157,7 @@ class ApiClient:
             try:
                 listed = await self._list(resource, namespace, params)
             except (httpx2.TransportError, ApiError) as error:
-                if isinstance(error, ApiError) and error.code < 500 and error.code != 410:
-                    raise
-                await asyncio.sleep(RETRY_SECONDS)
+                await retry_after(error)
                 continue
             for event in differences(known, listed.get("items") or []):
                 yield event
@@ -205,6 +203,13 @@ class ApiClient:
                 if isinstance(error, ApiError) and error.code < 500:
                     raise
                 await asyncio.sleep(RETRY_SECONDS)
+
+
+async def retry_after(error: Exception) -> None:
+    """Wait before the next attempt, or raise: a refusal that will not pass by itself (4xx) is the caller's to see."""
+    if isinstance(error, ApiError) and error.code < 500 and error.code not in (410, 429):
+        raise error
+    await asyncio.sleep(RETRY_SECONDS)
 
 
 def error_of(code: int, body: bytes) -> ApiError:

@@ -1,12 +1,12 @@
 """Our errors, one tree::
 
     GpushareError
-    ├── UsageError            flags or environment that make no sense; exit code 2
-    ├── InvalidQuantity       a text that is no Kubernetes quantity, or no whole number of units
-    ├── InvalidAllocation     annotations that do not say a card and an amount
-    ├── DoesNotFit            no card of the node holds the request
-    ├── NoCandidate           no pod of the node is waiting for what the kubelet asks
-    ├── TooManyIds            a device list that a kubelet would refuse or choke on
+    ├── UsageError             flags or environment that make no sense; exit code 2
+    ├── InvalidQuantityError   a text that is no Kubernetes quantity, or no whole number of units
+    ├── InvalidAllocationError annotations that do not say a card and an amount
+    ├── DoesNotFitError        no card of the node holds the request
+    ├── NoCandidateError       no pod of the node is waiting for what the kubelet asks
+    ├── TooManyIdsError        a device list that a kubelet would refuse or choke on
     ├── nvml.errors           NvmlError and below
     └── kube.errors           ApiError and below
 
@@ -25,21 +25,21 @@ class UsageError(GpushareError):
     """Flags or environment that make no sense; programs exit with code 2."""
 
 
-class InvalidQuantity(GpushareError):
+class InvalidQuantityError(GpushareError):
     """A text that is no Kubernetes quantity, or a quantity where only whole units make sense."""
 
 
-class InvalidAllocation(GpushareError):
+class InvalidAllocationError(GpushareError):
     """Annotations that do not say a card and an amount."""
 
 
-class DoesNotFit(GpushareError):
+class DoesNotFitError(GpushareError):
     """No card of the node holds the request; the text is the reason for the scheduler."""
 
 
-class NoCandidate(GpushareError):
+class NoCandidateError(GpushareError):
     """No pod of the node is waiting for what the kubelet asks."""
 
 
-class TooManyIds(GpushareError):
+class TooManyIdsError(GpushareError):
     """A device list that a kubelet would refuse (4 MiB) or choke on (thousands of ids)."""

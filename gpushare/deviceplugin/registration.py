@@ -1,0 +1,94 @@
+"""Keep the kubelet informed: serve, register, and do both again when the kubelet starts anew.
+
+A kubelet calls back GetDevicePluginOptions *inside* Register, so the server runs first. At its start it removes every
+socket in the folder and creates its own; a ListAndWatch stream that ended is never asked for again. So whenever
+``kubelet.sock`` is another file than the one we registered at, or our own socket is gone, the old server is stopped,
+then a new one registers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from gpushare import wire
+from gpushare.deviceplugin.grpc_server import DevicePluginServer, plugin_options
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
+
+_LOG = logging.getLogger(__name__)
+
+# How often the two sockets are looked at, in seconds.
+_LOOK_SECONDS: Final = 0.5
+# The kubelet dials us for up to 10 s inside Register.
+_REGISTER_SECONDS: Final = 30.0
+# Between two attempts, in seconds: the first, and the most.
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+# Device, inode and creation time of a socket: a re-created file is another one.
+Identity = tuple[int, int, int]
+
+
+async def stay_registered(server: DevicePluginServer, folder: Path) -> None:
+    """Serve and register for ever; ends only by cancellation, and then stops serving."""
+    own, kubelet = folder / wire.PLUGIN_SOCKET, folder / wire.KUBELET_SOCKET
+    pause = _FIRST_PAUSE_SECONDS
+    waiting = False
+    while True:
+        kubelet_identity = identity(kubelet)
+        if kubelet_identity is None:
+            if not waiting:
+                _LOG.warning("waiting for the kubelet socket=%s", kubelet)
+            waiting = True
+            await asyncio.sleep(_LOOK_SECONDS)
+            continue
+        waiting = False
+        try:
+            await server.start(own)
+            try:
+                await register(kubelet)
+                _LOG.info("registered resource=%s socket=%s", wire.RESOURCE_MEMORY, own)
+                pause = _FIRST_PAUSE_SECONDS
+                await _until_changed(own, kubelet, kubelet_identity)
+            finally:
+                await server.stop()
+        except grpc.aio.AioRpcError as error:
+            _LOG.warning(
+                "the kubelet refused code=%s details=%s retry_seconds=%.1f", error.code().name, error.details(), pause
+            )
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+async def register(kubelet: Path) -> None:
+    """Tell the kubelet our socket and resource. Raises grpc.aio.AioRpcError when it refuses."""
+    options = [("grpc.default_authority", "localhost")]
+    async with grpc.aio.insecure_channel(f"unix:{kubelet}", options=options) as channel:
+        request = pb.RegisterRequest(
+            version=wire.DEVICE_PLUGIN_VERSION,
+            endpoint=wire.PLUGIN_SOCKET,
+            resource_name=wire.RESOURCE_MEMORY,
+            options=plugin_options(),
+        )
+        await pb_grpc.RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
+
+
+async def _until_changed(own: Path, kubelet: Path, kubelet_identity: Identity) -> None:
+    while identity(kubelet) == kubelet_identity and identity(own) is not None:  # noqa: ASYNC110  # files raise no event
+        await asyncio.sleep(_LOOK_SECONDS)
+    _LOG.info("the kubelet started anew or our socket is gone; registering again")
+
+
+def identity(path: Path) -> Identity | None:
+    """Which file lies at ``path`` now, or None."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_ctime_ns

@@ -1,0 +1,199 @@
+"""Bind: choose → assume → one API request → the watch confirms, or forget.
+
+Safety (design, decisions 2 to 4): the card is booked in memory before the first await, so no two binds in flight
+share room. No lock is held across the API call. The one request carries ``nodeName`` and the annotations together, so
+an extender killed between any two lines leaves either an unbound pod or a complete one, and the book is rebuilt from
+the API alone.
+
+An answer that never came is not a refusal: the pod may be bound. Its booking stays until the API says what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from gpushare import wire
+from gpushare.errors import DoesNotFitError, GpushareError
+from gpushare.extender.cache import SchedulerCache, booking_of
+from gpushare.extender.messages import BindingArgs
+from gpushare.extender.placement import choose_device
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError, NotFoundError
+from gpushare.manifests import Pod
+from gpushare.model.allocation import Allocation, encode
+from gpushare.model.node import Booking
+from gpushare.model.pod import is_deleting, pod_request
+
+_LOG = logging.getLogger(__name__)
+
+# How long a request whose answer was lost may still take effect, in seconds: the API server ends every request after
+# 60.
+UNKNOWN_OUTCOME_SECONDS = 90.0
+# How often such an outcome is asked for, in seconds.
+_ASK_SECONDS = 1.0
+
+
+class BindError(GpushareError):
+    """The pod was not bound; the text is for the pod's event."""
+
+
+class Binder:
+    """Binds pods; one at a time per pod, any number of pods at once."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        cache: SchedulerCache,
+        *,
+        clock_ns: Callable[[], int],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._clock_ns = clock_ns
+        self._monotonic = monotonic
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._resolving: set[asyncio.Task[None]] = set()
+
+    async def bind(self, args: BindingArgs) -> None:
+        """Bind the pod to the node with its card. Idempotent. Raises GpushareError with the reason.
+
+        A scheduler that timed out asks again while the first request is under way: the second waits for the first.
+        """
+        pod_key = f"{args.pod_namespace}/{args.pod_name}"
+        while (under_way := self._in_flight.get(pod_key)) is not None:
+            await asyncio.wait([under_way])
+        task = asyncio.get_running_loop().create_task(self._bind(args))
+        self._in_flight[pod_key] = task
+        task.add_done_callback(lambda done: self._landed(pod_key, done))
+        # The scheduler's disconnect must not stop a bind half way.
+        await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Let binds under way end (each has the client's timeout); stop asking for lost answers."""
+        await asyncio.gather(*self._in_flight.values(), return_exceptions=True)
+        for task in self._resolving:
+            task.cancel()
+        await asyncio.gather(*self._resolving, return_exceptions=True)
+
+    def _landed(self, pod_key: str, task: asyncio.Task[None]) -> None:
+        del self._in_flight[pod_key]
+        # Marked as seen: when the caller went away, nobody else looks at the outcome, and the log has it.
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.info("refused pod=%s reason=%s", pod_key, task.exception())
+
+    async def _bind(self, args: BindingArgs) -> None:
+        pod = self._cache.pending_pod(args.pod_namespace, args.pod_name)
+        if pod is None or (args.pod_uid and pod.metadata.uid != args.pod_uid):
+            pod = await self._fetch(args)
+        if pod.spec.node_name:
+            self._accept_bound(pod, args.node)
+            return
+        if is_deleting(pod):
+            raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is being deleted")
+        annotations = self._assume(pod, args.node)
+        await self._post(pod, args.node, annotations)
+
+    def _assume(self, pod: Pod, node_name: str) -> dict[str, str]:
+        """Choose a card and book it, in memory; the annotations that say so. No await: nobody sees half of it."""
+        request = pod_request(pod)
+        if request == 0:
+            return {}
+        node = self._cache.snapshot().nodes.get(node_name)
+        if node is None:
+            raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node_name}")
+        assumed = self._cache.assumed(pod.metadata.uid, node_name)
+        if assumed is not None:
+            # An earlier try whose outcome is not known: the same card again, so that both requests say the same.
+            device = next(device for device in node.devices if device.index == assumed.shares[0][0])
+        else:
+            device = choose_device(node, request)
+            shares = ((device.index, request),)
+            booking = Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, request, shares)
+            self._cache.assume(node_name, booking)
+        _LOG.info(
+            "assumed pod=%s/%s uid=%s node=%s device=%d units=%d free_before=%d",
+            pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name, device.index, request, device.free,
+        )  # fmt: skip
+        allocation = Allocation(((device.index, request),), device.total, self._clock_ns())
+        return encode(allocation)
+
+    async def _post(self, pod: Pod, node: str, annotations: dict[str, str]) -> None:
+        metadata = pod.metadata
+        sent = self._monotonic()
+        try:
+            await self._client.bind(metadata.namespace, metadata.name, metadata.uid, node, annotations)
+        except ApiError as error:
+            if await self._is_bound(pod, node, error):
+                return
+            if error.may_have_happened:
+                self._resolve_later(pod, node, sent)
+                raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
+            self._cache.forget(metadata.uid, node)
+            raise BindError(f"the API server refused to bind: {error}") from error
+        _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
+
+    async def _is_bound(self, pod: Pod, node: str, error: ApiError) -> bool:
+        """After a failed request: did this bind, or one before it, in fact succeed?"""
+        if not (error.may_have_happened or error.code == 409):
+            return False
+        try:
+            now = await self._client.get_pod(pod.metadata.namespace, pod.metadata.name)
+        except ApiError:
+            return False
+        if now.metadata.uid != pod.metadata.uid or now.spec.node_name != node:
+            return False
+        self._cache.set_pod(now)
+        return True
+
+    async def _fetch(self, args: BindingArgs) -> Pod:
+        try:
+            pod = await self._client.get_pod(args.pod_namespace, args.pod_name)
+        except NotFoundError as error:
+            raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is not there any more") from error
+        except ApiError as error:
+            raise BindError(f"cannot read pod {args.pod_namespace}/{args.pod_name}: {error}") from error
+        if args.pod_uid and pod.metadata.uid != args.pod_uid:
+            name = f"{args.pod_namespace}/{args.pod_name}"
+            raise BindError(f"pod {name} has uid {pod.metadata.uid}, not {args.pod_uid}: it was re-created")
+        return pod
+
+    def _accept_bound(self, pod: Pod, node: str) -> None:
+        """A pod that is already bound: success where it is bound as this order asks."""
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if pod.spec.node_name != node:
+            raise BindError(f"pod {name} is already bound to node {pod.spec.node_name}")
+        booking, problem = booking_of(pod)
+        if booking.units > 0 and not booking.shares:
+            raise BindError(
+                f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"
+            )
+        self._cache.set_pod(pod)
+
+    def _resolve_later(self, pod: Pod, node: str, sent: float) -> None:
+        task = asyncio.get_running_loop().create_task(self._resolve(pod, node, sent))
+        self._resolving.add(task)
+        task.add_done_callback(self._resolving.discard)
+
+    async def _resolve(self, pod: Pod, node: str, sent: float) -> None:
+        """Ask until the outcome of a request without answer is certain; until then its room stays booked."""
+        metadata = pod.metadata
+        while True:
+            await asyncio.sleep(_ASK_SECONDS)
+            try:
+                now = await self._client.get_pod(metadata.namespace, metadata.name)
+            except NotFoundError:
+                break
+            except ApiError:
+                continue
+            if now.metadata.uid != metadata.uid:
+                break
+            if now.spec.node_name:
+                self._cache.set_pod(now)
+                return
+            if self._monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
+                break
+        _LOG.info("forgot pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
+        self._cache.forget(metadata.uid, node)

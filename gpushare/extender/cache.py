@@ -1,0 +1,215 @@
+"""The book: which pod holds which card. The only mutable state of the extender.
+
+A pod's booking on a node lives through these states; everything not drawn leaves the book as it is::
+
+              assume()                      set_pod(bound)
+    (nothing) ────────► Assumed ──────────────────────────► Confirmed
+                           │                                    │
+                           │ forget()  (the API refused)        │ remove_pod(), or set_pod(finished):
+                           │ remove_pod() (the pod is gone)     │ the containers are gone
+                           ▼                                    ▼
+                        (nothing)                            (nothing)
+
+Assumptions, each with its test:
+
+* The API is the truth. A pod that the API shows bound is booked where the API says, and every assumption for it ends.
+* A pod is its uid. A pod re-created under the same name is another pod (defect D17), in whatever order events come.
+* What is gone stays gone: an answer or event that is older than the end of a pod does not bring it back.
+* An event without a node never ends an assumption: it may be older than the bind.
+* A pod being deleted keeps its card until it is gone or finished with no container running (defect D15).
+* Bookings outlive the Node object: a node that is deleted and comes back still has its pods.
+* Nothing is frozen at first sight: every node event lays the node's pods out anew (defects D13, D14).
+
+All methods are plain functions for one thread: a caller that does not await sees one consistent state.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from gpushare.errors import GpushareError
+from gpushare.manifests import Node, Pod
+from gpushare.model.allocation import decode
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, NodeInfo, devices_of, lay_out
+from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.snapshot import Snapshot
+
+# How many ended pods are remembered: far more than can end while one request is under way.
+ENDED_REMEMBERED: Final = 10_000
+
+
+class SchedulerCache:
+    """Nodes with their cards, and the pods booked on them."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._unhealthy: dict[str, frozenset[int]] = {}
+        self._devices: dict[str, tuple[Device, ...]] = {}
+        self._infos: dict[str, NodeInfo] = {}
+        # By node, then by uid. The two never hold the same pod on the same node.
+        self._confirmed: dict[str, dict[str, Booking]] = {}
+        self._assumed: dict[str, dict[str, Booking]] = {}
+        self._node_of: dict[str, str] = {}
+        self._assumed_on: dict[str, set[str]] = {}
+        self._pending: dict[tuple[str, str], Pod] = {}
+        # Uids whose end was seen, oldest first; a uid never comes back, so a late word of it is old.
+        self._ended: dict[str, None] = {}
+        self._snapshot: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot:
+        """All nodes as they are now; later changes do not show in it."""
+        if self._snapshot is None:
+            self._snapshot = Snapshot(MappingProxyType(self._infos.copy()))
+        return self._snapshot
+
+    def pending_pod(self, namespace: str, name: str) -> Pod | None:
+        """The pod as the API last showed it, if that was not yet bound."""
+        return self._pending.get((namespace, name))
+
+    # Nodes
+
+    def set_node(self, node: Node) -> None:
+        """A node is new or changed."""
+        name = node.metadata.name
+        self._nodes[name] = node
+        self._read_devices(name)
+
+    def remove_node(self, name: str) -> None:
+        """A Node object is gone; its pods stay booked until they are gone too."""
+        self._nodes.pop(name, None)
+        self._devices.pop(name, None)
+        self._infos.pop(name, None)
+        self._snapshot = None
+
+    def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
+        """Somebody declared these cards of a node sick (the ConfigMap of the contract); empty ends it."""
+        if indices:
+            self._unhealthy[name] = indices
+        else:
+            self._unhealthy.pop(name, None)
+        if name in self._nodes:
+            self._read_devices(name)
+
+    # Pods
+
+    def set_pod(self, pod: Pod) -> str | None:
+        """A pod is new or changed. Answers what is wrong with its numbers or annotations, if anything is."""
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        if uid in self._ended:
+            return None
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if not node:
+            self._pending[key] = pod
+            return None
+        self._forget_pending(key, uid)
+        if is_finished(pod):
+            self._end(uid)
+            return None
+        booking, problem = booking_of(pod)
+        old = self._node_of.get(uid)
+        if old is not None and old != node:
+            self._drop(uid)
+        self._end_assumptions(uid)
+        if booking.units > 0 or booking.shares:
+            self._node_of[uid] = node
+            self._confirmed.setdefault(node, {})[uid] = booking
+        elif old == node:
+            self._drop(uid)
+        self._lay_out(node)
+        return problem or self._misplaced(node, booking)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
+        self._forget_pending((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+        self._end(pod.metadata.uid)
+
+    def assumed(self, uid: str, node: str) -> Booking | None:
+        """What is assumed for a pod on a node."""
+        return self._assumed.get(node, {}).get(uid)
+
+    def assume(self, node: str, booking: Booking) -> None:
+        """Book before the API knows. Raises ValueError for a pod that is booked there already, or has ended."""
+        if booking.uid in self._ended:
+            raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
+        if booking.uid in self._assumed.get(node, {}) or booking.uid in self._confirmed.get(node, {}):
+            raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
+        self._assumed.setdefault(node, {})[booking.uid] = booking
+        self._assumed_on.setdefault(booking.uid, set()).add(node)
+        self._lay_out(node)
+
+    def forget(self, uid: str, node: str) -> None:
+        """The API refused the bind: the assumption ends. A confirmed booking stays."""
+        nodes = self._assumed_on.get(uid, set())
+        if node in nodes:
+            nodes.remove(node)
+            _take(self._assumed, node, uid)
+            self._lay_out(node)
+        if not nodes:
+            self._assumed_on.pop(uid, None)
+
+    # Inside
+
+    def _forget_pending(self, key: tuple[str, str], uid: str) -> None:
+        pending = self._pending.get(key)
+        if pending is not None and pending.metadata.uid == uid:
+            del self._pending[key]
+
+    def _end_assumptions(self, uid: str) -> None:
+        for node in self._assumed_on.pop(uid, ()):
+            _take(self._assumed, node, uid)
+            self._lay_out(node)
+
+    def _end(self, uid: str) -> None:
+        self._drop(uid)
+        self._ended[uid] = None
+        if len(self._ended) > ENDED_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    def _drop(self, uid: str) -> None:
+        self._end_assumptions(uid)
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            _take(self._confirmed, node, uid)
+            self._lay_out(node)
+
+    def _misplaced(self, node: str, booking: Booking) -> str | None:
+        """What is wrong with a booking that names a card which its node has not."""
+        indices = {device.index for device in self._devices.get(node, ())}
+        wrong = [index for index, _ in booking.shares if index not in indices]
+        if not wrong or not indices:
+            return None
+        return f"annotations name card {wrong[0]}, but node {node} has the cards {sorted(indices)}: booked on none"
+
+    def _read_devices(self, name: str) -> None:
+        self._devices[name] = devices_of(self._nodes[name], self._unhealthy.get(name, frozenset()))
+        self._lay_out(name)
+
+    def _lay_out(self, name: str) -> None:
+        if name in self._nodes:
+            bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
+            self._infos[name] = lay_out(name, self._devices[name], bookings)
+            self._snapshot = None
+
+
+def _take(bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
+    """Remove one booking and leave no empty entry behind: nodes come and go for years."""
+    of_node = bookings.get(node, {})
+    of_node.pop(uid, None)
+    if not of_node:
+        bookings.pop(node, None)
+
+
+def booking_of(pod: Pod) -> tuple[Booking, str | None]:
+    """What a bound pod holds, and what is wrong with it: unreadable numbers book nothing, a wrong index no card."""
+    units: int = 0
+    shares: tuple[tuple[int, int], ...] = ()
+    problem = None
+    try:
+        units = pod_request(pod)
+        allocation = decode(pod.metadata.annotations, units) if units > 0 else None
+        shares = allocation.shares if allocation is not None else ()
+    except GpushareError as error:
+        problem = str(error)
+    return Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, units, shares), problem

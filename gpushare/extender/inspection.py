@@ -1,0 +1,51 @@
+"""The answer of ``/gpushare-scheduler/inspect``: who has which card. Pure.
+
+Keys and nesting are the original's (``data/upstream/extender/filter.json``). Ours sorts nodes and pods by name, and
+lists a pod from the moment it is booked; the original lists it only once its copy of the pod runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpushare.model.node import NodeInfo, booked_by_device, units_on
+from gpushare.model.snapshot import Snapshot
+
+
+def inspect_nodes(snapshot: Snapshot) -> dict[str, Any]:
+    """Every node that has cards."""
+    with_cards = (node for _, node in sorted(snapshot.nodes.items()) if node.devices)
+    return {"nodes": [_describe(node) for node in with_cards]}
+
+
+def inspect_node(snapshot: Snapshot, name: str) -> dict[str, Any]:
+    """One node; ``error`` says when it is not known (the original closes the connection, defect D19)."""
+    node = snapshot.nodes.get(name)
+    if node is None:
+        return {"nodes": [], "error": f"node {name} is not known to the extender"}
+    return {"nodes": [_describe(node)]}
+
+
+def _describe(node: NodeInfo) -> dict[str, Any]:
+    booked = booked_by_device(node)
+    return {
+        "name": node.name,
+        "totalGPU": sum(device.total for device in node.devices),
+        "usedGPU": sum(device.used for device in node.devices),
+        "devs": [
+            {
+                "id": device.index,
+                "totalGPU": device.total,
+                "usedGPU": device.used,
+                "pods": [
+                    {
+                        "name": booking.name,
+                        "namespace": booking.namespace,
+                        "usedGPU": units_on(booking, device.index),
+                    }
+                    for booking in sorted(booked[device.index], key=lambda one: (one.namespace, one.name))
+                ],
+            }
+            for device in node.devices
+        ],
+    }

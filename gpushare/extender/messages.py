@@ -1,0 +1,141 @@
+"""What kube-scheduler sends and reads, as values: ``ExtenderArgs``, ``ExtenderFilterResult``, ``ExtenderBindingArgs`` …
+
+The wire form is that of Go structs without json tags (protocol.md A2): keys are Go's field names, matched without
+regard to case when read, and ``null`` means absent. Schedulers up to 1.16 send lower case. msgspec matches case
+exactly and is fast, so the canonical spelling is tried first and any other on a second, slower look.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gpushare.errors import GpushareError
+from gpushare.extender.filter import FilterResult
+from gpushare.manifests import ObjectMeta, Pod
+
+_T = TypeVar("_T")
+
+
+class MalformedMessageError(GpushareError):
+    """A body that is not the message it should be."""
+
+
+class NodeList(msgspec.Struct, gc=False):
+    """Full nodes, kept as the bytes that came: they must go back unmodified."""
+
+    items: list[msgspec.Raw] | None = None
+
+
+class ExtenderArgs(msgspec.Struct, rename="pascal", gc=False):
+    """The question of filter: a pod, and nodes by name (nodeCacheCapable) or in full."""
+
+    pod: Pod | None = None
+    nodes: NodeList | None = None
+    node_names: list[str] | None = None
+
+
+class BindingArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={"pod_name": "PodName", "pod_namespace": "PodNamespace", "pod_uid": "PodUID", "node": "Node"},
+):
+    """The order of bind."""
+
+    pod_name: str = ""
+    pod_namespace: str = ""
+    pod_uid: str = ""
+    node: str = ""
+
+
+class _Named(msgspec.Struct, gc=False):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+_ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_BINDING: Final = msgspec.json.Decoder(BindingArgs)
+_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NODE_NAME: Final = msgspec.json.Decoder(_Named)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def decode_args(body: bytes) -> ExtenderArgs:
+    """The question in a filter's body. Raises MalformedMessageError."""
+    args = _decode(_ARGS, body)
+    if args.pod is None or (args.nodes is None and args.node_names is None):
+        args = _decode(_ARGS, _canonical(body, {"pod": "Pod", "nodes": "Nodes", "nodenames": "NodeNames"}))
+    if args.pod is None:
+        raise MalformedMessageError("the request names no Pod")
+    return args
+
+
+def decode_binding(body: bytes) -> BindingArgs:
+    """The order in a bind's body. Raises MalformedMessageError, also where pod or node is missing."""
+    args = _decode(_BINDING, body)
+    if not (args.pod_name and args.node):
+        keys = {"podname": "PodName", "podnamespace": "PodNamespace", "poduid": "PodUID", "node": "Node"}
+        args = _decode(_BINDING, _canonical(body, keys))
+    missing = [
+        name
+        for name, value in (("PodName", args.pod_name), ("PodNamespace", args.pod_namespace), ("Node", args.node))
+        if not value
+    ]
+    if missing:
+        raise MalformedMessageError(f"the request lacks {', '.join(missing)}")
+    return args
+
+
+def names_of(nodes: NodeList) -> list[tuple[str, msgspec.Raw]]:
+    """``(name, bytes)`` of each full node. Raises MalformedMessageError."""
+    return [(_decode(_NODE_NAME, bytes(item)).metadata.name, item) for item in nodes.items or ()]
+
+
+def encode_filter_result(result: FilterResult, nodes: list[msgspec.Raw] | None) -> bytes:
+    """The answer of filter: names, and where the question had full ``nodes`` those that fit, as they came."""
+    return _ENCODER.encode(
+        {
+            "Nodes": None if nodes is None else {"metadata": {}, "items": nodes},
+            "NodeNames": result.fitting,
+            "FailedNodes": result.failed,
+            "FailedAndUnresolvableNodes": result.unresolvable,
+            "Error": "",
+        }
+    )
+
+
+def encode_filter_error(error: str) -> bytes:
+    """The answer of a filter that could not be done; the scheduler shows ``error`` in the pod's event."""
+    return _ENCODER.encode(
+        {
+            "Nodes": None,
+            "NodeNames": None,
+            "FailedNodes": None,
+            "FailedAndUnresolvableNodes": None,
+            "Error": error,
+        }
+    )
+
+
+def encode_binding_result(error: str = "") -> bytes:
+    """The answer of bind: an empty ``Error`` means bound."""
+    return _ENCODER.encode({"Error": error})
+
+
+def encode_json(value: Any) -> bytes:
+    """Anything else that we answer."""
+    return _ENCODER.encode(value)
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        what = "the request body is empty" if not body.strip() else f"the request body cannot be read: {error}"
+        raise MalformedMessageError(what) from error
+
+
+def _canonical(body: bytes, keys: dict[str, str]) -> bytes:
+    """The same object with its top-level keys in canonical spelling; of two spellings the later wins, as in Go."""
+    read = _decode(_KEYS, body)
+    return _ENCODER.encode({keys.get(key.lower(), key): value for key, value in read.items()})

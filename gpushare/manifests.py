@@ -1,0 +1,123 @@
+"""The fields of Kubernetes objects that we read, as msgspec Structs. No code beyond defaults.
+
+Decoding builds only what is named here and skips the rest (5 µs for a 7 kB pod). Go sends ``null`` where a map or
+list is empty, so every field that may be null says so. Quantities stay text: the API server rewrites ``10000`` as
+``10k``, and ``model.quantity`` is the only parser.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
+    """Identity of an object; ``uid`` tells a re-created object from the one before it under the same name."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Resources(msgspec.Struct, gc=False):
+    """What a container asks: resource name to quantity."""
+
+    limits: dict[str, str | int | float] | None = None
+    requests: dict[str, str | int | float] | None = None
+
+
+class Container(msgspec.Struct, rename="camel", gc=False):
+    """A container of a pod; an init container with ``restartPolicy: Always`` is a sidecar."""
+
+    name: str = ""
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class PodSpec(msgspec.Struct, rename="camel", gc=False):
+    """What the pod asks for, and where it was bound."""
+
+    node_name: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+
+
+class ContainerState(msgspec.Struct, gc=False):
+    """Which of the three states a container is in; the content of the states is not read."""
+
+    running: dict[str, msgspec.Raw] | None = None
+    waiting: dict[str, msgspec.Raw] | None = None
+    terminated: dict[str, msgspec.Raw] | None = None
+
+
+class ContainerStatus(msgspec.Struct, gc=False):
+    """What the kubelet says of one container."""
+
+    name: str = ""
+    state: ContainerState | None = None
+
+
+class PodCondition(msgspec.Struct, rename="camel", gc=False):
+    """One condition of a pod."""
+
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(msgspec.Struct, rename="camel", gc=False):
+    """Where the pod is in its life."""
+
+    phase: str | None = None
+    reason: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(msgspec.Struct, gc=False):
+    """A pod."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus | None = None
+
+
+class NodeAddress(msgspec.Struct, gc=False):
+    """One address of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
+class NodeSystemInfo(msgspec.Struct, rename="camel", gc=False):
+    """What the kubelet says of itself."""
+
+    kubelet_version: str = ""
+
+
+class NodeStatus(msgspec.Struct, rename="camel", gc=False):
+    """What the node has."""
+
+    capacity: dict[str, str | int | float] | None = None
+    allocatable: dict[str, str | int | float] | None = None
+    addresses: list[NodeAddress] | None = None
+    node_info: NodeSystemInfo | None = None
+
+
+class Node(msgspec.Struct, gc=False):
+    """A node."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    status: NodeStatus | None = None
+
+
+class ConfigMap(msgspec.Struct, gc=False):
+    """A ConfigMap."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    data: dict[str, str] | None = None

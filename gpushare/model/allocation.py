@@ -1,0 +1,112 @@
+"""Which card a pod has, and how that is written on it.
+
+The extender writes these annotations with the Binding; the device plugin turns ASSIGNED to ``true``. Formats are the
+original's (``data/upstream/extender/bind.json``): decimal numbers, nanoseconds since 1970, ``true``/``false``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gpushare import wire
+from gpushare.errors import InvalidAllocationError
+
+_TRUE: Final = "true"
+_FALSE: Final = "false"
+_MANY_CARDS: Final = msgspec.json.Decoder(dict[str, dict[str, int]])
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a pod holds: ``shares`` are ``(card index, units)`` pairs, by index; nearly always one.
+
+    ``device_units`` is the size of the card when it was chosen, ``assume_time`` when that was (ns since 1970).
+    """
+
+    shares: tuple[tuple[int, int], ...]
+    device_units: int = 0
+    assume_time: int = 0
+    assigned: bool = False
+
+    @property
+    def units(self) -> int:
+        """Units in all."""
+        return sum(units for _, units in self.shares)
+
+    @property
+    def index(self) -> int:
+        """The first card."""
+        return self.shares[0][0]
+
+
+def encode(allocation: Allocation) -> dict[str, str]:
+    """The five annotations of an allocation on one card."""
+    if len(allocation.shares) != 1:
+        raise InvalidAllocationError(f"an allocation on {len(allocation.shares)} cards has no one-card form")
+    return {
+        wire.ANNOTATION_INDEX: str(allocation.index),
+        wire.ANNOTATION_DEVICE_UNITS: str(allocation.device_units),
+        wire.ANNOTATION_POD_UNITS: str(allocation.units),
+        wire.ANNOTATION_ASSIGNED: _TRUE if allocation.assigned else _FALSE,
+        wire.ANNOTATION_ASSUME_TIME: str(allocation.assume_time),
+    }
+
+
+def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | None:
+    """The allocation that a pod's annotations say, or None where there is none.
+
+    ``request`` is what the pod's spec asks for: that much is booked on the card, whatever the POD annotation claims
+    (anybody who may write a pod may write that). The multi-card annotation wins over the index. Raises
+    InvalidAllocationError for an index that is no card number, or numbers that are none.
+    """
+    if not annotations:
+        return None
+    if wire.ANNOTATION_ALLOCATION in annotations:
+        shares = _decode_many(annotations[wire.ANNOTATION_ALLOCATION])
+    elif wire.ANNOTATION_INDEX in annotations:
+        shares = ((_number(annotations, wire.ANNOTATION_INDEX), request),)
+    else:
+        return None
+    return Allocation(
+        shares=shares,
+        device_units=_number(annotations, wire.ANNOTATION_DEVICE_UNITS, default=0),
+        assume_time=_number(annotations, wire.ANNOTATION_ASSUME_TIME, default=0),
+        assigned=annotations.get(wire.ANNOTATION_ASSIGNED) == _TRUE,
+    )
+
+
+def _decode_many(text: str) -> tuple[tuple[int, int], ...]:
+    """``{"<container>": {"<card>": units}}`` summed by card. Raises InvalidAllocationError."""
+    try:
+        containers = _MANY_CARDS.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: {error}") from error
+    by_card: dict[int, int] = {}
+    for cards in containers.values():
+        for index, units in cards.items():
+            if not _is_number(index) or units < 0:
+                raise InvalidAllocationError(
+                    f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: card {index!r}: {units} units"
+                )
+            by_card[int(index)] = by_card.get(int(index), 0) + units
+    if not by_card:
+        raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r} names no card")
+    return tuple(sorted(by_card.items()))
+
+
+def _number(annotations: Mapping[str, str], name: str, default: int | None = None) -> int:
+    text = annotations.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not _is_number(text):
+        raise InvalidAllocationError(f"annotation {name} is {text!r}, not a number from 0 up")
+    return int(text)
+
+
+def _is_number(text: str) -> bool:
+    """Decimal ASCII digits only: ``int()`` would also take blanks, signs, underscores and other scripts."""
+    return text.isascii() and text.isdigit() and len(text) <= 19

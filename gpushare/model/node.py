@@ -1,0 +1,168 @@
+"""The cards of a node, and the pods laid on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from gpushare import wire
+from gpushare.errors import InvalidQuantityError
+from gpushare.manifests import Node
+from gpushare.model.device import Device
+from gpushare.model.quantity import parse_units
+
+
+class CardFacts(msgspec.Struct, frozen=True, gc=False):
+    """One card in the node annotation. ``index`` is ours: fixed to the UUID; ``units`` counts ``unit``s of memory."""
+
+    index: int
+    uuid: str
+    model: str
+    mib: int
+    units: int
+    slots: int = 0
+    healthy: bool = True
+    reason: str = ""
+    numa: int = 0
+
+
+class NodeCards(msgspec.Struct, frozen=True, gc=False):
+    """The node annotation ``aliyun.com/gpushare-cards``: what the device plugin says of its cards."""
+
+    v: int
+    mode: str
+    unit: str
+    boot: str
+    cards: tuple[CardFacts, ...]
+
+
+CARDS_VERSION = 1
+_DECODER = msgspec.json.Decoder(NodeCards)
+
+
+def encode_cards(cards: NodeCards) -> str:
+    """The text of the node annotation."""
+    return msgspec.json.encode(cards).decode()
+
+
+def decode_cards(text: str) -> NodeCards | None:
+    """The node annotation, or None where it is not one that we can read (broken by hand, or of a later version)."""
+    try:
+        cards = _DECODER.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    indices = {card.index for card in cards.cards}
+    sane = len(indices) == len(cards.cards) and all(card.index >= 0 and card.units >= 0 for card in cards.cards)
+    return cards if cards.v == CARDS_VERSION and sane else None
+
+
+def capacity(node: Node, resource: str) -> int:
+    """The node's capacity of a resource in units; 0 where there is none or it is no whole number."""
+    amounts = node.status.capacity if node.status else None
+    try:
+        return parse_units((amounts or {}).get(resource, 0))
+    except InvalidQuantityError:
+        return 0
+
+
+def published_cards(node: Node) -> NodeCards | None:
+    """The cards annotation while it is valid: its units add up to the capacity, its cards to the count.
+
+    Otherwise a rollback to the Go plugin left it behind, or the kubelet has not heard of the plugin yet.
+    """
+    text = (node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS)
+    cards = decode_cards(text) if text is not None else None
+    if cards is None or len(cards.cards) != capacity(node, wire.RESOURCE_COUNT):
+        return None
+    if sum(card.units for card in cards.cards) != capacity(node, wire.RESOURCE_MEMORY):
+        return None
+    return cards
+
+
+def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Device, ...]:
+    """The node's cards, nothing booked, by index.
+
+    From the annotation where it is valid, else total ÷ count for each card (a node of the Go plugin, which says no
+    more). ``unhealthy`` are indices that somebody's ConfigMap declares sick. A node without ``gpu-mem`` or
+    ``gpu-count`` has none.
+    """
+    cards = published_cards(node)
+    if cards is not None:
+        found: Iterable[Device] = (
+            Device(card.index, card.units, 0, card.healthy, card.uuid, card.model)
+            for card in sorted(cards.cards, key=lambda card: card.index)
+        )
+    else:
+        total, count = capacity(node, wire.RESOURCE_MEMORY), capacity(node, wire.RESOURCE_COUNT)
+        found = (Device(index, total // count) for index in range(count if total else 0))
+    return tuple(replace(device, healthy=False) if device.index in unhealthy else device for device in found)
+
+
+def parse_unhealthy(text: str) -> frozenset[int]:
+    """Card indices in the ConfigMap's ``gpus: "0,2"``; what is no number is no card (defect D11: it banned card 0)."""
+    return frozenset(int(part) for part in map(str.strip, text.split(",")) if part.isascii() and part.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """A pod on a node: ``shares`` are ``(card index, units)``; empty where no valid annotation says a card."""
+
+    uid: str
+    namespace: str
+    name: str
+    units: int
+    shares: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node's cards with its pods laid on them.
+
+    ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first. ``unplaced`` are
+    units of pods that no annotation puts on one of the node's cards.
+    """
+
+    name: str
+    devices: tuple[Device, ...]
+    bookings: tuple[Booking, ...]
+    largest_free: int
+    largest_total: int
+    unplaced: int
+
+
+def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking]) -> NodeInfo:
+    """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's."""
+    laid = tuple(bookings)
+    used: dict[int, int] = {device.index: device.used for device in devices}
+    unplaced = 0
+    for booking in laid:
+        placed = 0
+        for index, units in booking.shares:
+            if index in used:
+                used[index] += units
+                placed += units
+        unplaced += max(booking.units - placed, 0)
+    booked = tuple(replace(device, used=used[device.index]) for device in devices)
+    return NodeInfo(
+        name=name,
+        devices=booked,
+        bookings=laid,
+        largest_free=max((device.free for device in booked), default=0),
+        largest_total=max((device.total for device in booked if device.healthy), default=0),
+        unplaced=unplaced,
+    )
+
+
+def units_on(booking: Booking, index: int) -> int:
+    """What a pod holds of one card."""
+    return sum(units for card, units in booking.shares if card == index)
+
+
+def booked_by_device(node: NodeInfo) -> Mapping[int, tuple[Booking, ...]]:
+    """The pods of each card."""
+    return {
+        device.index: tuple(booking for booking in node.bookings if units_on(booking, device.index) > 0)
+        for device in node.devices
+    }

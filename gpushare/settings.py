@@ -1,0 +1,236 @@
+"""Flags and environment of each program, read once into one frozen value. Explicit beats implicit: a flag wins.
+
+The only module that reads the environment. Flags are accepted as Go programs take them, because the original's
+manifests pass them so: ``-x v``, ``--x=v``, bare booleans, and glog's own flags, which are read and ignored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare import __version__, wire
+from gpushare.errors import InvalidQuantityError, UsageError
+from gpushare.model.quantity import MemoryUnit
+
+# LOG_LEVEL of the original, and Python's own names.
+LOG_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.CRITICAL,
+}
+# glog's flags, which manifests of Go programs carry.
+_GLOG_SWITCHES: Final = ("logtostderr", "alsologtostderr")
+_GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at")
+# The original listens here where PORT is not set.
+DEFAULT_EXTENDER_PORT: Final = 39999
+# Ids that a 1.36 kubelet takes in about a second (protocol.md H 8).
+DEFAULT_MAX_IDS: Final = 4000
+_TRUE: Final = ("true", "1", "t", "yes")
+_FALSE: Final = ("false", "0", "f", "no")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderSettings:
+    """What the extender is told."""
+
+    address: str
+    """Where to listen. All addresses where nothing is said, as the original's manifests need (with a warning)."""
+    port: int
+    """TCP port; 0 takes a free one and logs it."""
+    kubeconfig: str | None
+    """A kubeconfig, or None for in-cluster."""
+    context: str | None
+    """The kubeconfig's context, or None for its current one."""
+    log_level: int
+    """A level of the logging module."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePluginSettings:
+    """What the device plugin is told."""
+
+    node_name: str
+    """The Node object that is ours."""
+    kubeconfig: str | None
+    """A kubeconfig, or None for in-cluster."""
+    context: str | None
+    """The kubeconfig's context, or None for its current one."""
+    memory_unit: MemoryUnit
+    """What one unit of gpu-mem is."""
+    max_ids: int | None
+    """The most ids to announce; None takes the kubelet's own limits."""
+    device_plugin_path: str
+    """The folder of kubelet.sock."""
+    pod_resources_socket: str
+    """Where the kubelet says which container has which ids."""
+    nvml_library: str | None
+    """An NVML library, or None for the system's."""
+    visible_devices: str
+    """How NVIDIA_VISIBLE_DEVICES names a card: ``uuid`` or ``index``."""
+    log_level: int
+    """A level of the logging module."""
+
+
+def extender_settings(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> ExtenderSettings:
+    """Read the extender's flags and environment (PORT, LOG_LEVEL, KUBECONFIG). Raises UsageError."""
+    env = os.environ if environment is None else environment
+    parser = _parser(
+        "gpushare-schd-extender", "Scheduler extender: decides which card of a node a pod gets, and binds it."
+    )
+    _flag(parser, "address", default="", help="address to listen on (default: all, with a warning)")
+    _flag(
+        parser,
+        "port",
+        default=env.get("PORT", str(DEFAULT_EXTENDER_PORT)),
+        help="port, 0 for a free one (default: $PORT or %(default)s)",
+    )
+    _connection_flags(parser, env)
+    parsed = _parse(parser, argv)
+    return ExtenderSettings(
+        address=parsed.address,
+        port=_number(parsed.port, "port", 0, 65535),
+        kubeconfig=parsed.kubeconfig or None,
+        context=parsed.context or None,
+        log_level=_log_level(parsed.log_level),
+    )
+
+
+def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> DevicePluginSettings:
+    """Read the device plugin's flags and environment (NODE_NAME, LOG_LEVEL, KUBECONFIG). Raises UsageError."""
+    env = os.environ if environment is None else environment
+    parser = _parser(
+        "gpushare-device-plugin", "Device plugin: announces the memory of a node's cards and hands them out."
+    )
+    _flag(
+        parser,
+        "node-name",
+        default=env.get("NODE_NAME", ""),
+        help="the Node object of this machine (default: $NODE_NAME)",
+    )
+    _flag(parser, "memory-unit", default="GiB", help="GiB, MiB, or a number of MiB such as 256MiB (default: GiB)")
+    _flag(
+        parser,
+        "max-ids",
+        default="",
+        help=f"most ids to announce (default: what the kubelet takes; {DEFAULT_MAX_IDS} from 1.36 on)",
+    )
+    _flag(
+        parser,
+        "device-plugin-path",
+        default=wire.DEVICE_PLUGIN_PATH,
+        help="folder of kubelet.sock (default: %(default)s)",
+    )
+    _flag(
+        parser,
+        "pod-resources-socket",
+        default=wire.POD_RESOURCES_SOCKET,
+        help="the kubelet's PodResources socket (default: %(default)s)",
+    )
+    _flag(parser, "nvml-library", default="", help="path of an NVML library (default: the system's)")
+    _flag(
+        parser,
+        "visible-devices",
+        default="uuid",
+        choices=("uuid", "index"),
+        help="how NVIDIA_VISIBLE_DEVICES names a card (default: uuid)",
+    )
+    _ignored_flags(parser)
+    _connection_flags(parser, env)
+    parsed = _parse(parser, argv)
+    if not parsed.node_name:
+        raise UsageError("which node is this? set NODE_NAME (the manifests do, from spec.nodeName) or pass --node-name")
+    try:
+        unit = MemoryUnit.parse(parsed.memory_unit)
+    except InvalidQuantityError as error:
+        raise UsageError(f"--memory-unit: {error}") from error
+    return DevicePluginSettings(
+        node_name=parsed.node_name,
+        kubeconfig=parsed.kubeconfig or None,
+        context=parsed.context or None,
+        memory_unit=unit,
+        max_ids=_number(parsed.max_ids, "max-ids", 1, 10**6) if parsed.max_ids else None,
+        device_plugin_path=parsed.device_plugin_path,
+        pod_resources_socket=parsed.pod_resources_socket,
+        nvml_library=parsed.nvml_library or None,
+        visible_devices=parsed.visible_devices,
+        log_level=_log_level(parsed.log_level),
+    )
+
+
+def _parser(program: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def _flag(parser: argparse.ArgumentParser, name: str, **options: object) -> None:
+    """A flag in both of Go's spellings; help shows the long one."""
+    parser.add_argument(f"--{name}", f"-{name}", **options)  # type: ignore[arg-type]
+
+
+def _switch(parser: argparse.ArgumentParser, name: str, help: str) -> None:  # noqa: A002  # argparse's own word
+    """A boolean as Go takes it: ``--x``, ``--x=true``, ``-x=false``."""
+    _flag(parser, name, nargs="?", const="true", default="false", type=_boolean, metavar="BOOL", help=help)
+
+
+def _ignored_flags(parser: argparse.ArgumentParser) -> None:
+    """The original's flags that ask for nothing here, and why."""
+    _switch(parser, "health-check", "accepted; health is a later release's")
+    _switch(parser, "mps", "accepted; it never did anything in the original")
+    _switch(parser, "query-kubelet", "accepted; candidates always come from the API server")
+    for name in ("kubelet-address", "kubelet-port", "client-cert", "client-key", "token", "timeout"):
+        _flag(parser, name, default="", help="accepted; the kubelet's HTTP port is not asked")
+
+
+def _connection_flags(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
+    _flag(
+        parser,
+        "kubeconfig",
+        default=env.get("KUBECONFIG", ""),
+        help="kubeconfig (default: $KUBECONFIG, else in-cluster)",
+    )
+    _flag(parser, "context", default="", help="context of the kubeconfig (default: its current one)")
+    _flag(
+        parser,
+        "log-level",
+        default=env.get("LOG_LEVEL", "info"),
+        help="debug, info, warn or error (default: $LOG_LEVEL or info)",
+    )
+    for name in _GLOG_SWITCHES:
+        _flag(parser, name, nargs="?", const="true", default="", help=argparse.SUPPRESS)
+    for name in _GLOG_VALUES:
+        _flag(parser, name, default="", help=argparse.SUPPRESS)
+
+
+def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """argparse exits 2 with the usage on a flag that it does not know; so do our programs."""
+    return parser.parse_args(argv)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def _number(text: str, flag: str, lowest: int, highest: int) -> int:
+    if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+        raise UsageError(f"--{flag} is {text!r}, not a number from {lowest} to {highest}")
+    return int(text)
+
+
+def _log_level(text: str) -> int:
+    level = LOG_LEVELS.get(text.lower())
+    if level is None:
+        raise UsageError(f"log level {text!r} is not known (expected {', '.join(LOG_LEVELS)})")
+    return level

@@ -1,0 +1,179 @@
+"""Promises of gpushare.model.node."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.manifests import Node
+from gpushare.model.device import Device
+from gpushare.model.node import (
+    Booking,
+    CardFacts,
+    NodeCards,
+    booked_by_device,
+    decode_cards,
+    devices_of,
+    encode_cards,
+    lay_out,
+    parse_unhealthy,
+    units_on,
+)
+
+MIXED = NodeCards(
+    1,
+    "ids",
+    "GiB",
+    "boot",
+    (
+        CardFacts(1, "GPU-b", "Tesla T4", 15079, 14),
+        CardFacts(0, "GPU-a", "Tesla T4", 15079, 14),
+        CardFacts(2, "GPU-c", "GeForce GTX 1080 Ti", 11178, 10, healthy=False, reason="Xid 79"),
+    ),
+)
+
+
+def node(capacity: dict[str, object] | None, annotation: str | None = None) -> Node:
+    """A node as the API server would send it."""
+    annotations = {} if annotation is None else {"aliyun.com/gpushare-cards": annotation}
+    return msgspec.convert(
+        {"metadata": {"name": "n", "annotations": annotations}, "status": {"capacity": capacity}}, Node
+    )
+
+
+def gpus(memory: object, count: object) -> dict[str, object]:
+    """Capacity with cards."""
+    return {"cpu": "8", "aliyun.com/gpu-mem": memory, "aliyun.com/gpu-count": count}
+
+
+def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
+    """Each card has its own size and health, by index: a mixed node is not averaged (defects D5, D6)."""
+    assert devices_of(node(gpus("38", "3"), encode_cards(MIXED))) == (
+        Device(0, 14, uuid="GPU-a", model="Tesla T4"),
+        Device(1, 14, uuid="GPU-b", model="Tesla T4"),
+        Device(2, 10, healthy=False, uuid="GPU-c", model="GeForce GTX 1080 Ti"),
+    )
+
+
+@pytest.mark.parametrize("capacity", [gpus("42", "3"), gpus("38", "2"), gpus("28", "2")])
+def test_an_annotation_that_contradicts_the_capacity_is_not_believed(capacity: dict[str, object]) -> None:
+    """After a rollback to the Go plugin it is stale: total divided by count, as that plugin means it."""
+    count, memory = int(str(capacity["aliyun.com/gpu-count"])), int(str(capacity["aliyun.com/gpu-mem"]))
+
+    assert devices_of(node(capacity, encode_cards(MIXED))) == tuple(
+        Device(index, memory // count) for index in range(count)
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"v":2,"mode":"ids","unit":"GiB","boot":"","cards":[]}', '{"v":1}'])
+def test_an_annotation_that_cannot_be_read_is_no_annotation(text: str) -> None:
+    """Broken by hand, or of a later version."""
+    assert decode_cards(text) is None
+    assert devices_of(node(gpus("28", "2"), text)) == (Device(0, 14), Device(1, 14))
+
+
+def test_two_cards_of_one_index_are_no_annotation() -> None:
+    """An index names one card."""
+    twice = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "a", "", 1, 1), CardFacts(0, "b", "", 1, 1)))
+
+    assert decode_cards(encode_cards(twice)) is None
+
+
+@given(
+    st.builds(
+        NodeCards,
+        v=st.just(1),
+        mode=st.sampled_from(["ids", "slots"]),
+        unit=st.sampled_from(["GiB", "MiB"]),
+        boot=st.text(st.characters(codec="utf-8"), max_size=9),
+        cards=st.lists(
+            st.builds(
+                CardFacts,
+                index=st.integers(0, 63),
+                uuid=st.text(st.characters(codec="utf-8"), max_size=9),
+                model=st.text(st.characters(codec="utf-8"), max_size=9),
+                mib=st.integers(0, 10**6),
+                units=st.integers(0, 10**6),
+            ),
+            unique_by=lambda card: card.index,
+            max_size=4,
+        ).map(tuple),
+    )
+)
+def test_decode_cards_gives_back_what_encode_cards_wrote(cards: NodeCards) -> None:
+    """The codec loses nothing."""
+    assert decode_cards(encode_cards(cards)) == cards
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [None, {}, {"cpu": "8"}, gpus("14", "0"), gpus("0", "1"), gpus("x", "1"), gpus("1.5", "1"), gpus("28", "-2")],
+)
+def test_a_node_without_sensible_numbers_has_no_cards(capacity: dict[str, object] | None) -> None:
+    """No memory, no count, or something that is no whole number: not a GPU node, and no crash."""
+    assert devices_of(node(capacity)) == ()
+
+
+def test_a_node_without_status_has_no_cards() -> None:
+    """A Node object just created by hand."""
+    assert devices_of(msgspec.convert({"metadata": {"name": "n"}}, Node)) == ()
+
+
+def test_quantities_of_a_node_may_be_canonical() -> None:
+    """The API server writes 22000 as 22k."""
+    assert devices_of(node(gpus("22k", "2"))) == (Device(0, 11_000), Device(1, 11_000))
+
+
+def test_declared_unhealthy_cards_are_sick() -> None:
+    """The ConfigMap of the contract bans by index."""
+    assert [device.healthy for device in devices_of(node(gpus("28", "2")), frozenset({1, 7}))] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"),
+    [("0,2", {0, 2}), (" 1 ", {1}), ("", set()), (",", set()), ("x,3", {3}), ("-1", set()), ("1.5", set())],
+)
+def test_unhealthy_text_that_is_no_number_bans_no_card(text: str, indices: set[int]) -> None:
+    """The original banned card 0 for every word that it could not read (defect D11)."""
+    assert parse_unhealthy(text) == indices
+
+
+BOOKINGS = st.lists(
+    st.builds(
+        Booking,
+        uid=st.uuids().map(str),
+        namespace=st.just("default"),
+        name=st.text("ab", max_size=3),
+        units=st.integers(0, 40),
+        shares=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), max_size=2).map(tuple),
+    ),
+    max_size=8,
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=4), BOOKINGS)
+def test_laying_out_books_every_unit_exactly_once(cards: list[tuple[int, bool]], bookings: list[Booking]) -> None:
+    """Used is the sum of the shares on each card; the largest free block is the best card's."""
+    devices = tuple(Device(index, total, healthy=healthy) for index, (total, healthy) in enumerate(cards))
+    info = lay_out("n", devices, bookings)
+
+    for device in info.devices:
+        assert device.used == sum(units_on(booking, device.index) for booking in bookings)
+        assert {one.uid for one in booked_by_device(info)[device.index]} == {
+            one.uid for one in bookings if units_on(one, device.index) > 0
+        }
+    assert info.largest_free == max((device.free for device in info.devices), default=0)
+    assert info.largest_total == max((device.total for device in info.devices if device.healthy), default=0)
+
+
+def test_a_share_on_a_card_that_is_not_there_is_unplaced() -> None:
+    """It is neither another card's nor forgotten; nor is a pod without any card."""
+    info = lay_out(
+        "n",
+        (Device(0, 14),),
+        [Booking("u", "d", "a", 3, ((7, 3),)), Booking("v", "d", "b", 2, ()), Booking("w", "d", "c", 4, ((0, 4),))],
+    )
+
+    assert (info.devices[0].used, info.unplaced) == (4, 5)

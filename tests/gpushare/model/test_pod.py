@@ -1,0 +1,99 @@
+"""Promises of gpushare.model.pod."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gpushare.errors import InvalidQuantityError
+from gpushare.manifests import Container, Pod
+from gpushare.model.pod import container_request, gpu_containers, is_deleting, is_finished, pod_request
+
+
+def container(name: str, units: object = None, **more: object) -> dict[str, object]:
+    """A container that asks for units, as limit."""
+    resources = {} if units is None else {"limits": {"aliyun.com/gpu-mem": units}}
+    return {"name": name, "resources": resources, **more}
+
+
+def pod(containers: list[object], init: list[object] | None = None, **status: object) -> Pod:
+    """A pod as the API server would send it."""
+    document = {"metadata": {"name": "p"}, "spec": {"containers": containers, "initContainers": init}, "status": status}
+    return msgspec.convert(document, Pod)
+
+
+def test_a_pod_requests_the_sum_of_its_containers() -> None:
+    """Containers run together."""
+    assert pod_request(pod([container("a", "1"), container("b", "2"), container("c")])) == 3
+
+
+def test_an_init_container_counts_as_the_maximum() -> None:
+    """Init containers run before and alone: the larger of the two moments counts."""
+    assert pod_request(pod([container("a", "2")], [container("i", "5"), container("j", "1")])) == 5
+
+
+def test_a_sidecar_adds_to_everything_after_it() -> None:
+    """A restartable init container runs beside later init containers and beside the containers."""
+    sidecar = container("s", "2", restartPolicy="Always")
+
+    assert pod_request(pod([container("a", "3")], [container("i", "4"), sidecar, container("j", "4")])) == 6
+
+
+def test_the_limit_counts_and_the_request_where_there_is_no_limit() -> None:
+    """Kubernetes wants both equal; a hand-written one may name either."""
+    both = {"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}, "requests": {"aliyun.com/gpu-mem": "9"}}}
+    only = {"name": "b", "resources": {"limits": {"cpu": "1"}, "requests": {"aliyun.com/gpu-mem": "3"}}}
+
+    assert pod_request(pod([both, only])) == 5
+
+
+@pytest.mark.parametrize("units", ["1.5", "-1", "x"])
+def test_a_request_that_is_no_whole_number_is_an_error(units: str) -> None:
+    """Never rounded, never ignored."""
+    with pytest.raises(InvalidQuantityError):
+        pod_request(pod([container("a", units)]))
+
+
+def test_nulls_are_absent() -> None:
+    """Go sends null for empty lists and maps."""
+    document = {"metadata": {"name": "p"}, "spec": {"containers": None, "initContainers": None}, "status": None}
+    empty = msgspec.convert(document, Pod)
+
+    assert (pod_request(empty), gpu_containers(empty), is_finished(empty)) == (0, (), False)
+
+
+def test_a_container_without_resources_asks_for_nothing() -> None:
+    """Resources may be missing altogether."""
+    assert container_request(msgspec.convert({"name": "a"}, Container)) == 0
+
+
+def test_gpu_containers_come_in_the_kubelets_order() -> None:
+    """Init containers first, then containers, those without a request left out."""
+    ordered = gpu_containers(pod([container("a", "1"), container("b")], [container("i", "2")]))
+
+    assert ordered == (("i", 2), ("a", 1))
+
+
+@pytest.mark.parametrize(
+    ("status", "finished"),
+    [
+        ({"phase": "Running"}, False),
+        ({"phase": "Pending"}, False),
+        ({"phase": "Succeeded"}, True),
+        ({"phase": "Failed"}, True),
+        ({"phase": "Failed", "containerStatuses": [{"name": "a", "state": {"running": {}}}]}, False),
+        ({"phase": "Failed", "initContainerStatuses": [{"name": "a", "state": {"running": {}}}]}, False),
+        ({"phase": "Failed", "containerStatuses": [{"name": "a", "state": {"terminated": {}}}, {"name": "b"}]}, True),
+    ],
+)
+def test_a_pod_is_finished_when_its_containers_are_gone(status: dict[str, object], finished: bool) -> None:
+    """The phase alone does not free memory that a running container still uses."""
+    assert is_finished(pod([container("a", "1")], **status)) is finished
+
+
+def test_a_pod_being_deleted_is_known() -> None:
+    """The deletion timestamp says so."""
+    leaving = msgspec.convert({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
+
+    assert is_deleting(leaving)
+    assert not is_deleting(pod([]))
