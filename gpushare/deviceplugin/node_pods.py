@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpushare import wire
-from gpushare.manifests import Pod
+from gpushare.manifests import ObjectMeta, Pod
 
 
 class NodePods:
@@ -34,9 +34,9 @@ class NodePods:
         """A pod was bound here, or changed."""
         self._pods[pod.metadata.uid] = pod
 
-    def remove(self, pod: Pod) -> None:
+    def remove(self, metadata: ObjectMeta) -> None:
         """A pod is gone."""
-        self._pods.pop(pod.metadata.uid, None)
+        self._pods.pop(metadata.uid, None)
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest where an old one of the same name is still known."""

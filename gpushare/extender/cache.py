@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpushare.errors import GpushareError
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, devices_of, lay_out
@@ -120,10 +120,10 @@ class SchedulerCache:
         self._lay_out(node)
         return problem or self._misplaced(node, booking)
 
-    def remove_pod(self, pod: Pod) -> None:
+    def remove_pod(self, metadata: ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
-        self._forget_pending((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
-        self._end(pod.metadata.uid)
+        self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
+        self._end(metadata.uid)
 
     def assumed(self, uid: str, node: str) -> Booking | None:
         """What is assumed for a pod on a node."""

@@ -1,0 +1,95 @@
+"""From the API server's events to the cache: nodes, pods, and the ConfigMaps that declare cards sick."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gpushare import wire
+from gpushare.extender.cache import SchedulerCache
+from gpushare.kube.client import ApiClient
+from gpushare.kube.reflector import Reflector
+from gpushare.manifests import ConfigMap, Node, ObjectMeta, Pod
+from gpushare.model.node import parse_unhealthy
+
+_LOG = logging.getLogger(__name__)
+
+_CONFIG_MAPS_PATH: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
+
+
+class _Nodes:
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
+
+    def set(self, item: Node) -> None:
+        self._cache.set_node(item)
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        self._cache.remove_node(metadata.name)
+
+
+class _Pods:
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
+        # What was said of a pod already: a broken annotation is worth one line, not one an event.
+        self._said: dict[str, str] = {}
+
+    def set(self, item: Pod) -> None:
+        problem = self._cache.set_pod(item)
+        uid = item.metadata.uid
+        if problem is None:
+            self._said.pop(uid, None)
+        elif self._said.get(uid) != problem:
+            self._said[uid] = problem
+            _LOG.warning("odd pod=%s/%s uid=%s problem=%s", item.metadata.namespace, item.metadata.name, uid, problem)
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        self._said.pop(metadata.uid, None)
+        self._cache.remove_pod(metadata)
+
+
+class _SickCards:
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
+
+    def set(self, item: ConfigMap) -> None:
+        self._declare(item.metadata, parse_unhealthy((item.data or {}).get("gpus", "")))
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        self._declare(metadata, frozenset())
+
+    def _declare(self, metadata: ObjectMeta, indices: frozenset[int]) -> None:
+        node = metadata.name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
+        if node != metadata.name:
+            self._cache.set_unhealthy(node, indices)
+
+
+class Controller:
+    """Feeds the cache. Not ready before nodes and pods were read once, whole.
+
+    The ConfigMaps are asked for but not waited for: a role without that right must not stop a cluster from scheduling.
+    """
+
+    def __init__(self, client: ApiClient, cache: SchedulerCache, on_ready: Callable[[], None] | None = None) -> None:
+        self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache))
+        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, _Pods(cache))
+        self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(cache))
+        self._on_ready = on_ready
+
+    def is_ready(self) -> bool:
+        """Is the book complete?"""
+        return self._nodes.synced.is_set() and self._pods.synced.is_set()
+
+    async def run(self) -> None:
+        """Follow the API server until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._nodes.run())
+            group.create_task(self._pods.run())
+            group.create_task(self._sick.run())
+            await self._nodes.synced.wait()
+            await self._pods.synced.wait()
+            _LOG.info("ready: nodes and pods are read")
+            if self._on_ready is not None:
+                self._on_ready()

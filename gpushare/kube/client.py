@@ -1,0 +1,194 @@
+"""Requests to an API server: bytes of JSON in, Structs of the fields that we read out.
+
+No retries here: what a failure means differs from caller to caller, and each says so (``ApiError.may_have_happened``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import httpx2
+import msgspec
+
+from gpushare.kube.errors import ApiError, UnreachableError, error_for
+from gpushare.manifests import Node, Pod
+
+_T = TypeVar("_T")
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+# Objects a page of a list; the server may give fewer.
+PAGE: Final = 500
+# Failures before a byte of the request was sent: nothing can have happened.
+_NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+
+
+class ListMeta(msgspec.Struct, rename="camel", gc=False):
+    """Where a list stands, and how to get its next page."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(name="continue", default=None)
+
+
+class RawList(msgspec.Struct, gc=False):
+    """A list whose items are still bytes."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class Status(msgspec.Struct, gc=False):
+    """Why an API server refused."""
+
+    message: str | None = None
+    reason: str | None = None
+    code: int | None = None
+
+
+_LIST: Final = msgspec.json.Decoder(RawList)
+_POD: Final = msgspec.json.Decoder(Pod)
+_NODE: Final = msgspec.json.Decoder(Node)
+
+
+class ApiClient:
+    """One pool of connections to one API server."""
+
+    def __init__(self, http: httpx2.AsyncClient) -> None:
+        self._http = http
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        """Send one request; the body of its answer. Raises ApiError."""
+        content = None if body is None else msgspec.json.encode(body)
+        try:
+            response = await self._http.request(
+                method, path, content=content, params=params, headers={"content-type": content_type}
+            )
+        except httpx2.HTTPError as error:
+            raise _unreachable(method, path, error) from error
+        if response.status_code >= 400:
+            raise refusal(response.status_code, response.content, f"{method} {path}")
+        return response.content
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], *, silence_seconds: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a watch, until the server closes it. Raises ApiError, also after that long a silence."""
+        timeout = httpx2.Timeout(silence_seconds)
+        try:
+            async with self._http.stream("GET", path, params=params, timeout=timeout) as response:
+                if response.status_code >= 400:
+                    raise refusal(response.status_code, await response.aread(), f"GET {path}")
+                yield lines(response.aiter_bytes())
+        except httpx2.HTTPError as error:
+            raise _unreachable("GET", path, error) from error
+
+    async def list_raw(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
+        """All items of a collection, page by page, and the resourceVersion of the list. Raises ApiError."""
+        items: list[msgspec.Raw] = []
+        query = {**(params or {}), "limit": str(PAGE)}
+        while True:
+            page = _decode(_LIST, await self.request("GET", path, params=query), path)
+            items.extend(page.items or ())
+            if not page.metadata.continue_:
+                return items, page.metadata.resource_version
+            query["continue"] = page.metadata.continue_
+
+    async def list_pods(self, field_selector: str | None = None) -> list[Pod]:
+        """The pods of all namespaces, as they are now. Raises ApiError."""
+        params = {"fieldSelector": field_selector} if field_selector else None
+        items, _ = await self.list_raw("/api/v1/pods", params)
+        return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items]
+
+    async def list_nodes(self) -> list[Node]:
+        """All nodes. Raises ApiError."""
+        items, _ = await self.list_raw("/api/v1/nodes")
+        return [_decode(_NODE, bytes(item), "/api/v1/nodes") for item in items]
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """One pod. Raises ApiError."""
+        path = pod_path(namespace, name)
+        return _decode(_POD, await self.request("GET", path), path)
+
+    async def get_node(self, name: str) -> Node:
+        """One node. Raises ApiError."""
+        path = f"/api/v1/nodes/{quote(name, safe='')}"
+        return _decode(_NODE, await self.request("GET", path), path)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+        """Bind a pod and annotate it, in one write: a Binding's annotations are merged into the pod (since 0.13).
+
+        ``uid`` is a precondition since 1.23. The answer's body is a Status and is not read. Raises ApiError.
+        """
+        metadata: dict[str, Any] = {"name": name, "namespace": namespace, "annotations": dict(annotations)}
+        if uid:
+            metadata["uid"] = uid
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        await self.request("POST", pod_path(namespace, name) + "/binding", body=body)
+
+    async def annotate_pod(self, pod: Pod, annotations: Mapping[str, str]) -> None:
+        """Add annotations to this very pod: one re-created under its name is refused by the uid. Raises ApiError."""
+        metadata = {"uid": pod.metadata.uid, "annotations": dict(annotations)}
+        path = pod_path(pod.metadata.namespace, pod.metadata.name)
+        await self.request("PATCH", path, body={"metadata": metadata}, content_type=STRATEGIC_MERGE_PATCH)
+
+    async def patch_node_status(self, name: str, patch: Mapping[str, Any]) -> None:
+        """Change part of a node's status; annotations in the patch are changed too. Raises ApiError."""
+        path = f"/api/v1/nodes/{quote(name, safe='')}/status"
+        await self.request("PATCH", path, body=patch, content_type=STRATEGIC_MERGE_PATCH)
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """The path of one pod; names come from requests of strangers and are quoted."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Lines ended by a line feed; what else a text splitter takes for a line end may stand inside JSON strings.
+
+    What comes after the last line feed was cut off and is dropped.
+    """
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+
+
+def refusal(code: int, body: bytes, what: str) -> ApiError:
+    """The error in a refusal. Only a Status object is quoted: other bodies may hold what is not ours to log."""
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.DecodeError:
+        status = Status()
+    return error_for(code, status.reason or "", status.message or "", what)
+
+
+def _unreachable(method: str, path: str, error: httpx2.HTTPError) -> ApiError:
+    sent = not isinstance(error, _NOT_SENT)
+    what = str(error) or type(error).__name__
+    return UnreachableError(f"{method} {path}: no answer from the API server: {what}", may_have_happened=sent)
+
+
+def _decode(decoder: msgspec.json.Decoder[_T], body: bytes, path: str) -> _T:
+    try:
+        return decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error

@@ -1,0 +1,95 @@
+"""What an API server refuses, one class for each thing that a caller may want to do about it::
+
+ApiError
+├── NotFoundError        404
+├── ConflictError        409: already bound, or changed meanwhile
+├── GoneError            410: the resourceVersion is too old, list again
+├── InvalidError         400, 422: the request makes no sense
+├── UnauthorizedError    401: who are you
+├── ForbiddenError       403: a role lacks a right
+├── TooManyRequestsError 429: later
+├── ServerError          5xx: it may have happened all the same
+└── UnreachableError     no answer; it may have happened where the request was sent
+"""
+
+from __future__ import annotations
+
+from gpushare.errors import GpushareError
+
+
+class ApiError(GpushareError):
+    """A request that did not succeed. ``code`` is the HTTP status (0: no answer), ``reason`` the machine word.
+
+    ``may_have_happened``: nobody can tell from this answer whether a write took effect.
+    """
+
+    may_have_happened = False
+
+    def __init__(self, message: str, code: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+class NotFoundError(ApiError):
+    """404."""
+
+
+class ConflictError(ApiError):
+    """409."""
+
+
+class GoneError(ApiError):
+    """410, as a status or as an event of a watch."""
+
+
+class InvalidError(ApiError):
+    """400 or 422."""
+
+
+class UnauthorizedError(ApiError):
+    """401."""
+
+
+class ForbiddenError(ApiError):
+    """403."""
+
+
+class TooManyRequestsError(ApiError):
+    """429."""
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+    may_have_happened = True
+
+
+class UnreachableError(ApiError):
+    """No answer."""
+
+    def __init__(self, message: str, *, may_have_happened: bool) -> None:
+        super().__init__(message)
+        self.may_have_happened = may_have_happened
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: InvalidError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    422: InvalidError,
+    429: TooManyRequestsError,
+}
+
+
+def error_for(code: int, reason: str, message: str, what: str) -> ApiError:
+    """The error for a refusal; ``what`` is the request, as method and path."""
+    kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
+    hint = {
+        UnauthorizedError: " (are the token or certificates of the kubeconfig still valid?)",
+        ForbiddenError: " (the role of this ServiceAccount lacks the right; see clusters/deploy)",
+    }.get(kind, "")
+    return kind(f"{what}: {code} {message or reason or 'no reason given'}{hint}", code, reason)

@@ -1,0 +1,191 @@
+"""Follow one kind of object: list, then watch, for ever.
+
+Survives what an API server does (API conventions, "Efficient detection of changes"): clean closes, connections that
+break, 410 as a status or as an event, bookmarks, and silence. After a new list the handler hears what vanished
+meanwhile. An object re-created under its name is first removed, then set, even where the deletion itself was missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from gpushare.kube.client import ApiClient, Status
+from gpushare.kube.errors import ApiError, GoneError, error_for
+from gpushare.manifests import ObjectMeta
+
+_LOG = logging.getLogger(__name__)
+
+# How long one watch request lasts, in seconds; client-go asks 5 to 10 minutes.
+_WATCH_SECONDS: Final = (300, 600)
+# A watch without a byte for this long (bookmarks come about once a minute) is taken for dead and resumed, in seconds.
+_SILENCE_SECONDS: Final = 150.0
+# Pause after a failure, in seconds: the first, and the most.
+_FIRST_PAUSE_SECONDS: Final = 0.2
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+# Events handled in one turn of the loop before others have theirs.
+_EVENTS_A_TURN: Final = 32
+
+
+class HasMetadata(Protocol):
+    """Any object of the API."""
+
+    metadata: ObjectMeta
+
+
+T = TypeVar("T", bound=HasMetadata)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Handler(Protocol[T_contra]):
+    """Who is told. Plain functions: they run inside the loop's turn."""
+
+    def set(self, item: T_contra) -> None:
+        """An object is new or changed."""
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        """An object is gone: its namespace, name and uid."""
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _Bookmark(msgspec.Struct, gc=False):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
+_STATUS: Final = msgspec.json.Decoder(Status)
+
+
+class Reflector(Generic[T]):
+    """Keeps ``handler`` up to date with the collection at ``path``."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        path: str,
+        kind: type[T],
+        handler: Handler[T],
+        *,
+        field_selector: str | None = None,
+        rng: random.Random | None = None,
+        on_sync: Callable[[], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._decoder = msgspec.json.Decoder(kind)
+        self._handler = handler
+        self._params = {"fieldSelector": field_selector} if field_selector else {}
+        # Jitter only: nothing depends on it being hard to guess.
+        self._rng = rng or random.Random()  # noqa: S311
+        self._on_sync = on_sync
+        self._version = ""
+        self._known: dict[tuple[str, str], ObjectMeta] = {}
+        self.synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._list()
+                pause = _FIRST_PAUSE_SECONDS
+                await self._watch()
+            except GoneError:
+                _LOG.info("listing again path=%s reason=the history is gone", self._path)
+            except (ApiError, msgspec.DecodeError) as error:
+                _LOG.warning("cannot list path=%s error=%s retry_seconds=%.1f", self._path, error, pause)
+                await asyncio.sleep(pause * self._rng.uniform(0.8, 1.2))
+                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _list(self) -> None:
+        raw, self._version = await self._client.list_raw(self._path, self._params)
+        items: list[T] = []
+        for count, one in enumerate(raw, start=1):
+            items.append(self._decoder.decode(one))
+            if count % _EVENTS_A_TURN == 0:
+                await asyncio.sleep(0)
+        present = {(item.metadata.namespace, item.metadata.name) for item in items}
+        for key in [key for key in self._known if key not in present]:
+            self._remove(self._known[key])
+        for count, item in enumerate(items, start=1):
+            self._set(item)
+            if count % _EVENTS_A_TURN == 0:
+                await asyncio.sleep(0)
+        self.synced.set()
+        if self._on_sync is not None:
+            self._on_sync()
+
+    async def _watch(self) -> None:
+        """Follow changes after the version reached. Raises GoneError when a new list is due."""
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            before = self._version
+            try:
+                await self._follow()
+            except GoneError:
+                raise
+            except (ApiError, msgspec.DecodeError) as error:
+                _LOG.warning("watch broke path=%s error=%s", self._path, error)
+            if self._version != before:
+                pause = _FIRST_PAUSE_SECONDS
+                continue
+            # Neither an event nor a bookmark: a server that closes at once must not be asked in a tight loop.
+            await asyncio.sleep(pause * self._rng.uniform(0.8, 1.2))
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _follow(self) -> None:
+        """Handle the events of one watch request, until the server closes it."""
+        params = {
+            **self._params,
+            "watch": "1",
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
+        }
+        count = 0
+        async with self._client.stream(self._path, params, silence_seconds=_SILENCE_SECONDS) as stream:
+            async for line in stream:
+                self._version = self._handle(_EVENT.decode(line))
+                count += 1
+                if count % _EVENTS_A_TURN == 0:
+                    await asyncio.sleep(0)
+
+    def _handle(self, event: _Event) -> str:
+        """Tell the handler; the resourceVersion of the event. Raises ApiError for an ERROR event."""
+        if event.type == "ERROR":
+            status = _STATUS.decode(event.object)
+            raise error_for(status.code or 500, status.reason or "", status.message or "", f"watch {self._path}")
+        if event.type == "BOOKMARK":
+            return _BOOKMARK.decode(event.object).metadata.resource_version
+        item = self._decoder.decode(event.object)
+        if event.type == "DELETED":
+            self._remove(item.metadata)
+        else:
+            self._set(item)
+        return item.metadata.resource_version
+
+    def _set(self, item: T) -> None:
+        metadata = item.metadata
+        key = (metadata.namespace, metadata.name)
+        known = self._known.get(key)
+        if known is not None and known.uid != metadata.uid:
+            self._handler.remove(known)
+        self._known[key] = ObjectMeta(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+        self._handler.set(item)
+
+    def _remove(self, metadata: ObjectMeta) -> None:
+        key = (metadata.namespace, metadata.name)
+        known = self._known.get(key)
+        if known is not None and known.uid == metadata.uid:
+            del self._known[key]
+        self._handler.remove(metadata)
