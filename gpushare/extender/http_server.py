@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpushare import wire
 from gpushare.errors import GpushareError
@@ -24,13 +24,22 @@ _LOG = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-# Status, content type, body.
-Answer = tuple[int, bytes, bytes]
-
 _JSON: Final = b"application/json"
 _TEXT: Final = b"text/plain; charset=utf-8"
 # 15,000 full nodes of 12 kB make 180 MB; anything above is no scheduler.
 LARGEST_BODY_BYTES: Final = 256 * 1024 * 1024
+
+
+class Answer(NamedTuple):
+    """What goes back."""
+
+    status: int
+    content_type: bytes = _TEXT
+    body: bytes = b""
+    location: bytes = b""
+
+
+_NOT_ALLOWED: Final = Answer(405, _TEXT, b"Method Not Allowed\n")
 
 
 class BodyTooLargeError(GpushareError):
@@ -49,9 +58,9 @@ class HttpServer:
             wire.PATH_BIND: self._bind,
         }
         self._gets: dict[str, Callable[[], Answer]] = {
-            wire.PATH_VERSION: lambda: (200, _TEXT, wire.API_VERSION.encode()),
-            wire.PATH_INSPECT: lambda: (200, _JSON, messages.encode_json(inspect_nodes(cache.snapshot()))),
-            "/healthz": lambda: (200, _TEXT, b"ok"),
+            wire.PATH_VERSION: lambda: Answer(200, _TEXT, wire.API_VERSION.encode()),
+            wire.PATH_INSPECT: lambda: Answer(200, _JSON, messages.encode_json(inspect_nodes(cache.snapshot()))),
+            "/healthz": lambda: Answer(200, _TEXT, b"ok"),
             "/readyz": self._ready,
         }
 
@@ -62,27 +71,27 @@ class HttpServer:
         try:
             answer = await self._answer(scope["method"], scope["path"], receive)
         except BodyTooLargeError as error:
-            answer = (413, _TEXT, str(error).encode())
+            answer = Answer(413, _TEXT, str(error).encode())
         except Exception:
             _LOG.exception("failed method=%s path=%r", scope["method"], scope["path"])
-            answer = (500, _TEXT, b"internal error; the extender's log has the details\n")
+            answer = Answer(500, _TEXT, b"internal error; the extender's log has the details\n")
         await _respond(send, answer)
 
     async def _answer(self, method: str, path: str, receive: Receive) -> Answer:
         verb = self._posts.get(path)
         if verb is not None:
             if method != "POST":
-                return 405, _TEXT, b"Method Not Allowed\n"
-            return 200, _JSON, await verb(await _body(receive))
+                return _NOT_ALLOWED
+            return Answer(200, _JSON, await verb(await _body(receive)))
         read = self._gets.get(path)
         if read is not None:
-            return read() if method in ("GET", "HEAD") else (405, _TEXT, b"Method Not Allowed\n")
+            return read() if method in ("GET", "HEAD") else _NOT_ALLOWED
         if path.endswith("/") and (path[:-1] in self._gets or path[:-1] in self._posts):
-            return (301 if method == "GET" else 308), b"location:" + path[:-1].encode(), b""
+            return Answer(301 if method == "GET" else 308, location=path[:-1].encode())
         name = path.removeprefix(wire.PATH_INSPECT + "/")
         if name != path and name and "/" not in name:
-            return self._inspect_one(name) if method in ("GET", "HEAD") else (405, _TEXT, b"Method Not Allowed\n")
-        return 404, _TEXT, b"404 page not found\n"
+            return self._inspect_one(name) if method in ("GET", "HEAD") else _NOT_ALLOWED
+        return Answer(404, _TEXT, b"404 page not found\n")
 
     async def _filter(self, body: bytes) -> bytes:
         """No await inside: the answer is of one moment."""
@@ -103,8 +112,10 @@ class HttpServer:
             "filtered pod=%s/%s units=%d nodes=%d fit=%d",
             pod.metadata.namespace, pod.metadata.name, request, len(names), len(result.fitting),
         )  # fmt: skip
+        if full is None:
+            return messages.encode_filter_result(result)
         fitting = set(result.fitting)
-        return messages.encode_filter_result(result, full and [item for name, item in full if name in fitting])
+        return messages.encode_filter_result(result, [item for name, item in full if name in fitting])
 
     async def _bind(self, body: bytes) -> bytes:
         try:
@@ -118,12 +129,12 @@ class HttpServer:
 
     def _inspect_one(self, name: str) -> Answer:
         described = inspect_node(self._cache.snapshot(), name)
-        return (404 if "error" in described else 200), _JSON, messages.encode_json(described)
+        return Answer(404 if "error" in described else 200, _JSON, messages.encode_json(described))
 
     def _ready(self) -> Answer:
         if self._is_ready():
-            return 200, _TEXT, b"ok"
-        return 503, _TEXT, b"the first list of nodes and pods is not complete"
+            return Answer(200, _TEXT, b"ok")
+        return Answer(503, _TEXT, b"the first list of nodes and pods is not complete")
 
 
 async def _body(receive: Receive) -> bytes:
@@ -143,11 +154,11 @@ async def _body(receive: Receive) -> bytes:
 
 
 async def _respond(send: Send, answer: Answer) -> None:
-    status, kind, body = answer
-    if kind.startswith(b"location:"):
-        headers = [(b"location", kind.removeprefix(b"location:")), (b"content-length", b"0")]
+    # Without a length Go's client may drop the connection after each answer.
+    headers = [(b"content-length", str(len(answer.body)).encode())]
+    if answer.location:
+        headers.append((b"location", answer.location))
     else:
-        # Without a length Go's client may drop the connection after each answer.
-        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+        headers.append((b"content-type", answer.content_type))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

@@ -91,7 +91,7 @@ def names_of(nodes: NodeList) -> list[tuple[str, msgspec.Raw]]:
     return [(_decode(_NODE_NAME, bytes(item)).metadata.name, item) for item in nodes.items or ()]
 
 
-def encode_filter_result(result: FilterResult, nodes: list[msgspec.Raw] | None) -> bytes:
+def encode_filter_result(result: FilterResult, nodes: list[msgspec.Raw] | None = None) -> bytes:
     """The answer of filter: names, and where the question had full ``nodes`` those that fit, as they came."""
     return _ENCODER.encode(
         {

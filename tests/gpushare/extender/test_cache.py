@@ -1,0 +1,367 @@
+"""Promises of gpushare.extender.cache: each by itself, then all against a naive model under any order of events."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from gpushare.errors import DoesNotFitError
+from gpushare.extender.cache import ENDED_REMEMBERED, SchedulerCache
+from gpushare.extender.placement import choose_device
+from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.model.node import Booking
+
+MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+
+
+def node(name: str = "n", memory: int = 28, count: int = 2) -> Node:
+    """A node of the Go plugin."""
+    return msgspec.convert(
+        {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(memory), COUNT: str(count)}}}, Node
+    )
+
+
+def pod(
+    uid: str,
+    units: object = 2,
+    *,
+    name: str | None = None,
+    on: str | None = None,
+    card: object = None,
+    phase: str = "Pending",
+    running: bool = False,
+    deleting: bool = False,
+) -> Pod:
+    """A pod as the API shows it."""
+    document = {
+        "metadata": {
+            "name": name or uid,
+            "namespace": "default",
+            "uid": uid,
+            "annotations": None if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)},
+            "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None,
+        },
+        "spec": {"nodeName": on, "containers": [{"name": "c", "resources": {"limits": {MEMORY: units}}}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "c", "state": {"running": {}}}] if running else None},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def booking(uid: str, units: int, card: int) -> Booking:
+    """What bind assumes."""
+    return Booking(uid, "default", uid, units, ((card, units),))
+
+
+def used(cache: SchedulerCache, name: str = "n") -> list[int]:
+    """Units booked on each card of a node."""
+    return [device.used for device in cache.snapshot().nodes[name].devices]
+
+
+@pytest.fixture
+def cache() -> SchedulerCache:
+    """A cache that knows one node of two cards with 14 units each."""
+    cache = SchedulerCache()
+    cache.set_node(node())
+    return cache
+
+
+def test_an_assumed_pod_holds_its_card_until_it_is_forgotten(cache: SchedulerCache) -> None:
+    """Assume books at once; forget frees."""
+    cache.assume("n", booking("a", 3, 1))
+    assert used(cache) == [0, 3]
+
+    cache.forget("a", "n")
+    assert used(cache) == [0, 0]
+
+
+def test_the_api_is_the_truth_about_a_bound_pod(cache: SchedulerCache) -> None:
+    """Whatever we assumed, the card that the API shows is booked, once."""
+    cache.assume("n", booking("a", 3, 1))
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    assert used(cache) == [3, 0]
+
+    cache.forget("a", "n")
+    assert used(cache) == [3, 0]
+
+
+def test_a_pod_assumed_on_two_nodes_ends_on_the_one_where_it_is_bound(cache: SchedulerCache) -> None:
+    """The outcome of a first bind was not known when a second node was tried."""
+    cache.set_node(node("m"))
+    cache.assume("n", booking("a", 3, 0))
+    cache.assume("m", booking("a", 3, 0))
+    assert (used(cache), used(cache, "m")) == ([3, 0], [3, 0])
+
+    cache.set_pod(pod("a", 3, on="m", card=0))
+    assert (used(cache), used(cache, "m")) == ([0, 0], [3, 0])
+
+
+def test_an_event_without_a_node_does_not_end_an_assumption(cache: SchedulerCache) -> None:
+    """It is older than the bind."""
+    cache.assume("n", booking("a", 3, 0))
+    cache.set_pod(pod("a", 3))
+
+    assert used(cache) == [3, 0]
+
+
+def test_a_pod_being_deleted_keeps_its_card_until_it_is_gone(cache: SchedulerCache) -> None:
+    """Its processes still hold the memory (defect D15)."""
+    cache.set_pod(pod("a", 3, on="n", card=0, phase="Running", running=True, deleting=True))
+    assert used(cache) == [3, 0]
+
+    cache.remove_pod(ObjectMeta(name="a", namespace="default", uid="a"))
+    assert used(cache) == [0, 0]
+
+
+def test_a_failed_pod_keeps_its_card_while_a_container_runs(cache: SchedulerCache) -> None:
+    """Evicted on paper, alive on the card."""
+    cache.set_pod(pod("a", 3, on="n", card=0, phase="Failed", running=True))
+    assert used(cache) == [3, 0]
+
+    cache.set_pod(pod("a", 3, on="n", card=0, phase="Failed"))
+    assert used(cache) == [0, 0]
+
+
+def test_a_pod_recreated_under_its_name_is_another_pod(cache: SchedulerCache) -> None:
+    """The end of the old one, however late, does not free the new one's card (defect D17)."""
+    cache.set_pod(pod("old", 3, name="web-0", on="n", card=0))
+    cache.set_pod(pod("new", 4, name="web-0", on="n", card=1))
+    cache.remove_pod(ObjectMeta(name="web-0", namespace="default", uid="old"))
+
+    assert used(cache) == [0, 4]
+
+
+def test_what_is_gone_stays_gone(cache: SchedulerCache) -> None:
+    """An older answer that arrives after the end books nothing, and nothing is assumed for an ended pod."""
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    cache.remove_pod(ObjectMeta(name="a", namespace="default", uid="a"))
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    assert used(cache) == [0, 0]
+
+    with pytest.raises(ValueError, match="ended"):
+        cache.assume("n", booking("a", 3, 0))
+
+
+def test_the_memory_of_ended_pods_is_bounded(cache: SchedulerCache) -> None:
+    """Years of pods do not pile up."""
+    for number in range(ENDED_REMEMBERED + 5):
+        cache.remove_pod(ObjectMeta(name="x", namespace="d", uid=str(number)))
+
+    assert len(cache._ended) == ENDED_REMEMBERED
+
+
+def test_no_pod_is_assumed_twice_on_a_node(cache: SchedulerCache) -> None:
+    """Twice assumed would be twice booked."""
+    cache.assume("n", booking("a", 3, 0))
+    with pytest.raises(ValueError, match="already booked"):
+        cache.assume("n", booking("a", 3, 0))
+
+
+def test_bookings_outlive_the_node_object(cache: SchedulerCache) -> None:
+    """A node that is deleted and comes back with other cards still has its pods (defects D13, D14)."""
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    cache.remove_node("n")
+    assert "n" not in cache.snapshot().nodes
+
+    cache.set_node(node(memory=0, count=2))
+    assert cache.snapshot().nodes["n"].devices == ()
+
+    cache.set_node(node(memory=40, count=1))
+    assert used(cache) == [3]
+    assert cache.snapshot().nodes["n"].largest_free == 37
+
+
+def test_pods_may_come_before_their_node() -> None:
+    """The two lists have no order."""
+    cache = SchedulerCache()
+    cache.set_pod(pod("a", 3, on="n", card=1))
+    cache.set_node(node())
+
+    assert used(cache) == [0, 3]
+
+
+def test_a_card_declared_sick_is_not_free_and_comes_back(cache: SchedulerCache) -> None:
+    """The ConfigMap of the contract; an empty one ends it."""
+    cache.set_unhealthy("n", frozenset({0}))
+    assert [device.free for device in cache.snapshot().nodes["n"].devices] == [0, 14]
+
+    cache.set_unhealthy("n", frozenset())
+    cache.set_unhealthy("elsewhere", frozenset({1}))
+    assert [device.free for device in cache.snapshot().nodes["n"].devices] == [14, 14]
+
+
+@pytest.mark.parametrize(
+    ("bound", "says", "booked", "unplaced"),
+    [
+        (pod("a", 3, on="n", card=7), "card 7", [0, 0], 3),
+        (pod("a", 3, on="n", card="-1"), "ALIYUN_COM_GPU_MEM_IDX", [0, 0], 3),
+        (pod("a", "1.5", on="n", card=0), "1.5", [0, 0], 0),
+    ],
+)
+def test_odd_annotations_are_reported_and_book_no_card(
+    cache: SchedulerCache, bound: Pod, says: str, booked: list[int], unplaced: int
+) -> None:
+    """The program lives on, says what is wrong, and counts the units as unplaced where it can read them."""
+    assert says in str(cache.set_pod(bound))
+    assert (used(cache), cache.snapshot().nodes["n"].unplaced) == (booked, unplaced)
+
+
+def test_a_pod_that_asks_for_nothing_books_nothing(cache: SchedulerCache) -> None:
+    """Even with an index that somebody wrote on it."""
+    assert cache.set_pod(pod("a", 0, on="n", card=0)) is None
+    assert cache.snapshot().nodes["n"].bookings == ()
+
+
+def test_pending_pods_are_known_until_they_are_bound_or_gone(cache: SchedulerCache) -> None:
+    """Bind asks here first, which saves a request."""
+    cache.set_pod(pod("a", 3))
+    cache.set_pod(pod("b", 3))
+    assert cache.pending_pod("default", "a") is not None
+
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    cache.remove_pod(ObjectMeta(name="b", namespace="default", uid="b"))
+    assert (cache.pending_pod("default", "a"), cache.pending_pod("default", "b")) == (None, None)
+
+
+def test_a_snapshot_does_not_change(cache: SchedulerCache) -> None:
+    """Decisions on it are of one moment."""
+    before = cache.snapshot()
+    cache.assume("n", booking("a", 3, 0))
+
+    assert before.nodes["n"].devices[0].used == 0
+    assert cache.snapshot() is cache.snapshot()
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Pods are born, assumed, bound, refused, ended; events come late, twice, or not at all until a new list.
+
+    The model keeps for each pod what the cache was told last, and adds it all up from scratch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = SchedulerCache()
+        self.cards = {"n": [14, 14], "m": [10]}
+        self.cache.set_node(node("n", 28, 2))
+        self.cache.set_node(node("m", 10, 1))
+        self.numbers = itertools.count()
+        self.units: dict[str, int] = {}
+        self.api: dict[str, tuple[str, int] | None] = {}
+        self.told: dict[str, tuple[str, int]] = {}
+        self.assumed: dict[tuple[str, str], int] = {}
+        self.ended: set[str] = set()
+
+    def pick(self, choice: int, uids: list[str]) -> str:
+        return uids[choice % len(uids)]
+
+    @rule(units=st.integers(1, 15))
+    def born(self, units: int) -> None:
+        uid = f"u{next(self.numbers)}"
+        self.units[uid] = units
+        self.api[uid] = None
+        self.cache.set_pod(pod(uid, units, name=f"name-{len(uid) % 3}"))
+
+    @precondition(lambda self: self.api)
+    @rule(choice=st.integers(0, 99), where=st.sampled_from(["n", "m"]))
+    def assume(self, choice: int, where: str) -> None:
+        """What bind does before its request: only what fits is assumed."""
+        uid = self.pick(choice, list(self.api))
+        info = self.cache.snapshot().nodes.get(where)
+        if info is None or self.api[uid] is not None or (uid, where) in self.assumed or uid in self.told:
+            return
+        try:
+            device = choose_device(info, self.units[uid])
+        except DoesNotFitError:
+            return
+        self.cache.assume(where, booking(uid, self.units[uid], device.index))
+        self.assumed[uid, where] = device.index
+
+    @precondition(lambda self: self.assumed)
+    @rule(choice=st.integers(0, 99), event=st.booleans())
+    def bound(self, choice: int, event: bool) -> None:
+        """The API took the bind; the event comes now or later."""
+        uid, where = list(self.assumed)[choice % len(self.assumed)]
+        if self.api.get(uid, ("", 0)) is None:
+            self.api[uid] = (where, self.assumed[uid, where])
+        if event:
+            self.tell(uid)
+
+    @precondition(lambda self: self.assumed)
+    @rule(choice=st.integers(0, 99))
+    def refused(self, choice: int) -> None:
+        uid, where = list(self.assumed)[choice % len(self.assumed)]
+        if self.api.get(uid) is None or self.api[uid] != (where, self.assumed[uid, where]):
+            self.cache.forget(uid, where)
+            del self.assumed[uid, where]
+
+    @precondition(lambda self: self.api)
+    @rule(choice=st.integers(0, 99))
+    def event(self, choice: int) -> None:
+        """A late or repeated event."""
+        self.tell(self.pick(choice, list(self.api)))
+
+    @precondition(lambda self: self.api)
+    @rule(choice=st.integers(0, 99), finished=st.booleans(), stale=st.booleans())
+    def end(self, choice: int, finished: bool, stale: bool) -> None:
+        """A pod finishes or is deleted; an older event may follow."""
+        uid = self.pick(choice, list(self.api))
+        place = self.api.pop(uid)
+        if place is not None and finished:
+            self.cache.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1], phase="Succeeded"))
+        else:
+            self.cache.remove_pod(ObjectMeta(name="any", namespace="default", uid=uid))
+        self.ended.add(uid)
+        self.told.pop(uid, None)
+        self.assumed = {key: card for key, card in self.assumed.items() if key[0] != uid}
+        if stale and place is not None:
+            self.cache.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1]))
+
+    @rule(gone=st.booleans())
+    def node_changes(self, gone: bool) -> None:
+        """A Node object goes, or comes with other cards."""
+        if gone:
+            self.cache.remove_node("m")
+            self.cards.pop("m", None)
+        else:
+            self.cards["m"] = [9, 9]
+            self.cache.set_node(node("m", 18, 2))
+
+    def tell(self, uid: str) -> None:
+        place = self.api[uid]
+        if place is None:
+            self.cache.set_pod(pod(uid, self.units[uid]))
+            return
+        self.cache.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1]))
+        self.told[uid] = place
+        self.assumed = {key: card for key, card in self.assumed.items() if key[0] != uid}
+
+    @invariant()
+    def agrees_with_the_naive_sum(self) -> None:
+        for name, cards in self.cards.items():
+            expected = [0] * len(cards)
+            places = [
+                *((uid, place) for uid, place in self.told.items()),
+                *((uid, (where, card)) for (uid, where), card in self.assumed.items()),
+            ]
+            for uid, (where, card) in places:
+                if where == name and card < len(cards):
+                    expected[card] += self.units[uid]
+
+            assert [device.used for device in self.cache.snapshot().nodes[name].devices] == expected
+
+    @invariant()
+    def nothing_that_is_bound_is_free(self) -> None:
+        """Safety: a card's book is never below what the API binds to it."""
+        for name, cards in self.cards.items():
+            for card, _ in enumerate(cards):
+                bound = sum(self.units[uid] for uid, place in self.api.items() if place == (name, card))
+
+                assert self.cache.snapshot().nodes[name].devices[card].used >= bound
+
+
+CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, derandomize=True, deadline=None)
+test_the_cache_agrees_with_a_naive_model = CacheMachine.TestCase

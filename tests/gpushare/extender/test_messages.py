@@ -1,0 +1,122 @@
+"""Promises of gpushare.extender.messages: the bytes of kube-scheduler, any release."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from gpushare.extender.filter import FilterResult
+from gpushare.extender.messages import (
+    BindingArgs,
+    MalformedMessageError,
+    decode_args,
+    decode_binding,
+    encode_binding_result,
+    encode_filter_error,
+    encode_filter_result,
+    names_of,
+)
+
+POD = {
+    "metadata": {"name": "p", "namespace": "d", "uid": "u", "creationTimestamp": None},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+NODE = {"metadata": {"name": "n1"}, "spec": {}, "status": {"x": [1, 2.50]}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]},
+        {"pod": POD, "nodes": None, "nodenames": ["a", "b"]},
+        {"Pod": POD, "nodeNames": ["a", "b"]},
+        {"POD": POD, "NODENAMES": ["a", "b"], "Unknown": {"deep": [1]}},
+    ],
+)
+def test_filter_questions_are_read_in_any_casing(document: object) -> None:
+    """Go matches keys without regard to case, and schedulers up to 1.16 send lower case."""
+    args = decode_args(json.dumps(document).encode())
+
+    assert (args.pod and args.pod.metadata.name, args.node_names, args.nodes) == ("p", ["a", "b"], None)
+
+
+@pytest.mark.parametrize("key", ["Nodes", "nodes"])
+def test_full_nodes_keep_their_bytes(key: str) -> None:
+    """A scheduler without node cache replaces its Node objects by what comes back."""
+    body = json.dumps({"Pod": POD, key: {"metadata": {}, "items": [NODE]}, "NodeNames": None}).encode()
+    body = body.replace(b"2.5", b"2.50")
+    nodes = decode_args(body).nodes
+
+    assert nodes is not None
+    assert [(name, json.loads(bytes(item))) for name, item in names_of(nodes)] == [("n1", NODE)]
+    assert b"2.50" in bytes(names_of(nodes)[0][1])
+
+
+def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
+    """Both may be null."""
+    args = decode_args(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None}).encode())
+
+    assert (args.nodes, args.node_names) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "empty"), (b"  ", "empty"), (b"{not json", "cannot be read"), (b"[]", "cannot be read"), (b'"x"', "cannot be read"),
+        (b"{}", "no Pod"), (b'{"Pod":null}', "no Pod"), (b'{"Pod":{"metadata":7}}', "cannot be read"),
+        (b'{"Pod":{},"NodeNames":[1]}', "cannot be read"), (b"\xff\xfe", "cannot be read"), (b"[" * 100_000, "cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_body_that_is_no_question_is_refused_with_what_is_wrong(body: bytes, says: str) -> None:
+    """Never a crash, whatever comes."""
+    with pytest.raises(MalformedMessageError, match=says):
+        decode_args(body)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"},
+        {"podname": "p", "podnamespace": "d", "poduid": "u", "node": "n"},
+        {"podName": "p", "podNamespace": "d", "podUID": "u", "node": "n", "more": 1},
+    ],
+)
+def test_bind_orders_are_read_in_any_casing(document: object) -> None:
+    """As for filter."""
+    assert decode_binding(json.dumps(document).encode()) == BindingArgs("p", "d", "u", "n")
+
+
+def test_a_bind_order_that_lacks_something_says_what() -> None:
+    """All missing names at once."""
+    with pytest.raises(MalformedMessageError, match="lacks PodNamespace, Node"):
+        decode_binding(b'{"PodName":"p"}')
+
+
+def test_answers_have_the_canonical_names_of_go() -> None:
+    """Every key present, Error never omitted, Nodes null for a question with names (defect D23 sends full nodes)."""
+    result = FilterResult(["a"], {"b": "full"}, {"c": "none"})
+
+    assert json.loads(encode_filter_result(result)) == {
+        "Nodes": None,
+        "NodeNames": ["a"],
+        "FailedNodes": {"b": "full"},
+        "FailedAndUnresolvableNodes": {"c": "none"},
+        "Error": "",
+    }
+    assert json.loads(encode_filter_error("why")) == {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+        "Error": "why",
+    }
+    assert (encode_binding_result(), encode_binding_result("no")) == (b'{"Error":""}', b'{"Error":"no"}')
+
+
+def test_an_answer_with_full_nodes_has_the_list_around_them() -> None:
+    """Go decodes a NodeList."""
+    answer = json.loads(encode_filter_result(FilterResult(["n1"], {}, {}), [msgspec.Raw(json.dumps(NODE).encode())]))
+
+    assert answer["Nodes"] == {"metadata": {}, "items": [NODE]}
