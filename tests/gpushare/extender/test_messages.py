@@ -64,11 +64,19 @@ def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"", "empty"), (b"  ", "empty"), (b"{not json", "cannot be read"), (b"[]", "cannot be read"), (b'"x"', "cannot be read"),
-        (b"{}", "no Pod"), (b'{"Pod":null}', "no Pod"), (b'{"Pod":{"metadata":7}}', "cannot be read"),
-        (b'{"Pod":{},"NodeNames":[1]}', "cannot be read"), (b"\xff\xfe", "cannot be read"), (b"[" * 100_000, "cannot be read"),
+        (b"", "empty"),
+        (b"  ", "empty"),
+        (b"{not json", "cannot be read"),
+        (b"[]", "cannot be read"),
+        (b'"x"', "cannot be read"),
+        (b"{}", "no Pod"),
+        (b'{"Pod":null}', "no Pod"),
+        (b'{"Pod":{"metadata":7}}', "cannot be read"),
+        (b'{"Pod":{},"NodeNames":[1]}', "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_a_body_that_is_no_question_is_refused_with_what_is_wrong(body: bytes, says: str) -> None:
     """Never a crash, whatever comes."""
     with pytest.raises(MalformedMessageError, match=says):
