@@ -176,40 +176,47 @@ class ApiClient:
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield changes after ``version``; returns when a new list is due (410)."""
         while True:
-            query = {
-                **params,
-                "watch": "1",
-                "resourceVersion": version,
-                "allowWatchBookmarks": "true",
-                "timeoutSeconds": str(WATCH_SECONDS),
-            }
-            timeout = httpx2.Timeout(30, read=WATCH_SECONDS + 30)
             try:
-                async with self._http.stream(
-                    "GET", resource.path(namespace), params=query, timeout=timeout
-                ) as response:
-                    if response.status_code == 410:
-                        return
-                    if response.status_code >= 400:
-                        raise error_of(response.status_code, await response.aread())
-                    async for line in response.aiter_lines():
-                        event = json.loads(line)
-                        if event["type"] == "ERROR":
-                            return
-                        version = event["object"]["metadata"]["resourceVersion"]
-                        if event["type"] != "BOOKMARK":
-                            yield event["type"], event["object"]
-            except (httpx2.TransportError, ApiError) as error:
-                if isinstance(error, ApiError) and error.code < 500:
-                    raise
-                await asyncio.sleep(RETRY_SECONDS)
+                async for event in self._stream(resource.path(namespace), {**params, "resourceVersion": version}):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        yield event["type"], event["object"]
+            except (ApiError, httpx2.TransportError) as error:
+                if await retry_after(error):
+                    return
+
+    async def _stream(self, path: str, params: dict[str, str]) -> AsyncIterator[Object]:
+        """The events of one watch request, until the server closes it. Raises ApiError, for an ERROR event too."""
+        query = {**params, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
+        timeout = httpx2.Timeout(30, read=WATCH_SECONDS + 30)
+        async with self._http.stream("GET", path, params=query, timeout=timeout) as response:
+            if response.status_code >= 400:
+                raise error_of(response.status_code, await response.aread())
+            async for line in lines(response.aiter_bytes()):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise ApiError(status.get("code", 500), status.get("reason", ""), status.get("message", ""))
+                yield event
 
 
-async def retry_after(error: Exception) -> None:
-    """Wait before the next attempt, or raise: a refusal that will not pass by itself (4xx) is the caller's to see."""
-    if isinstance(error, ApiError) and error.code < 500 and error.code not in (410, 429):
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines, ended by a line feed; other line ends of Unicode may stand inside JSON strings."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
+
+
+async def retry_after(error: Exception) -> bool:
+    """Wait before the next attempt; True when that is a new list (410). Other refusals (4xx) are the caller's to see."""
+    code = error.code if isinstance(error, ApiError) else 503
+    if code < 500 and code not in (410, 429):
         raise error
-    await asyncio.sleep(RETRY_SECONDS)
+    if code != 410:
+        await asyncio.sleep(RETRY_SECONDS)
+    return code == 410
 
 
 def error_of(code: int, body: bytes) -> ApiError:

@@ -1,0 +1,83 @@
+"""The in-tree filters that matter to an extender, in kube-scheduler's order and with its reasons.
+
+The first filter that rejects a node speaks for it. Not imitated: ports, volumes, spreading, pod (anti-)affinity, pod-level
+resources, dynamic resource allocation, and pods that are only nominated to a node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusters.api_client import Object
+from clusters.embedded.scheduling.cluster_view import NodeInfo
+from clusters.embedded.scheduling.node_match import UNSCHEDULABLE_TAINT, accepts_node, tolerates, untolerated_taint
+from clusters.embedded.scheduling.pod_requests import Amounts, requests_of
+
+NODE_UNSCHEDULABLE = "NodeUnschedulable"
+TAINT_TOLERATION = "TaintToleration"
+NODE_AFFINITY = "NodeAffinity"
+NODE_RESOURCES_FIT = "NodeResourcesFit"
+# Stands for all extenders among the rejectors of a pod; kube-scheduler's name for it is an internal one, too.
+EXTENDER = "Extender"
+
+# Where a node does not say how many pods it takes, none fits: a kubelet always says.
+PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a node is out. ``resolvable``: evicting pods from the node might help (the seam for preemption)."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    resolvable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A pod as the filters look at it, computed once a cycle."""
+
+    pod: Object
+    requests: Amounts
+
+
+def demand_of(pod: Object, ignored_resources: frozenset[str] = frozenset()) -> Demand:
+    """The demand of a pod; ``ignored_resources`` are left to an extender. Zero requests ask nothing."""
+    requests = requests_of(pod)
+    return Demand(pod, {name: value for name, value in requests.items() if value and name not in ignored_resources})
+
+
+def reject(demand: Demand, info: NodeInfo) -> Rejection | None:
+    """Why the pod does not fit the node, or None where it fits."""
+    node = info.node
+    if node["spec"].get("unschedulable") and not tolerates(demand.pod, UNSCHEDULABLE_TAINT):
+        return Rejection(NODE_UNSCHEDULABLE, ("node(s) were unschedulable",), resolvable=False)
+    taint = untolerated_taint(demand.pod, node)
+    if taint is not None:
+        reason = f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"
+        return Rejection(TAINT_TOLERATION, (reason,), resolvable=False)
+    if not accepts_node(demand.pod, node):
+        return Rejection(NODE_AFFINITY, ("node(s) didn't match Pod's node affinity/selector",), resolvable=False)
+    return reject_for_resources(demand.requests, info)
+
+
+def reject_for_resources(requests: Amounts, info: NodeInfo) -> Rejection | None:
+    """Every resource that is short. A request larger than the node itself cannot be helped by eviction."""
+    reasons = ["Too many pods"] if info.pod_count + 1 > info.allocatable.get(PODS, 0) else []
+    short = [name for name, value in requests.items() if value > free(info, name)]
+    reasons += [f"Insufficient {name}" for name in sorted(short, key=in_order)]
+    if not reasons:
+        return None
+    resolvable = all(requests[name] <= info.allocatable.get(name, 0) for name in short)
+    return Rejection(NODE_RESOURCES_FIT, tuple(reasons), resolvable)
+
+
+def free(info: NodeInfo, resource: str) -> int:
+    """What the requests on a node leave of a resource; a resource that the node does not have is 0."""
+    return info.allocatable.get(resource, 0) - info.requested.get(resource, 0)
+
+
+def in_order(resource: str) -> tuple[int, str]:
+    """cpu, memory, ephemeral-storage, then the extended resources by name."""
+    native = ("cpu", "memory", "ephemeral-storage")
+    return (native.index(resource) if resource in native else len(native), resource)

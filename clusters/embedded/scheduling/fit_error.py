@@ -1,0 +1,63 @@
+"""Why no node takes a pod, in the one line that ``kubectl describe pod`` shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from clusters.embedded.scheduling.fit import Rejection
+
+
+class SchedulingError(Exception):
+    """A cycle that found no node. The pod waits with reason Unschedulable; ``rejectors`` decide what wakes it."""
+
+    def __init__(self, message: str, rejectors: frozenset[str] = frozenset()) -> None:
+        super().__init__(message)
+        self.rejectors = rejectors
+
+
+class NoNodesError(SchedulingError):
+    """The cluster has no node at all; nobody is to blame, so the pod is tried again after its backoff."""
+
+    def __init__(self) -> None:
+        super().__init__("no nodes available to schedule pods")
+
+
+class FitError(SchedulingError):
+    """Nodes there are, but none fits. ``diagnosis`` is what preemption will start from."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        super().__init__(message_of(diagnosis), diagnosis.rejectors)
+        self.diagnosis = diagnosis
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """What one cycle learned about the nodes.
+
+    Nodes without a rejection were not looked at, or an extender dropped them without a word; ``absent_reason`` speaks for
+    them where a filter has narrowed the search to named nodes.
+    """
+
+    node_count: int
+    rejections: dict[str, Rejection] = field(default_factory=dict)
+    absent_reason: str = ""
+    extender_removed_nodes: bool = False
+    narrowed_by: str = ""
+
+    @property
+    def rejectors(self) -> frozenset[str]:
+        """Who kept the pod from a node; an extender counts once it removed any node."""
+        names = {rejection.plugin for rejection in self.rejections.values()}
+        return frozenset(names | ({self.narrowed_by} if self.narrowed_by else set()))
+
+
+def message_of(diagnosis: Diagnosis) -> str:
+    """``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.``: counted, then sorted as text."""
+    counts = Counter(reason for rejection in diagnosis.rejections.values() for reason in rejection.reasons)
+    absent = diagnosis.node_count - len(diagnosis.rejections)
+    if diagnosis.absent_reason and absent > 0:
+        counts[diagnosis.absent_reason] += absent
+    head = f"0/{diagnosis.node_count} nodes are available:"
+    reasons = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
+    return f"{head} {reasons}." if reasons else head

@@ -1,0 +1,68 @@
+"""What is under test, as data: argv, environment, ready check of each program. ``e2e/targets/*.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from clusters.provider import ClusterError
+
+FOLDER: Final = Path(__file__).parent.parent / "e2e" / "targets"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: words in braces are filled in when it is started."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ready: str = ""
+    path: str = ""
+    resource: str = ""
+
+    def command(self, **values: str) -> tuple[list[str], dict[str, str]]:
+        """Its argv and environment with the words in braces filled in. Raises ClusterError for an unknown word."""
+        try:
+            argv = [word.format(**values) for word in self.argv]
+            environment = {name: value.format(**values) for name, value in self.environment.items()}
+        except (KeyError, IndexError, ValueError) as error:
+            raise ClusterError(f"{self.argv[0]}: the target names {error}, known are {', '.join(values)}") from error
+        return argv, environment
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The programs of one implementation."""
+
+    name: str
+    extender: Program
+    device_plugin: Program
+    inspect: Program
+
+
+def load_target(name_or_path: str) -> Target:
+    """A target by name (a file in e2e/targets) or by path. Raises ClusterError."""
+    path = FOLDER / f"{name_or_path}.yaml"
+    if not path.is_file():
+        path = Path(name_or_path)
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+        raise ClusterError(f"target {name_or_path!r} is neither a file nor one of: {known}")
+    try:
+        document = yaml.safe_load(path.read_text())
+        programs = {key: _program(document[key]) for key in ("extender", "device_plugin", "inspect")}
+        return Target(name=document["name"], **programs)
+    except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
+        raise ClusterError(f"{path}: not a target: {error!r}") from error
+
+
+def _program(entry: dict[str, object]) -> Program:
+    argv = entry["argv"]
+    if not isinstance(argv, list) or not argv:
+        raise TypeError("argv must be a list of words")
+    rest = {key: value for key, value in entry.items() if key != "argv"}
+    return Program(argv=tuple(map(str, argv)), **rest)  # type: ignore[arg-type]
