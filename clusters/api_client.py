@@ -210,7 +210,7 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def retry_after(error: Exception) -> bool:
-    """Wait before the next attempt; True when that is a new list (410). Other refusals (4xx) are the caller's to see."""
+    """Wait before the next attempt; True when that is a new list (410). Raises other refusals (4xx)."""
     code = error.code if isinstance(error, ApiError) else 503
     if code < 500 and code not in (410, 429):
         raise error

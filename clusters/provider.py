@@ -60,6 +60,9 @@ class Cluster(Protocol):
     def cards(self, node: str) -> list[dict[str, Any]]:
         """What the cards of a node hold: index, uuid, name, memory total and used in MiB, processes."""
 
+    def describe_cards(self, node: str) -> str:
+        """The same for people: what ``fake-nvml show`` prints, or ``nvidia-smi`` where the cards are real."""
+
     def log(self, program: str, node: str | None = None) -> str:
         """What a program has logged."""
 

@@ -1,0 +1,197 @@
+"""The main job, step by step: pods share cards on a cluster of three nodes. Every step is checked; the first that is not as said
+ends the demo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters.api_client import ApiClient, Object
+from clusters.provider import Cluster
+from clusters.resources import EVENTS, PODS
+from clusters.targets import Target
+from clusters.waiting import eventually
+
+SAMPLES: Final = Path(__file__).parent / "deploy" / "samples"
+# What cheyang/gpu-player:v2 holds of its card, in MiB, whatever it booked.
+PLAYER_MIB: Final = 1253
+
+
+class DemoError(Exception):
+    """A step that was not as said."""
+
+
+class Demo:
+    """Runs on any cluster of the seam; ``say`` prints."""
+
+    def __init__(self, cluster: Cluster, target: Target, environment: dict[str, str], say: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._target = target
+        self._environment = environment
+        self._say = say
+        self._started = time.monotonic()
+
+    @property
+    def _api(self) -> ApiClient:
+        return self._cluster.api
+
+    async def run(self) -> None:
+        """All steps. Raises DemoError."""
+        await self._share_one_card()
+        await self._deploy_on_a_t4()
+        await self._refuse_by_card()
+        await self._show_variables()
+        await self._show_cards()
+
+    def step(self, text: str) -> None:
+        """One line of progress."""
+        self._say(f"[{time.monotonic() - self._started:5.1f} s] {text}")
+
+    async def _share_one_card(self) -> None:
+        self.step("1. StatefulSet binpack-1: three pods of 1 GiB on node1, which has one GTX 1080 Ti")
+        await self._apply("binpack-1-statefulset.yaml")
+        pods = [f"binpack-1-{number}" for number in range(3)]
+        await self._running(pods)
+        table = await self._inspect("-d", "node1")
+        self._say(table)
+        for name in pods:
+            expect(any(line.split() == [name, "default", "1"] for line in table.splitlines()), f"{name} has 1 on GPU0")
+        expect("GPU0(Allocated)" in table, "the table has the column GPU0(Allocated)")
+        expect(has_words(table, "Allocated : 3 (30%)"), "three of ten units are allocated")
+        expect(has_words(table, "Total : 10"), "the card has ten units")
+
+    async def _deploy_on_a_t4(self) -> None:
+        self.step("2. Deployment binpack-1: three pods of 1 GiB on node2, which has one T4")
+        await self._apply("binpack-1-deployment.yaml")
+        await self._running_of("app=binpack-1-t4", 3)
+        self._say(await self._inspect())
+        expect(has_words(await self._inspect("node2"), "3/14 (21%)"), "node2 has 3/14 (21%)")
+
+    async def _refuse_by_card(self) -> None:
+        self.step("3. node3 (two T4, one GTX 1080 Ti) is filled: 12 GiB are left in total, no card has 6")
+        await self._apply("fill.yaml")
+        await self._running(["fill-a", "fill-b", "fill-c"])
+        await self._apply("latecomer.yaml")
+        event = await eventually(
+            lambda: self._why("latecomer"),
+            lambda text: "Insufficient GPU Memory in one device" in text,
+            "the pod latecomer waits and its event says why",
+        )
+        self._say(f"           Pending: {event}")
+        expect(await self._phase("latecomer") == "Pending", "latecomer is Pending")
+        victim = await self._api.get(PODS, "fill-a", "default")
+        freed = annotation(victim, "IDX")
+        self.step(f"   fill-a, 10 GiB on card {freed}, is deleted")
+        await self._api.delete(PODS, "fill-a", "default")
+        await self._running(["latecomer"])
+        index = annotation(await self._api.get(PODS, "latecomer", "default"), "IDX")
+        expect(index == freed, f"latecomer is on card {freed}, which was freed (it is on {index})")
+        self.step(f"   latecomer runs, on card {index}")
+        self._say(await self._inspect("-d", "node3"))
+
+    async def _show_variables(self) -> None:
+        self.step("4. what each container was given")
+        for pod in sorted(await self._api.list(PODS), key=lambda pod: str(pod["metadata"]["name"])):
+            name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+            log = await self._api.text(PODS.path("default", name, "log"))
+            variables = [line for line in log.splitlines() if line.startswith(("NVIDIA_VISIBLE", "ALIYUN_COM_GPU"))]
+            self._say(f"           {node} {name}: {' '.join(variables)}")
+            given = dict(line.split("=", 1) for line in variables)
+            expect(given["ALIYUN_COM_GPU_MEM_IDX"] == annotation(pod, "IDX"), f"{name} has the card of its annotation")
+            seen = sees(given["NVIDIA_VISIBLE_DEVICES"], self._cluster.cards(node))
+            expect(seen == [int(annotation(pod, "IDX"))], f"{name} sees its own card and no other")
+
+    async def _show_cards(self) -> None:
+        self.step("5. what the cards hold (fake-nvml show)")
+        for node in ("node1", "node2", "node3"):
+            self._say(indent(self._cluster.describe_cards(node)))
+        held = [process["mib"] for card in self._cluster.cards("node1") for process in card["processes"]]
+        expect(held == [PLAYER_MIB] * 3, f"node1's card holds three processes of {PLAYER_MIB} MiB (it holds {held})")
+        self.step(f"   three processes hold {PLAYER_MIB} MiB each; each booked 1 GiB: sharing by booking is not isolation")
+
+    async def _apply(self, manifest: str) -> None:
+        for document in yaml.safe_load_all((SAMPLES / manifest).read_text()):
+            await self._api.create(document)
+
+    async def _running(self, names: list[str]) -> None:
+        await eventually(
+            lambda: self._phases(names), lambda phases: phases == ["Running"] * len(names), f"{', '.join(names)} run"
+        )
+
+    async def _running_of(self, label_selector: str, count: int) -> None:
+        async def phases() -> list[str]:
+            pods = await self._api.list(PODS, "default", label_selector=label_selector)
+            return [str(pod["status"].get("phase")) for pod in pods]
+
+        await eventually(phases, lambda seen: seen == ["Running"] * count, f"{count} pods with {label_selector} run")
+
+    async def _phases(self, names: list[str]) -> list[str]:
+        pods = {pod["metadata"]["name"]: pod for pod in await self._api.list(PODS, "default")}
+        return [str(pods[name]["status"].get("phase")) if name in pods else "missing" for name in names]
+
+    async def _phase(self, name: str) -> str:
+        return (await self._phases([name]))[0]
+
+    async def _why(self, name: str) -> str:
+        """The latest FailedScheduling event of a pod."""
+        events = await self._api.list(EVENTS, "default", field_selector=f"involvedObject.name={name}")
+        texts = [str(event["message"]) for event in events if event.get("reason") == "FailedScheduling"]
+        return texts[-1] if texts else ""
+
+    async def _inspect(self, *arguments: str) -> str:
+        """What ``kubectl inspect gpushare`` prints. Raises DemoError."""
+        argv, environment = self._target.inspect.command(kubeconfig=str(self._cluster.kubeconfig))
+        return await self._output([*argv, *arguments], environment)
+
+    async def _output(self, argv: list[str], environment: dict[str, str]) -> str:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            env={**self._environment, **environment},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        if process.returncode != 0:
+            raise DemoError(f"{' '.join(argv)} ended with {process.returncode}: {err.decode(errors='replace')}")
+        return out.decode()
+
+
+def expect(condition: bool, what: str) -> None:
+    """Raises DemoError unless it is so."""
+    if not condition:
+        raise DemoError(f"not as said: {what}")
+
+
+def has_words(text: str, words: str) -> bool:
+    """Does a line have these words, however it is aligned?"""
+    return any(words in " ".join(line.split()) for line in text.splitlines())
+
+
+def annotation(pod: Object, name: str) -> str:
+    """One of the gpushare annotations of a pod."""
+    return str((pod["metadata"].get("annotations") or {}).get(f"ALIYUN_COM_GPU_MEM_{name}", ""))
+
+
+def sees(visible: str, cards: list[dict[str, Any]]) -> list[int]:
+    """Indices of the cards that NVIDIA_VISIBLE_DEVICES names, by UUID or index."""
+    names = visible.split(",")
+    return [card["index"] for card in cards if card["uuid"] in names or str(card["index"]) in names]
+
+
+def indent(text: str) -> str:
+    """Under the line of its step."""
+    return "\n".join(f"           {line}".rstrip() for line in text.splitlines())
+
+
+def say(text: str) -> None:
+    """To standard output, at once."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,38 @@
+"""Wait for what a cluster should come to, and say what it looked like when it did not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+# Against hangs, not a promise about speed, in seconds.
+DEFAULT_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 0.05
+
+
+class NotReachedError(AssertionError):
+    """A condition that did not become true in time; the text is what was seen last."""
+
+
+async def eventually(
+    look: Callable[[], Awaitable[T]],
+    good: Callable[[T], bool],
+    what: str,
+    *,
+    seconds: float = DEFAULT_SECONDS,
+) -> T:
+    """Look again and again until it is good; the value that was. Raises NotReachedError with the last value."""
+    seen: object = "nothing yet"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                value = await look()
+                if good(value):
+                    return value
+                seen = value
+                await asyncio.sleep(_LOOK_SECONDS)
+    except TimeoutError as error:
+        raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {seen}") from error
