@@ -31,7 +31,9 @@ class DemoError(Exception):
 class Demo:
     """Runs on any cluster of the seam; ``say`` prints."""
 
-    def __init__(self, cluster: Cluster, target: Target, environment: dict[str, str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, target: Target, environment: dict[str, str], say: Callable[[str], None]
+    ) -> None:
         self._cluster = cluster
         self._target = target
         self._environment = environment
@@ -114,7 +116,9 @@ class Demo:
             self._say(indent(self._cluster.describe_cards(node)))
         held = [process["mib"] for card in self._cluster.cards("node1") for process in card["processes"]]
         expect(held == [PLAYER_MIB] * 3, f"node1's card holds three processes of {PLAYER_MIB} MiB (it holds {held})")
-        self.step(f"   three processes hold {PLAYER_MIB} MiB each; each booked 1 GiB: sharing by booking is not isolation")
+        self.step(
+            f"   three processes hold {PLAYER_MIB} MiB each; each booked 1 GiB: sharing by booking is not isolation"
+        )
 
     async def _apply(self, manifest: str) -> None:
         for document in yaml.safe_load_all((SAMPLES / manifest).read_text()):

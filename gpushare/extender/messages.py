@@ -7,6 +7,7 @@ exactly and is fast, so the canonical spelling is tried first and any other on a
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -58,6 +59,8 @@ _BINDING: Final = msgspec.json.Decoder(BindingArgs)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NODE_NAME: Final = msgspec.json.Decoder(_Named)
 _ENCODER: Final = msgspec.json.Encoder()
+# What Kubernetes allows as the name of a pod or a namespace (RFC 1123).
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 def decode_args(body: bytes) -> ExtenderArgs:
@@ -83,6 +86,10 @@ def decode_binding(body: bytes) -> BindingArgs:
     ]
     if missing:
         raise MalformedMessageError(f"the request lacks {', '.join(missing)}")
+    for name in (args.pod_name, args.pod_namespace):
+        # These become part of a URL path, where a slash would make them another object's.
+        if _OBJECT_NAME.fullmatch(name) is None:
+            raise MalformedMessageError(f"{name[:100]!r} is not the name of an object")
     return args
 
 

@@ -102,6 +102,15 @@ def test_a_bind_order_that_lacks_something_says_what() -> None:
         decode_binding(b'{"PodName":"p"}')
 
 
+@pytest.mark.parametrize("name", ["a/../b", "a/b", "..", "%2e", "A", "a b", "a" * 300])
+def test_a_strangers_names_are_names(name: str) -> None:
+    """They become part of a path; a slash would reach another object."""
+    with pytest.raises(MalformedMessageError, match="not the name"):
+        decode_binding(json.dumps({"PodName": name, "PodNamespace": "d", "Node": "n"}).encode())
+    with pytest.raises(MalformedMessageError, match="not the name"):
+        decode_binding(json.dumps({"PodName": "p", "PodNamespace": name, "Node": "n"}).encode())
+
+
 def test_answers_have_the_canonical_names_of_go() -> None:
     """Every key present, Error never omitted, Nodes null for a question with names (defect D23 sends full nodes)."""
     result = FilterResult(["a"], {"b": "full"}, {"c": "none"})

@@ -1,0 +1,127 @@
+"""``python -m clusters``: a cluster in the foreground (``up``), the main job on one (``demo``), the end of what is left (``down``)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from clusters import running
+from clusters.demo import Demo, DemoError, say
+from clusters.provider import Cluster, ClusterError, load_nodes
+from clusters.providers import PROVIDERS, make_cluster
+from clusters.targets import load_target
+from clusters.waiting import NotReachedError
+
+_DEMO_NODES: Final = Path(__file__).parent / "simulated" / "demo.yaml"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 when all went well (also after Ctrl-C), 1 after a failure, 2 for a call that makes no sense."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s %(message)s")
+    if arguments.verb == "down":
+        return running.end_all(say)
+    try:
+        return asyncio.run(_with_cluster(arguments))
+    except (ClusterError, DemoError, NotReachedError) as error:
+        print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m clusters", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for verb, text in (
+        ("up", "start a cluster in the foreground; Ctrl-C ends it"),
+        ("demo", "run the main job, step by step"),
+    ):
+        one = verbs.add_parser(verb, help=text, description=text)
+        one.add_argument(
+            "--provider", default="embedded", choices=sorted(PROVIDERS), help="kind of cluster (default: %(default)s)"
+        )
+        one.add_argument(
+            "--nodes",
+            type=Path,
+            default=_DEMO_NODES,
+            metavar="FILE",
+            help="YAML of nodes and their cards (default: the demo's three)",
+        )
+        one.add_argument(
+            "--target",
+            default="gpushare",
+            help="whose programs run: a name in e2e/targets, or a file (default: %(default)s)",
+        )
+        one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
+        if verb == "demo":
+            one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
+    verbs.add_parser("down", help="end the clusters of this user that are still up")
+    return parser
+
+
+async def _with_cluster(arguments: argparse.Namespace) -> int:
+    """Start, do what was asked, end; a signal at any time ends it in good order."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    nodes, target = load_nodes(arguments.nodes), load_target(arguments.target)
+    cluster = make_cluster(arguments.provider, nodes, target, dict(os.environ))
+    say(f"starting an {arguments.provider} cluster of {len(nodes)} nodes; machines, containers and cards are simulated")
+    with running.record():
+        try:
+            if not await _unless(ended, cluster.start):
+                return 0
+            _offer(cluster, arguments.kubeconfig)
+            if arguments.verb == "demo":
+                demo = Demo(cluster, target, _with_path(dict(os.environ)), say)
+                if not await _unless(ended, demo.run):
+                    return 0
+                demo.step("every step was as said")
+            if arguments.verb == "up" or arguments.keep:
+                say(f"the cluster is up; in another terminal: export KUBECONFIG={cluster.kubeconfig}\nCtrl-C ends it")
+                await ended.wait()
+            return 0
+        finally:
+            say("ending the cluster")
+            await cluster.stop()
+            if arguments.kubeconfig is not None:
+                arguments.kubeconfig.unlink(missing_ok=True)
+
+
+async def _unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> bool:
+    """Do the work unless a signal comes first; was it done?"""
+    doing = asyncio.ensure_future(work())
+    ending = asyncio.ensure_future(ended.wait())
+    await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if doing.done():
+        doing.result()
+        return True
+    doing.cancel()
+    await asyncio.wait([doing])
+    return False
+
+
+def _offer(cluster: Cluster, out: Path | None) -> None:
+    """Write the kubeconfig where it was asked for; whole, or not at all."""
+    if out is not None:
+        partial = out.with_name(out.name + ".part")
+        shutil.copyfile(cluster.kubeconfig, partial)
+        partial.rename(out)
+
+
+def _with_path(environment: dict[str, str]) -> dict[str, str]:
+    """Console scripts of this interpreter are found first."""
+    return {**environment, "PATH": f"{Path(sys.executable).parent}:{environment.get('PATH', '')}"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Each container sees the card that its pod's annotation names, and is told the right amounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from e2e import spec
+
+
+def check_pod(pod: Mapping[str, Any], containers: Sequence[Mapping[str, str]], uuids: Mapping[int, str]) -> list[str]:
+    """Findings for one pod; ``containers`` are the variables of its GPU containers in their order."""
+    name = pod["metadata"]["name"]
+    annotations = pod["metadata"].get("annotations") or {}
+    index = annotations.get(spec.POD_INDEX)
+    if index is None:
+        return [f"{name}: no annotation names a card"]
+    limits = [container["resources"]["limits"] for container in pod["spec"]["containers"]]
+    amounts = [str(one[spec.RESOURCE_MEMORY]) for one in limits if spec.RESOURCE_MEMORY in one]
+    findings = []
+    if len(containers) != len(amounts):
+        findings.append(f"{name}: {len(amounts)} containers ask for memory, {len(containers)} were told something")
+    total = str(sum(map(int, amounts)))
+    for number, (given, amount) in enumerate(zip(containers, amounts, strict=False)):
+        expected = {spec.ENV_INDEX: index, spec.ENV_CONTAINER_UNITS: amount, spec.ENV_POD_UNITS: total}
+        findings += [
+            f"{name} container {number}: {key} is {given.get(key)}, should be {value}"
+            for key, value in expected.items()
+            if given.get(key) != value
+        ]
+        if given.get(spec.ENV_VISIBLE) not in (uuids.get(int(index)), index):
+            findings.append(f"{name} container {number}: sees {given.get(spec.ENV_VISIBLE)}, should see card {index}")
+    if annotations.get(spec.POD_ASSIGNED) != "true":
+        findings.append(f"{name}: is not marked assigned")
+    return findings

@@ -1,0 +1,101 @@
+"""Nonsense gets a clear answer, and the programs live on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clusters.api_client import ApiError
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+
+async def still_works(observer: Observer) -> None:
+    """The whole path, once more."""
+    await observer.create(gpu_pod("afterwards", 1, node="a1"))
+    await observer.running("afterwards")
+    await observer.check_right_cards("afterwards")
+
+
+@pytest.mark.parametrize("verb", [spec.FILTER, spec.BIND])
+@pytest.mark.parametrize("body", ["", "{not json", "[]", "null", '{"Pod":7,"PodName":7}', "\x00", "{}"])
+async def test_a_malformed_body_is_answered_with_an_error(observer: Observer, verb: str, body: str) -> None:
+    """EXT-010: the scheduler reads Error of a 200 only; a stranger reads it too."""
+    answer = await observer.post(verb, body)
+
+    assert answer.status_code == 200
+    assert answer.json()["Error"]
+
+
+async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) -> None:
+    """Two megabytes of nothing, then business as usual."""
+    await observer.post(spec.FILTER, b"[" * 2_000_000)
+    await observer.post(spec.BIND, b"\xff" * 100_000)
+
+    await still_works(observer)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/nope", 404), ("/inspect/nope", 404), ("/inspect/a/b", 404), ("/filter", 405)]
+)
+async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Observer, path: str, status: int) -> None:
+    """EXT-011, EXT-012, and defect D19, where the original closes the connection."""
+    answer = await observer.get(observer.cluster.extender_url() + path)
+
+    assert status == answer.status_code
+    assert "a1" in json.dumps(await observer.inspect())
+
+
+@pytest.mark.parametrize("units", ["1.5", "-1", "1500m", "many"])
+async def test_a_pod_with_a_quantity_that_is_no_whole_number_is_refused(observer: Observer, units: str) -> None:
+    """The API server refuses it with the field and the value."""
+    with pytest.raises(ApiError) as refused:
+        await observer.create(gpu_pod("odd", units))
+
+    assert refused.value.code in (400, 422)
+
+
+@pytest.mark.parametrize("units", ["1.5", "-1"])
+async def test_a_filter_for_an_odd_quantity_is_an_error_that_names_it(observer: Observer, units: str) -> None:
+    """Asked by hand, past the API server."""
+    question: dict[str, Any] = {"Pod": gpu_pod("odd", units), "Nodes": None, "NodeNames": ["a1"]}
+    answer = await observer.post(spec.FILTER, json.dumps(question))
+
+    assert units in answer.json()["Error"]
+
+
+@pytest.mark.parametrize("index", ["7", "-1", "one"])
+async def test_an_annotation_with_a_wrong_index_stops_nobody_else(observer: Observer, index: str) -> None:
+    """A pod bound by hand names a card that is not there: it is refused with the reason; others go on."""
+    forged = gpu_pod("forged", 1, bound_to="a1")
+    forged["metadata"]["annotations"] = {spec.POD_INDEX: index}
+    await observer.create(forged)
+
+    async def state() -> str:
+        return json.dumps((await observer.pod("forged"))["status"])
+
+    seen = await eventually(state, lambda text: '"Failed"' in text, "the forged pod is refused")
+    assert "UnexpectedAdmissionError" in seen
+    await observer.cluster.api.delete(PODS, "forged", observer.namespace, grace_seconds=0)
+    await still_works(observer)
+
+
+async def test_bind_refuses_what_is_not_there(observer: Observer) -> None:
+    """EXT-021: unknown pod, unknown node, wrong uid: the reason in Error, the pod untouched."""
+    await observer.create(gpu_pod("waits", 1, node="nowhere"))
+    uid = (await observer.pod("waits"))["metadata"]["uid"]
+    orders = [
+        ({"PodName": "nobody", "PodUID": "", "Node": "a1"}, "nobody"),
+        ({"PodName": "waits", "PodUID": "other", "Node": "a1"}, uid),
+        ({"PodName": "waits", "PodUID": uid, "Node": "nope"}, "nope"),
+    ]
+    for order, says in orders:
+        answer = await observer.post(spec.BIND, json.dumps({"PodNamespace": observer.namespace, **order}))
+
+        assert says in answer.json()["Error"]
+    assert "nodeName" not in (await observer.pod("waits"))["spec"]

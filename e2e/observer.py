@@ -1,0 +1,125 @@
+"""What a case sees of a cluster: pods, books, and what containers were told, through the doors that users have."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+
+from clusters.api_client import Object
+from clusters.provider import Cluster
+from clusters.resources import EVENTS, NAMESPACES, NODES, PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
+from e2e.checkers.right_card import check_pod
+
+
+class Observer:
+    """One namespace of one cluster."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self._http = httpx2.AsyncClient(timeout=30, trust_env=False)
+
+    async def close(self) -> None:
+        """Delete the namespace's pods, wait until they are gone, and close."""
+        api = self.cluster.api
+        for pod in await self.pods():
+            await api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
+        await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
+        await api.delete(NAMESPACES, self.namespace)
+        await self._http.aclose()
+
+    async def create(self, *manifests: dict[str, Any]) -> None:
+        """Create all at once."""
+        await asyncio.gather(*(self.cluster.api.create(manifest, self.namespace) for manifest in manifests))
+
+    async def pods(self) -> list[Object]:
+        """The pods of the namespace."""
+        return await self.cluster.api.list(PODS, self.namespace)
+
+    async def pod(self, name: str) -> Object:
+        """One pod."""
+        return await self.cluster.api.get(PODS, name, self.namespace)
+
+    async def running(self, *names: str) -> list[Object]:
+        """Wait until these pods run; the pods."""
+
+        def all_run(pods: list[Object]) -> bool:
+            phases = {pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods}
+            return all(phases.get(name) == "Running" for name in names)
+
+        pods = await eventually(self.pods, all_run, f"{', '.join(names)} run")
+        return [next(pod for pod in pods if pod["metadata"]["name"] == name) for name in names]
+
+    async def waits_because(self, name: str, reason: str) -> str:
+        """Wait until an event says why a pod is not scheduled; the event's text."""
+
+        async def texts() -> list[str]:
+            selector = f"involvedObject.name={name}"
+            events = await self.cluster.api.list(EVENTS, self.namespace, field_selector=selector)
+            return [str(event["message"]) for event in events if event.get("reason") == "FailedScheduling"]
+
+        seen = await eventually(texts, lambda found: any(reason in text for text in found), f"{name} waits: {reason}")
+        return next(text for text in seen if reason in text)
+
+    async def variables(self, pod: Object) -> list[dict[str, str]]:
+        """What each GPU container of a pod was given, from its log."""
+        name = pod["metadata"]["name"]
+        given = []
+        for container in pod["spec"]["containers"]:
+            if spec.RESOURCE_MEMORY in (container["resources"].get("limits") or {}):
+                path = PODS.path(self.namespace, name, "log")
+                log = await self.cluster.api.text(path, {"container": container["name"]})
+                given.append(dict(line.split("=", 1) for line in log.splitlines() if "=" in line))
+        return given
+
+    async def inspect(self, path: str = "") -> Any:
+        """The extender's book."""
+        response = await self._http.get(self.cluster.extender_url() + spec.INSPECT + path)
+        return response.json()
+
+    async def post(self, verb: str, body: bytes | str) -> httpx2.Response:
+        """Talk to the extender as a scheduler (or as a stranger) would."""
+        return await self._http.post(self.cluster.extender_url() + verb, content=body)
+
+    async def get(self, url: str) -> httpx2.Response:
+        """Ask the extender for anything."""
+        return await self._http.get(url)
+
+    async def sizes(self) -> Sizes:
+        """Units of each card, from what the cards themselves say, in the unit of the contract (GiB)."""
+        nodes = [node["metadata"]["name"] for node in await self.cluster.api.list(NODES)]
+        return {
+            node: {card["index"]: card["memory"]["total_mib"] // spec.MIB_PER_UNIT for card in self.cluster.cards(node)}
+            for node in nodes
+        }
+
+    def uuids(self, node: str) -> dict[int, str]:
+        """UUID of each card of a node."""
+        return {card["index"]: card["uuid"] for card in self.cluster.cards(node)}
+
+    async def check_books(self) -> None:
+        """No card is over-booked in the API, in the extender's book, or by what containers were told; the books agree."""
+        sizes = await self.sizes()
+        pods = await self.cluster.api.list(PODS)
+        assert check_api(pods, sizes) == []
+
+        async def differences() -> list[str]:
+            return check_inspect(await self.inspect(), await self.cluster.api.list(PODS), sizes)
+
+        await eventually(differences, lambda findings: not findings, "the extender's book is the API's")
+        running = [pod for pod in await self.pods() if pod["status"].get("phase") == "Running"]
+        told = {(pod["spec"]["nodeName"], pod["metadata"]["name"]): await self.variables(pod) for pod in running}
+        assert check_containers(told, {node: self.uuids(node) for node in sizes}, sizes) == []
+
+    async def check_right_cards(self, *names: str) -> list[Object]:
+        """Each running pod's containers see the card of its annotation; the pods."""
+        pods = [await self.pod(name) for name in names]
+        for pod in pods:
+            uuids = self.uuids(pod["spec"]["nodeName"])
+            assert check_pod(pod, await self.variables(pod), uuids) == []
+        return pods

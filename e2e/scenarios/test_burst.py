@@ -1,0 +1,66 @@
+"""Many pods at once: no card is ever over-booked, by anybody's book."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.checkers.overcommit import Sizes, booked_in_api, check_inspect, units_of
+from e2e.observer import Observer
+
+SEED = 20260901
+PODS = 100
+
+
+def is_settled(pods: list[dict[str, Any]], sizes: Sizes) -> bool:
+    """Bound pods run; for every other no card has room."""
+    if len(pods) != PODS:
+        return False
+    bound = [pod for pod in pods if pod["spec"].get("nodeName")]
+    if any(pod["status"].get("phase") != "Running" for pod in bound):
+        return False
+    booked = booked_in_api(pods)
+    largest = max(
+        units - booked.get((node, index), 0) for node, cards in sizes.items() for index, units in cards.items()
+    )
+    return all(units_of(pod) > largest for pod in pods if not pod["spec"].get("nodeName"))
+
+
+async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> None:
+    """E2E-002: random sizes on six nodes of mixed cards; while they come and when they have settled, every book holds."""
+    rng = random.Random(SEED)
+    sizes = await observer.sizes()
+    manifests = [gpu_pod(f"burst-{number:03}", rng.choice([1, 1, 2, 2, 3, 5, 8, 12])) for number in range(PODS)]
+    overbooked: list[str] = []
+
+    async def look_on() -> None:
+        """Meanwhile the extender's own book is never beyond a card."""
+        while True:
+            seen = check_inspect(await observer.inspect(), [], sizes)
+            overbooked.extend(finding for finding in seen if "in the extender's book, 0 in the API" not in finding)
+            await asyncio.sleep(0.05)
+
+    onlooker = asyncio.create_task(look_on())
+    try:
+        await observer.create(*manifests)
+        pods = await eventually(observer.pods, lambda seen: is_settled(seen, sizes), "all that fit run", seconds=100)
+    finally:
+        onlooker.cancel()
+    assert overbooked == []
+    phases = Counter(pod["status"]["phase"] for pod in pods)
+    assert phases["Running"] + phases["Pending"] == PODS
+    assert phases["Running"] >= 30
+
+    await observer.check_books()
+    running = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"]
+    await observer.check_right_cards(*running)
+    assert all(
+        spec.POD_INDEX not in (pod["metadata"].get("annotations") or {})
+        for pod in pods
+        if not pod["spec"].get("nodeName")
+    )

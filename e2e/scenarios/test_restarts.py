@@ -1,0 +1,83 @@
+"""Whoever dies when: the book is rebuilt, the right cards stay with the right pods."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from clusters.resources import NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+
+async def test_the_extender_is_killed_under_load_and_over_books_nothing(observer: Observer) -> None:
+    """E2E-004: killed again and again while forty pods come; all run in the end and every book holds (defect D20)."""
+    rng = random.Random(4)
+    names = [f"load-{number:02}" for number in range(40)]
+    creating = asyncio.create_task(observer.create(*(gpu_pod(name, rng.randint(1, 3)) for name in names)))
+    for _ in range(3):
+        await eventually(observer.pods, lambda pods: any(pod["spec"].get("nodeName") for pod in pods), "a pod is bound")
+        await observer.cluster.kill("extender")
+        await observer.cluster.launch("extender")
+    await creating
+    await observer.running(*names)
+
+    await observer.check_right_cards(*names)
+    await observer.check_books()
+
+
+async def test_a_new_extender_knows_who_has_which_card(observer: Observer) -> None:
+    """EXT-026: the book is rebuilt from annotations alone; what was full stays full."""
+    await observer.create(gpu_pod("holder", 14, node="a1"))
+    await observer.running("holder")
+    before = await observer.inspect("/a1")
+    await observer.cluster.kill("extender")
+    await observer.cluster.launch("extender")
+
+    assert before == await observer.inspect("/a1")
+    await observer.create(gpu_pod("next", 1, node="a1"))
+    await observer.waits_because("next", "nsufficient")
+
+
+async def test_the_plugin_is_killed_and_pods_keep_their_cards(observer: Observer) -> None:
+    """E2E-005: running pods go on; new ones get the right card from the new plugin; the node's cards come back."""
+    await observer.create(gpu_pod("before", 3, node="c2"))
+    await observer.running("before")
+    await observer.cluster.kill("device_plugin", "c2")
+    await observer.cluster.launch("device_plugin", "c2")
+    await observer.create(gpu_pod("after", 13, node="c2"), gpu_pod("beside", 1, 1, node="c2"))
+    await observer.running("before", "after", "beside")
+
+    await observer.check_right_cards("before", "after", "beside")
+    await observer.check_books()
+
+
+async def test_kubelet_sock_is_created_anew_and_the_plugin_registers_again(observer: Observer) -> None:
+    """DP-007: a kubelet that starts removes the sockets; pods of before go on, pods of after run."""
+    await observer.create(gpu_pod("before", 5, node="a2"))
+    await observer.running("before")
+    await observer.cluster.restart_kubelet("a2")
+
+    async def allocatable() -> str:
+        node = await observer.cluster.api.get(NODES, "a2")
+        return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+
+    await eventually(allocatable, lambda units: units == "28", "the node's memory is back")
+    await observer.create(gpu_pod("after", 10, node="a2"))
+    await observer.running("before", "after")
+    await observer.check_right_cards("before", "after")
+    await observer.check_books()
+
+
+async def test_the_count_is_asserted_again_when_somebody_changes_it(observer: Observer) -> None:
+    """DP-020: gpu-count of the Node is put right by the plugin."""
+    wrong = {"status": {"capacity": {spec.RESOURCE_COUNT: "7"}}}
+    await observer.cluster.api.patch(NODES, "c1", wrong, subresource="status")
+
+    async def count() -> str:
+        node = await observer.cluster.api.get(NODES, "c1")
+        return str(node["status"]["capacity"][spec.RESOURCE_COUNT])
+
+    await eventually(count, lambda seen: seen == "3", "gpu-count is 3 again")

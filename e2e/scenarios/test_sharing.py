@@ -1,0 +1,100 @@
+"""Pods share cards, and get the card that they were promised."""
+
+from __future__ import annotations
+
+import asyncio
+
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import PLAYER, gpu_pod
+from e2e.observer import Observer
+
+
+async def test_three_pods_share_one_card(observer: Observer) -> None:
+    """E2E-001: three pods of 1 GiB on a node with one card run on it together, and hold what their image holds."""
+    names = [f"share-{number}" for number in range(3)]
+    await observer.create(*(gpu_pod(name, 1, node="b1", image=PLAYER) for name in names))
+    await observer.running(*names)
+
+    await observer.check_right_cards(*names)
+    await observer.check_books()
+    (card,) = observer.cluster.cards("b1")
+    assert [process["mib"] for process in card["processes"]] == [1253, 1253, 1253]
+
+
+async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Observer) -> None:
+    """E2E-003: 4 + 4 + 4 units are left on three cards; 6 wait, the event says why, and take the card that becomes free."""
+    fillers = {"fill-a": 10, "fill-b": 10, "fill-c": 6}
+    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
+    await observer.running(*fillers)
+    await observer.create(gpu_pod("late", 6, node="b2"))
+
+    await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
+    assert (await observer.pod("late"))["status"]["phase"] == "Pending"
+
+    freed = (await observer.pod("fill-b"))["metadata"]["annotations"][spec.POD_INDEX]
+    await observer.cluster.api.delete(PODS, "fill-b", observer.namespace)
+    (late,) = await observer.running("late")
+    assert freed == late["metadata"]["annotations"][spec.POD_INDEX]
+    await observer.check_right_cards("late", "fill-a", "fill-c")
+    await observer.check_books()
+
+
+async def test_a_pod_larger_than_any_card_waits_for_that_reason(observer: Observer) -> None:
+    """Two T4 have 28 units together, but no card has 20; the original averages and may accept (defect D6)."""
+    await observer.create(gpu_pod("huge", 20, node="a2"))
+
+    await observer.waits_because("huge", "large enough")
+
+
+async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> None:
+    """On two T4 (14) and a 1080 Ti (10) three pods of 12, 12 and 10 fit, each on a card of its own (defects D5, D6)."""
+    sizes = {"big-0": 12, "big-1": 12, "small": 10}
+    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in sizes.items()))
+    await observer.running(*sizes)
+
+    pods = await observer.check_right_cards(*sizes)
+    assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 3
+    assert {"14", "10"} == {pod["metadata"]["annotations"][spec.POD_DEVICE_UNITS] for pod in pods}
+    await observer.check_books()
+
+
+async def test_two_equal_pods_created_together_get_the_card_of_their_annotation(observer: Observer) -> None:
+    """ext#220: pods of 9 units cannot share a card of 14; created at once, neither gets the other's (defect D1)."""
+    for round_number in range(3):
+        names = [f"twin-{round_number}-{number}" for number in range(2)]
+        await observer.create(*(gpu_pod(name, 9, node="a2") for name in names))
+        await observer.running(*names)
+
+        pods = await observer.check_right_cards(*names)
+        assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 2
+        await observer.check_books()
+        await asyncio.gather(*(observer.cluster.api.delete(PODS, name, observer.namespace) for name in names))
+        await eventually(observer.pods, lambda pods: not pods, "the twins are gone")
+
+
+async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
+    """ext#143: containers of 1 and 2 units run on the pod's one card, and each is told its own amount (defect D2)."""
+    await observer.create(gpu_pod("two", 1, 2, node="c2"), gpu_pod("three", 3, node="c2"))
+    await observer.running("two", "three")
+
+    await observer.check_right_cards("two", "three")
+    await observer.check_books()
+
+
+async def test_memory_stays_booked_until_the_containers_are_gone(observer: Observer) -> None:
+    """A pod being deleted still uses its card: the next pod waits for it, then runs (defect D15)."""
+    slow = gpu_pod("leaving", 14, node="a1", image="gpushare.test/slow-to-stop:v1")
+    slow["spec"]["terminationGracePeriodSeconds"] = 30
+    await observer.create(slow)
+    await observer.running("leaving")
+    await observer.cluster.api.delete(PODS, "leaving", observer.namespace)
+    await observer.create(gpu_pod("next", 14, node="a1"))
+
+    # The scheduler's own sum still counts the leaving pod, so the reason may be either's.
+    await observer.waits_because("next", "nsufficient")
+    assert (await observer.pod("leaving"))["metadata"]["deletionTimestamp"]
+    await observer.running("next")
+    assert [pod["metadata"]["name"] for pod in await observer.pods()] == ["next"]
+    await observer.check_books()

@@ -1,0 +1,28 @@
+"""The contract, restated from the original's sources; the product's own copy is ``gpushare/wire.py``, and neither reads the other.
+
+Each name says where the original has it: E = gpushare-scheduler-extender c0b6141, D = gpushare-device-plugin 45fb8b8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+RESOURCE_MEMORY: Final = (
+    "aliyun.com/gpu-mem"  # E pkg/utils/const.go ResourceName; D pkg/gpu/nvidia/const.go resourceName
+)
+RESOURCE_COUNT: Final = "aliyun.com/gpu-count"  # E CountName; D resourceCount
+POD_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # E EnvResourceIndex
+POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"  # E EnvResourceByPod
+POD_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"  # E EnvResourceByDev
+POD_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"  # E EnvAssignedFlag
+POD_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"  # E EnvResourceAssumeTime
+ENV_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"  # D envNVGPU
+ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # D EnvResourceIndex
+ENV_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"  # D EnvResourceByPod
+ENV_CONTAINER_UNITS: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"  # D EnvResourceByContainer
+ENV_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"  # D EnvResourceByDev
+INSPECT: Final = "/inspect"  # E pkg/routes/routes.go, below /gpushare-scheduler
+FILTER: Final = "/filter"
+BIND: Final = "/bind"
+REASON_NO_CARD_FITS: Final = "Insufficient GPU Memory in one device"  # E pkg/scheduler/gpushare-predicate.go
+MIB_PER_UNIT: Final = 1024  # D main.go: memory-unit GiB is the default

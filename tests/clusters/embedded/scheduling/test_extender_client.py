@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
+from clusters.embedded.scheduling.configuration import ExtenderConfiguration
+from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
+from clusters.embedded.scheduling.messages import bind_request, filter_request
+from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from tests.clusters.embedded.scheduling.objects import make_node, make_pod
+
+POD = make_pod()
+NODES = [node_info(make_node(name)) for name in ("n1", "n2", "n3")]
+
+
+@pytest.fixture
+async def extender() -> AsyncIterator[LocalExtender]:
+    async with LocalExtender() as local:
+        yield local
+
+
+def client_of(extender: LocalExtender, **fields: Any) -> ExtenderClient:
+    verbs = {"filter_verb": "filter", "prioritize_verb": "prioritize", "weight": 2, "bind_verb": "bind"}
+    return ExtenderClient(ExtenderConfiguration(extender.url, **{**verbs, "node_cache_capable": True, **fields}))
+
+
+def always(body: Any, status: int = 200) -> Any:
+    async def respond(call: Call) -> Answer:
+        return Answer(body, status)
+
+    return respond
+
+
+def names(nodes: list[NodeInfo]) -> list[str]:
+    return [info.name for info in nodes]
+
+
+async def test_filter_sends_names_as_one_post(extender: LocalExtender) -> None:
+    client = client_of(extender)
+    answer = await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["n1", "n2", "n3"] == names(answer.nodes)
+    assert ["filter"] == extender.verbs()
+    assert filter_request(POD, names=["n1", "n2", "n3"]) == extender.calls[0].body
+    assert extender.calls[0].headers["content-type"] == "application/json"
+
+
+async def test_filter_trims_slashes_of_the_prefix(extender: LocalExtender) -> None:
+    client = ExtenderClient(ExtenderConfiguration(extender.url + "//", filter_verb="filter", node_cache_capable=True))
+    await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["filter"] == extender.verbs()
+
+
+async def test_filter_without_a_verb_calls_nobody(extender: LocalExtender) -> None:
+    client = client_of(extender, filter_verb="")
+    answer = await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["n1", "n2", "n3"] == names(answer.nodes)
+    assert [] == extender.calls
+
+
+async def test_filter_keeps_the_order_and_the_words_of_the_answer(extender: LocalExtender) -> None:
+    extender.respond = always(
+        {"nodenames": ["n3", "n1"], "failednodes": {"n2": "full"}, "FAILEDANDUNRESOLVABLENODES": {"n9": "no card"}}
+    )
+    client = client_of(extender)
+    answer = await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["n3", "n1"] == names(answer.nodes)
+    assert ({"n2": "full"}, {"n9": "no card"}) == (answer.failed, answer.unresolvable)
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ({"NodeNames": [], "Nodes": None}, []),
+        ({"NodeNames": None, "Nodes": {"items": [make_node("n2")]}}, ["n2"]),
+        ({"NodeNames": None, "Nodes": None}, []),
+        ({}, []),
+    ],
+    ids=["empty", "names-null", "both-null", "nothing"],
+)
+async def test_filter_with_a_node_cache_falls_back_to_nodes(
+    extender: LocalExtender, body: Any, left: list[str]
+) -> None:
+    """Names count unless they are null; null for both is no node at all."""
+    extender.respond = always(body)
+    client = client_of(extender)
+    answer = await client.filter(POD, NODES)
+    await client.close()
+
+    assert left == names(answer.nodes)
+
+
+async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: LocalExtender) -> None:
+    """Names in the answer are passed over, and nobody checks that a returned node was asked about."""
+    extender.respond = always({"NodeNames": ["n1"], "Nodes": {"metadata": {}, "items": [make_node("other")]}})
+    client = client_of(extender, node_cache_capable=False)
+    answer = await client.filter(POD, NODES)
+    await client.close()
+
+    assert ["other"] == names(answer.nodes)
+    assert filter_request(POD, nodes=[info.node for info in NODES]) == extender.calls[0].body
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        ({"NodeNames": ["n1", "n4"]}, 200, 'claims a filtered node "n4"'),
+        ({"NodeNames": ["n1"], "Error": "cache is cold"}, 200, "^cache is cold$"),
+        ({"NodeNames": ["n1"]}, 201, "code 201"),
+        (b"", 204, "code 204"),
+        (
+            {"Error": "never read"},
+            500,
+            r"^failed filter with extender at URL http://127.0.0.1:\d+/.*/filter, code 500$",
+        ),
+        ({"NodeNames": "n1"}, 200, "an array is expected"),
+        (b"", 200, "EOF"),
+        ({"Nodes": {"items": [make_node(allocatable={"cpu": "?"})]}}, 200, "no Kubernetes quantity"),
+    ],
+    ids=["unknown-name", "error", "201", "204", "500", "wrong-type", "empty", "bad-node"],
+)
+async def test_filter_fails_as_a_whole(extender: LocalExtender, body: Any, status: int, text: str) -> None:
+    extender.respond = always(body, status)
+    client = client_of(extender)
+
+    with pytest.raises(ExtenderError, match=text):
+        await client.filter(POD, NODES)
+
+    await client.close()
+
+
+async def test_filter_ends_after_the_timeout(extender: LocalExtender) -> None:
+    """Connecting, waiting and reading together."""
+
+    async def never(call: Call) -> Answer:
+        await asyncio.Event().wait()
+        return Answer()
+
+    extender.respond = never
+    client = client_of(extender, timeout_seconds=0.05)
+
+    with pytest.raises(ExtenderError, match=r"within 0.05 s"):
+        await client.filter(POD, NODES)
+
+    await client.close()
+
+
+async def test_filter_without_a_listener_says_where() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    client = ExtenderClient(ExtenderConfiguration(url, filter_verb="filter"))
+
+    with pytest.raises(ExtenderError, match=f'Post "{url}/filter"'):
+        await client.filter(POD, NODES)
+
+    await client.close()
+
+
+async def test_prioritize_weighs_the_scores(extender: LocalExtender) -> None:
+    extender.respond = always([{"Host": "n1", "Score": 7}, {"Host": "n9", "Score": 1}])
+    client = client_of(extender)
+    scores = await client.prioritize(POD, NODES)
+    await client.close()
+
+    assert [("n1", 14), ("n9", 2)] == scores
+
+
+async def test_prioritize_with_a_broken_answer_fails(extender: LocalExtender) -> None:
+    extender.respond = always([{"Host": "n1", "Score": 1.5}])
+    client = client_of(extender)
+
+    with pytest.raises(ExtenderError, match="64-bit integer"):
+        await client.prioritize(POD, NODES)
+
+    await client.close()
+
+
+async def test_bind_sends_names_and_uid(extender: LocalExtender) -> None:
+    client = client_of(extender)
+    await client.bind(POD, "n1")
+    await client.close()
+
+    assert ["bind"] == extender.verbs()
+    assert bind_request(POD, "n1") == extender.calls[0].body
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"), [({"error": "card is gone"}, 200, "^card is gone$"), ({"Error": "x"}, 500, "code 500")]
+)
+async def test_bind_fails_with_the_extender_s_words_or_its_status(
+    extender: LocalExtender, body: Any, status: int, text: str
+) -> None:
+    """Only words that come with status 200 are read."""
+    extender.respond = always(body, status)
+    client = client_of(extender)
+
+    with pytest.raises(ExtenderError, match=text):
+        await client.bind(POD, "n1")
+
+    await client.close()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.embedded.scheduling.cluster_view import node_info
+from clusters.embedded.scheduling.fit import Rejection, demand_of, reject
+from clusters.embedded.scheduling.pod_requests import Amounts
+from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+
+AWAY = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
+
+
+def rejection(
+    pod: dict[str, Any],
+    node: dict[str, Any],
+    requested: Amounts | None = None,
+    pod_count: int = 0,
+    ignored: frozenset[str] = frozenset(),
+) -> Rejection | None:
+    info = node_info(node)
+    info.requested, info.pod_count = requested or {}, pod_count
+    return reject(demand_of(pod, ignored), info)
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "plugin", "reasons"),
+    [
+        (make_pod(), make_node(unschedulable=True), "NodeUnschedulable", ["node(s) were unschedulable"]),
+        (make_pod(), make_node(**AWAY), "TaintToleration", ["node(s) had untolerated taint {gpu: yes}"]),
+        (
+            make_pod(nodeSelector={"gpushare": "true"}),
+            make_node(),
+            "NodeAffinity",
+            ["node(s) didn't match Pod's node affinity/selector"],
+        ),
+        (make_pod(limits={MEMORY: "2"}), make_node(), "NodeResourcesFit", [f"Insufficient {MEMORY}"]),
+        (
+            make_pod(limits={"memory": "33Gi", MEMORY: "2", "cpu": "9"}),
+            make_node(),
+            "NodeResourcesFit",
+            ["Insufficient cpu", "Insufficient memory", f"Insufficient {MEMORY}"],
+        ),
+        (make_pod(), make_node(allocatable={"pods": "0"}), "NodeResourcesFit", ["Too many pods"]),
+    ],
+)
+def test_reject_says_why_as_kube_scheduler_does(
+    pod: dict[str, Any], node: dict[str, Any], plugin: str, reasons: list[str]
+) -> None:
+    found = rejection(pod, node)
+
+    assert found is not None
+    assert (plugin, reasons) == (found.plugin, list(found.reasons))
+
+
+def test_reject_names_the_first_filter_only() -> None:
+    """A cordoned, tainted node without cards is *unschedulable*, nothing else."""
+    found = rejection(make_pod(limits={MEMORY: "2"}), make_node(unschedulable=True, **AWAY))
+
+    assert found is not None
+    assert ("node(s) were unschedulable",) == found.reasons
+
+
+def test_reject_lets_a_toleration_past_a_cordon() -> None:
+    """DaemonSets run on cordoned nodes."""
+    tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}]
+
+    assert rejection(make_pod(tolerations=tolerations), make_node(unschedulable=True)) is None
+
+
+@pytest.mark.parametrize(("wanted", "resolvable"), [("10", True), ("11", False)])
+def test_reject_knows_what_eviction_could_cure(wanted: str, resolvable: bool) -> None:
+    """Only what would fit the empty node."""
+    found = rejection(make_pod(limits={MEMORY: wanted}), make_node(allocatable={MEMORY: "10"}), {MEMORY: 1})
+
+    assert found is not None
+    assert resolvable is found.resolvable
+
+
+def test_reject_counts_the_pods_of_a_node() -> None:
+    node = make_node(allocatable={"pods": "3"})
+
+    assert rejection(make_pod(), node, pod_count=2) is None
+    assert rejection(make_pod(), node, pod_count=3) is not None
+
+
+def test_reject_leaves_ignored_resources_to_the_extender() -> None:
+    pod = make_pod(limits={MEMORY: "2"})
+
+    assert rejection(pod, make_node(), ignored=frozenset({MEMORY})) is None
+
+
+def test_reject_does_not_look_for_a_resource_of_which_nothing_is_asked() -> None:
+    """Even on a node that is over-committed already."""
+    assert rejection(make_pod(limits={MEMORY: "0"}), make_node(), {MEMORY: 5}) is None
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 50))
+def test_reject_never_over_commits_and_never_refuses_what_fits(total: int, used: int, wanted: int) -> None:
+    found = rejection(
+        make_pod(limits={MEMORY: str(wanted)}), make_node(allocatable={MEMORY: str(total)}), {MEMORY: used}
+    )
+
+    assert (used + wanted <= total) is (found is None)

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.fit import EXTENDER
+from clusters.embedded.scheduling.intake import Intake
+from clusters.embedded.scheduling.queue import Pool, SchedulingQueue
+from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+
+UID = "uid-p1"
+
+
+class Parts:
+    """An intake and what it feeds, with one node."""
+
+    def __init__(self) -> None:
+        self.view = ClusterView()
+        self.queue = SchedulingQueue()
+        self.intake = Intake(self.view, self.queue, ["default-scheduler"])
+        self.intake.take_node("ADDED", make_node("n1", {MEMORY: "10"}), 0)
+
+    def take(self, pod: dict[str, Any], kind: str = "MODIFIED") -> None:
+        self.intake.take_pod(kind, pod, 100)
+
+    def used(self) -> int:
+        info = self.view.node("n1")
+        assert info is not None
+        return info.requested.get(MEMORY, 0)
+
+    def refuse(self, name: str) -> None:
+        """Let a waiting pod be refused by an extender long ago."""
+        self.intake.take_pod("ADDED", make_pod(name), 0)
+        item = self.queue.pop(0)
+        assert item is not None
+        self.queue.requeue_rejected(item, item.pod, frozenset({EXTENDER}), 0)
+
+    def woken(self, name: str) -> bool:
+        return self.queue.pool_of(f"uid-{name}") is Pool.ACTIVE
+
+
+def bound(units: int = 4, **metadata: Any) -> dict[str, Any]:
+    pod = make_pod("p1", {MEMORY: str(units)}, nodeName="n1")
+    return {**pod, "metadata": {**pod["metadata"], **metadata}}
+
+
+def test_a_waiting_pod_is_queued_once() -> None:
+    parts = Parts()
+    parts.take(make_pod("p1"), "ADDED")
+    parts.take(make_pod("p1"))
+
+    assert parts.queue.pop(100) is not None
+    parts.take(make_pod("p1"))
+    assert parts.queue.pop(100) is None
+
+
+def test_pods_of_other_schedulers_are_counted_but_not_queued() -> None:
+    parts = Parts()
+    parts.take(make_pod("p1", schedulerName="other"))
+    assert parts.queue.pool_of(UID) is None
+
+    parts.take(make_pod("p1", {MEMORY: "4"}, schedulerName="other", nodeName="n1"))
+    assert parts.used() == 4
+
+
+def test_a_pod_that_is_being_deleted_leaves_the_queue() -> None:
+    parts = Parts()
+    parts.take(make_pod("p1"))
+    pod = make_pod("p1")
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    parts.take(pod)
+
+    assert parts.queue.pop(100) is None
+
+
+def test_a_bound_pod_counts_until_it_ends() -> None:
+    """A pod that is only being deleted still counts: its containers may run."""
+    parts = Parts()
+    parts.take(bound(deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert parts.used() == 4
+
+    parts.take({**bound(), "status": {"phase": "Succeeded"}})
+    assert parts.used() == 0
+
+
+def test_a_pod_bound_by_somebody_leaves_the_queue() -> None:
+    parts = Parts()
+    parts.take(make_pod("p1"))
+    parts.take(bound())
+
+    assert parts.queue.pop(100) is None
+
+
+def test_an_assumed_pod_is_not_queued_again_by_its_own_updates() -> None:
+    parts = Parts()
+    parts.view.assume(make_pod("p1", {MEMORY: "4"}), "n1")
+    parts.take(make_pod("p1", {MEMORY: "4"}))
+
+    assert parts.queue.pop(100) is None
+    assert parts.used() == 4
+
+
+def test_only_what_makes_room_wakes_others() -> None:
+    parts = Parts()
+    parts.refuse("waiting")
+
+    parts.take(bound())
+    parts.take(bound(labels={"a": "b"}))
+    assert not parts.woken("waiting")
+
+    parts.take(bound(units=3))
+    assert parts.woken("waiting")
+
+
+def test_an_ended_pod_wakes_others() -> None:
+    for kind, status in (("DELETED", "Running"), ("MODIFIED", "Failed")):
+        parts = Parts()
+        parts.take(bound())
+        parts.refuse("waiting")
+        parts.take({**bound(), "status": {"phase": status}}, kind)
+        assert parts.woken("waiting")
+
+
+def test_a_waiting_pod_that_is_deleted_wakes_nobody() -> None:
+    parts = Parts()
+    parts.refuse("waiting")
+    parts.take(make_pod("p1"))
+    parts.take(make_pod("p1"), "DELETED")
+
+    assert not parts.woken("waiting")
+    assert parts.intake.pod(UID) is None
+
+
+def test_a_node_s_annotation_wakes_others_and_its_heartbeat_does_not() -> None:
+    parts = Parts()
+    parts.refuse("waiting")
+    node = make_node("n1", {MEMORY: "10"})
+
+    parts.intake.take_node("MODIFIED", node, 100)
+    assert not parts.woken("waiting")
+
+    changed = {**node, "metadata": {**node["metadata"], "annotations": {"cards": "healed"}}}
+    parts.intake.take_node("MODIFIED", changed, 100)
+    assert parts.woken("waiting")
+
+
+def test_a_node_that_is_gone_takes_no_pods() -> None:
+    parts = Parts()
+    parts.intake.take_node("DELETED", make_node("n1"), 100)
+
+    assert [] == parts.view.nodes

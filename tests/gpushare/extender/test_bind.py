@@ -1,0 +1,319 @@
+"""Promises of gpushare.extender.bind, against an API server that fails on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from gpushare.errors import DoesNotFitError
+from gpushare.extender import bind as bind_module
+from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, Binder, BindError
+from gpushare.extender.cache import SchedulerCache
+from gpushare.extender.messages import BindingArgs
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
+from tests.servers import StubApi, serve, status, until
+
+MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+
+
+def pod(name: str, units: int = 3, uid: str | None = None) -> dict[str, Any]:
+    """A pending pod."""
+    return {
+        "metadata": {"name": name, "namespace": "d", "uid": uid or f"uid-{name}"},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {MEMORY: str(units)}}}]},
+        "status": {"phase": "Pending"},
+    }
+
+
+def node(name: str, *cards: int) -> dict[str, Any]:
+    """A node with equal cards."""
+    return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(sum(cards)), COUNT: str(len(cards))}}}
+
+
+@dataclass
+class Bench:
+    """A binder on a stub API server; ``clock`` may be moved."""
+
+    api: StubApi
+    cache: SchedulerCache
+    binder: Binder
+    clock: list[float]
+
+    async def bind(self, name: str, to: str = "n", uid: str | None = None) -> None:
+        await self.binder.bind(BindingArgs(name, "d", f"uid-{name}" if uid is None else uid, to))
+
+    def used(self, name: str = "n") -> list[int]:
+        return [device.used for device in self.cache.snapshot().nodes[name].devices]
+
+    def posts(self) -> list[dict[str, Any]]:
+        return [call for call in self.api.calls if call["method"] == "POST"]
+
+
+@asynccontextmanager
+async def bench(
+    *pods: dict[str, Any],
+    fault: Callable[[str, str], Any] = lambda method, path: None,
+    timeout: float = 5,
+    known: bool = True,
+) -> AsyncIterator[Bench]:
+    """Nodes ``n`` with two cards of 14 and ``m`` with one of 14; the pods are known to the cache."""
+    nodes = [node("n", 14, 14), node("m", 14)]
+    api = StubApi(nodes=nodes, pods=list(pods), fault=fault)
+    clock = [0.0]
+    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False, timeout=timeout) as http:
+        cache = SchedulerCache()
+        for one in nodes:
+            cache.set_node(msgspec.convert(one, Node))
+        for one in pods if known else ():
+            cache.set_pod(msgspec.convert(one, Pod))
+        numbers = itertools.count(10**18)
+        binder = Binder(ApiClient(http), cache, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0])
+        yield Bench(api, cache, binder, clock)
+        api.released.set()
+        await binder.close()
+
+
+async def test_one_request_binds_and_says_the_card() -> None:
+    """Node and all five annotations in one POST, nothing before it (D20), not even a read."""
+    async with bench(pod("a")) as b:
+        await b.bind("a")
+
+        (call,) = b.api.calls
+        assert (call["method"], call["path"]) == ("POST", "/api/v1/namespaces/d/pods/a/binding")
+        assert call["body"] == {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": "a",
+                "namespace": "d",
+                "uid": "uid-a",
+                "annotations": {
+                    "ALIYUN_COM_GPU_MEM_IDX": "0",
+                    "ALIYUN_COM_GPU_MEM_DEV": "14",
+                    "ALIYUN_COM_GPU_MEM_POD": "3",
+                    "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
+                    "ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(10**18),
+                },
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+        }
+        assert b.used() == [3, 0]
+
+
+async def test_concurrent_binds_for_the_last_slot_let_exactly_one_through() -> None:
+    """EXT-022: the card is booked before the first await."""
+    async with bench(pod("a", 14), pod("b", 14)) as b:
+        results = await asyncio.gather(b.bind("a", "m"), b.bind("b", "m"), return_exceptions=True)
+
+        assert [type(result) for result in results] == [type(None), DoesNotFitError]
+        assert len(b.posts()) == 1
+
+
+async def test_a_hundred_concurrent_binds_fill_the_cards_and_no_more() -> None:
+    """EXT-023: 28 units on two cards take fourteen pods of 2."""
+    async with bench(*(pod(f"p{i}", 2) for i in range(100))) as b:
+        results = await asyncio.gather(*(b.bind(f"p{i}") for i in range(100)), return_exceptions=True)
+
+        assert sum(result is None for result in results) == 14
+        assert b.used() == [14, 14]
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 422])
+async def test_a_refusal_frees_the_card_and_says_why(code: int) -> None:
+    """The API server's own words reach the pod's event."""
+    async with bench(
+        pod("a"), fault=lambda method, path: status(code, "for this reason") if method == "POST" else None
+    ) as b:
+        with pytest.raises(BindError, match="for this reason"):
+            await b.bind("a")
+
+        assert b.used() == [0, 0]
+
+
+async def test_bind_twice_is_success_once() -> None:
+    """EXT-020: the scheduler did not hear the first answer; our copy of the pod is old, the API knows better."""
+    async with bench(pod("a")) as b:
+        await b.bind("a")
+        await b.bind("a")
+
+        assert b.used() == [3, 0]
+        assert b.api.pod("d", "a")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == "0"  # type: ignore[index]
+
+
+async def test_a_pod_bound_elsewhere_is_an_error_and_books_nothing_here() -> None:
+    """EXT-021."""
+    async with bench(pod("a")) as b:
+        await b.bind("a", "m")
+        with pytest.raises(BindError, match="already"):
+            await b.bind("a", "n")
+
+        assert (b.used("n"), b.used("m")) == ([0, 0], [3])
+
+
+async def test_a_pod_bound_here_by_somebody_else_without_a_card_is_an_error() -> None:
+    """Not ours, so not a success."""
+    bound = pod("a")
+    bound["spec"]["nodeName"] = "n"
+    async with bench(bound, known=False) as b:
+        with pytest.raises(BindError, match="not by us"):
+            await b.bind("a")
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "says"),
+    [("nobody", "u", "not there any more"), ("a", "other", "re-created")],
+    ids=["gone", "other uid"],
+)
+async def test_a_pod_that_is_not_the_one_meant_is_refused(name: str, uid: str, says: str) -> None:
+    """Deleted, or deleted and re-created under its name."""
+    async with bench(pod("a")) as b:
+        with pytest.raises(BindError, match=says):
+            await b.bind(name, uid=uid)
+
+        assert (b.posts(), b.used()) == ([], [0, 0])
+
+
+async def test_a_pod_being_deleted_is_refused() -> None:
+    """Its card would only be lost for a while."""
+    leaving = pod("a")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with bench(leaving) as b:
+        with pytest.raises(BindError, match="being deleted"):
+            await b.bind("a")
+
+
+async def test_an_unknown_node_is_refused() -> None:
+    """With its name."""
+    async with bench(pod("a")) as b:
+        with pytest.raises(DoesNotFitError, match="nope"):
+            await b.bind("a", "nope")
+
+
+async def test_a_pod_that_asks_for_nothing_is_bound_without_annotations() -> None:
+    """A scheduler may send it all the same (quantity 0 counts as interested)."""
+    async with bench(pod("a", 0)) as b:
+        await b.bind("a")
+
+        assert b.posts()[0]["body"]["metadata"]["annotations"] == {}
+
+
+async def test_a_pod_unknown_to_the_cache_is_read_first() -> None:
+    """The scheduler's watch may be ahead of ours."""
+    async with bench(pod("a"), known=False) as b:
+        await b.bind("a")
+
+        assert [call["method"] for call in b.api.calls] == ["GET", "POST"]
+        assert b.used() == [3, 0]
+
+
+async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
+    """EXT-025: the request took effect, the answer was 500; the API says the pod is bound."""
+    async with bench(pod("a")) as b:
+
+        def bind_then_fail(method: str, path: str) -> Any:
+            if method != "POST":
+                return None
+            b.api.answer(
+                method,
+                path,
+                "",
+                {"target": {"name": "n"}, "metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}},
+            )
+            return status(500, "etcd is slow")
+
+        b.api.fault = bind_then_fail
+        await b.bind("a")
+
+        assert b.used() == [3, 0]
+
+
+async def test_a_lost_answer_keeps_the_card_until_the_outcome_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EXT-025: no answer, the pod not bound yet: the request may still land, so its room is nobody else's for 90 s."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
+    async with bench(
+        pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1
+    ) as b:
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind("a", "m")
+        assert b.used("m") == [14]
+        with pytest.raises(DoesNotFitError):
+            await b.bind("b", "m")
+
+        b.clock[0] += UNKNOWN_OUTCOME_SECONDS + 1
+        await until(lambda: b.used("m") == [0])
+
+
+async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request landed late: the booking is confirmed from the API, whatever the clock says later."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
+    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1) as b:
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind("a")
+        b.api.fault = lambda method, path: None
+        b.api.released.set()
+        await until(lambda: not b.binder._resolving)
+        b.clock[0] += UNKNOWN_OUTCOME_SECONDS + 1
+
+        assert b.used() == [3, 0]
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "re-created"])
+async def test_a_lost_answer_ends_when_the_pod_is_gone(monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
+    """A pod that is deleted, or re-created, can no longer be bound by that request."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
+    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1) as b:
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind("a")
+        b.api.pods[:] = [] if gone else [pod("a", uid="new")]
+
+        await until(lambda: b.used() == [0, 0])
+
+
+async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever request lands, the pod's annotation names the card that is booked."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
+    async with bench(
+        pod("a", 3), pod("b", 9), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1
+    ) as b:
+        with pytest.raises(BindError):
+            await b.bind("a")
+        b.api.fault = lambda method, path: None
+        await b.bind("b")
+        await b.bind("a")
+
+        cards = [
+            call["body"]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
+            for call in b.posts()
+            if "/a/" in call["path"]
+        ]
+        assert cards == ["0", "0"]
+        assert b.used() == [12, 0]
+
+
+async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
+    """A scheduler that timed out asks again while the first request is under way: one booking, one card."""
+    async with bench(pod("a")) as b:
+        await asyncio.gather(b.bind("a"), b.bind("a"))
+
+        assert b.used() == [3, 0]
+
+
+async def test_a_caller_that_goes_away_does_not_stop_the_bind() -> None:
+    """Half a bind must not be left to chance."""
+    async with bench(pod("a")) as b:
+        order = asyncio.create_task(b.bind("a"))
+        await until(lambda: b.used() == [3, 0])
+        order.cancel()
+        await asyncio.wait([order])
+        await until(lambda: bool(b.api.pod("d", "a")["spec"].get("nodeName")))  # type: ignore[index]
+
+        assert b.used() == [3, 0]
