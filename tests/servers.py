@@ -25,7 +25,8 @@ async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 @contextlib.asynccontextmanager
 async def serve(app: Any) -> AsyncIterator[str]:
     """Serve the application on a free port of loopback; its URL."""
-    listening = socket.socket()
+    # The protocol is named: asyncio switches Nagle off (40 ms an answer) only where it knows that this is TCP.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)

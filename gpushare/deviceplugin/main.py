@@ -119,7 +119,10 @@ def _read_cards(library: str | None) -> list[PhysicalCard]:
         nvml.close()
     for card in found:
         _LOG.info("card nvml_index=%d uuid=%s model=%s mib=%d", card.index, card.uuid, card.model, card.memory_mib)
-    return [PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0) for card in found]
+        if card.mig:
+            _LOG.warning("not shared uuid=%s reason=in MIG mode its memory belongs to its slices", card.uuid)
+    shared = [card for card in found if not card.mig]
+    return [PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0) for card in shared]
 
 
 async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:

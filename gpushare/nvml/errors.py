@@ -1,0 +1,36 @@
+"""What NVML refuses, one class for each thing that a caller may want to do about it::
+
+NvmlError
+├── NoDriverError       no library, no kernel module, or the two do not match: no card of this machine can be used
+├── CardLostError       the card fell off the bus; its place in the list stays
+├── CardNotFoundError   no card of that UUID
+└── UnsupportedError    this card or this driver cannot answer that
+"""
+
+from __future__ import annotations
+
+from gpushare.errors import GpushareError
+
+
+class NvmlError(GpushareError):
+    """NVML refused. ``code`` is its return code, 0 where it never got that far."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class NoDriverError(NvmlError):
+    """There is no NVML to ask; the text says what to install or mount."""
+
+
+class CardLostError(NvmlError):
+    """The card does not answer any more; only a reset or a reboot may bring it back."""
+
+
+class CardNotFoundError(NvmlError):
+    """No card of that UUID in this machine."""
+
+
+class UnsupportedError(NvmlError):
+    """This card or this driver does not know the answer."""

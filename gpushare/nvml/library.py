@@ -1,0 +1,227 @@
+"""NVML through the real pynvml: the one door.
+
+pynvml keeps one library a process, and so do we: ``open_library`` twice in one process shares it. What a driver's age
+takes away (process lists before R510, MIG before R450) is asked in an older form, or answered with "not known".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pynvml
+
+from gpushare.nvml.api import Card, Process, Survey, UnreadableCard
+from gpushare.nvml.errors import CardLostError, CardNotFoundError, NoDriverError, NvmlError, UnsupportedError
+
+_LOG = logging.getLogger(__name__)
+
+_MIB: Final = 1024 * 1024
+_NOT_KNOWN: Final = 2**64 - 1
+_SYSFS: Final = Path("/sys")
+# Words of 64 NUMA nodes each to ask for.
+_AFFINITY_WORDS: Final = 4
+_AFFINITY_NODE: Final = 0
+
+# Raised in place of FunctionNotFound by some functions of some pynvml versions; no NVMLError.
+_MISMATCH: Final = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
+_FAILURES: Final = (pynvml.NVMLError, _MISMATCH)
+
+_NO_DRIVER: Final = {
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded; run nvidia-smi on the node to see why",
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+        "there is no libnvidia-ml.so.1; install the NVIDIA driver on the node and give this container the nvidia "
+        "runtime, or name the library with --nvml-library"
+    ),
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+        "the NVML library is of another version than the kernel module; after an update of the driver, reboot the node"
+    ),
+}
+_KINDS: Final[dict[int, type[NvmlError]]] = {
+    **dict.fromkeys(_NO_DRIVER, NoDriverError),
+    pynvml.NVML_ERROR_GPU_IS_LOST: CardLostError,
+    pynvml.NVML_ERROR_NOT_FOUND: CardNotFoundError,
+    pynvml.NVML_ERROR_NOT_SUPPORTED: UnsupportedError,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: UnsupportedError,
+}
+
+
+class NvmlLibrary:
+    """An initialised NVML. ``sysfs`` is where the kernel says which NUMA node a card is at, where NVML does not."""
+
+    def __init__(self, sysfs: Path = _SYSFS) -> None:
+        self._sysfs = sysfs
+        self._open = True
+
+    def survey(self) -> Survey:
+        """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other."""
+        with _translated("count the cards"):
+            count = pynvml.nvmlDeviceGetCount()
+        cards, unreadable = [], []
+        for index in range(count):
+            try:
+                cards.append(self._card(index))
+            except NvmlError as error:
+                unreadable.append(UnreadableCard(index, str(error)))
+        return Survey(tuple(cards), tuple(unreadable))
+
+    def cards(self) -> tuple[Card, ...]:
+        """The cards that answer. A lost one is left out: without UUID and memory there is nothing to offer of it."""
+        survey = self.survey()
+        for card in survey.unreadable:
+            _LOG.warning("card left out nvml_index=%d reason=%s", card.index, card.reason)
+        return survey.cards
+
+    def processes(self, uuid: str) -> tuple[Process, ...]:
+        """The processes on a card, by pid. One that computes and draws is in two lists with the same memory."""
+        with _translated(f"find card {uuid}"):
+            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        found: dict[int, int | None] = {}
+        for pid, mib in _running(handle, f"list the processes of card {uuid}"):
+            known = found.get(pid)
+            found[pid] = mib if known is None else max(known, mib or 0)
+        return tuple(Process(pid, found[pid]) for pid in sorted(found))
+
+    def driver_version(self) -> str:
+        """The driver's version."""
+        with _translated("ask the driver's version"):
+            return _text(pynvml.nvmlSystemGetDriverVersion())
+
+    def close(self) -> None:
+        """Shut NVML down, for this user of it."""
+        if not self._open:
+            return
+        self._open = False
+        with contextlib.suppress(*_FAILURES):  # there is nothing left to lose
+            pynvml.nvmlShutdown()
+
+    def _card(self, index: int) -> Card:
+        with _translated(f"describe card {index}"):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuid, model = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
+            minor = pynvml.nvmlDeviceGetMinorNumber(handle)
+            # Version 1: the only one that drivers before R510 have, and its total is the same.
+            total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+            numa, mig = self._numa(handle), _is_mig(handle)
+        return Card(index, _text(uuid), minor, _text(model), total // _MIB, numa, mig)
+
+    def _numa(self, handle: Any) -> int | None:
+        words = _known(lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE))
+        if words is not None:
+            nodes = [64 * word + bit for word, bits in enumerate(words) for bit in range(64) if bits >> bit & 1]
+            return nodes[0] if len(nodes) == 1 else None
+        pci = _known(lambda: pynvml.nvmlDeviceGetPciInfo(handle))
+        return None if pci is None else self._numa_of_bus(_text(pci.busId))
+
+    def _numa_of_bus(self, bus_id: str) -> int | None:
+        """What the kernel says; it writes the address with a domain of four digits, and -1 for "not known"."""
+        domain, _, rest = bus_id.lower().partition(":")
+        try:
+            folder = f"{int(domain, 16):04x}:{rest}"
+            node = int((self._sysfs / "bus/pci/devices" / folder / "numa_node").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None
+
+
+def open_library(path: str | None) -> NvmlLibrary:
+    """Load and initialise NVML: the library at ``path``, or the system's for None.
+
+    Raises NoDriverError where there is no library or no driver under it. ``close`` what this returns.
+    """
+    if path is not None:
+        _load(path)
+    where = path or "the system's NVML"
+    with _translated(f"initialise {where}"):
+        pynvml.nvmlInit()
+    return NvmlLibrary()
+
+
+def _load(path: str) -> None:
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise NoDriverError(f"cannot load the NVML library {path}: {error}; check --nvml-library") from error
+    if not hasattr(library, "nvmlInitWithFlags"):
+        raise NoDriverError(f"{path} is a library, but not NVML (no nvmlInitWithFlags); check --nvml-library")
+    with pynvml.libLoadLock:
+        pynvml.nvmlLib = library
+        # Functions that were looked up before belong to another library.
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+
+
+@contextlib.contextmanager
+def _translated(act: str) -> Iterator[None]:
+    """NVML's errors as ours; ``act`` says what was tried."""
+    try:
+        yield
+    except _FAILURES as error:
+        code = getattr(error, "value", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        reason = _NO_DRIVER.get(code) or f"NVML says: {error} (code {code})"
+        raise _KINDS.get(code, NvmlError)(f"cannot {act}: {reason}", code) from error
+
+
+def _known(ask: Callable[[], Any]) -> Any:
+    """An answer, or None where there is none: a fact that is nice to have must not cost the card that lacks it."""
+    try:
+        with _translated("ask"):
+            return ask()
+    except CardLostError:
+        raise
+    except NvmlError:
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    """Some pynvml versions answer bytes where others answer str."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _is_mig(handle: Any) -> bool:
+    modes = _known(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    return modes is not None and bool(modes[0])
+
+
+def _running(handle: Any, act: str) -> Iterator[tuple[int, int | None]]:
+    """Pid and MiB of the rows of all three lists; only the first must be there."""
+    with _translated(act):
+        rows = _list(handle, "Compute")
+    for kind in ("Graphics", "MPSCompute"):
+        rows += _known(functools.partial(_list, handle, kind)) or []
+    for row in rows:
+        # pynvml turns "not known" into None; in the oldest rows it is still all ones.
+        known = row.usedGpuMemory not in (None, _NOT_KNOWN)
+        yield row.pid, row.usedGpuMemory // _MIB if known else None
+
+
+def _list(handle: Any, kind: str) -> list[Any]:
+    """A process list in the newest form that the driver has: of R510, of R450, or older."""
+    for version in ("_v3", "_v2"):
+        with contextlib.suppress(pynvml.NVMLError_FunctionNotFound):
+            return list(getattr(pynvml, f"nvmlDeviceGet{kind}RunningProcesses{version}")(handle))
+    return _oldest_list(handle, f"nvmlDeviceGet{kind}RunningProcesses")
+
+
+class _OldProcess(ctypes.Structure):
+    """A row before R450, for which pynvml has no call any more; the fields are named as in the newer rows."""
+
+    _fields_ = (("pid", ctypes.c_uint), ("usedGpuMemory", ctypes.c_ulonglong))  # type: ignore[mutable-override]  # ctypes' way
+
+
+def _oldest_list(handle: Any, symbol: str) -> list[Any]:
+    function = pynvml._nvmlGetFunctionPointer(symbol)
+    count = ctypes.c_uint(0)
+    code = function(handle, ctypes.byref(count), None)
+    rows: ctypes.Array[_OldProcess] = (_OldProcess * 0)()
+    while code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+        # More than counted: processes may start meanwhile.
+        count.value = count.value * 2 + 5
+        rows = (_OldProcess * count.value)()
+        code = function(handle, ctypes.byref(count), rows)
+    pynvml._nvmlCheckReturn(code)
+    return list(rows[: count.value])

@@ -1,0 +1,333 @@
+"""Promises of the device plugin's gRPC edge, over a real unix socket; and the recorded dialogues of the original."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import httpx2
+import pytest
+
+from gpushare.deviceplugin.allocate import Allocator
+from gpushare.deviceplugin.devices import PhysicalCard
+from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.node_status import NodeStatus
+from gpushare.deviceplugin.owner import KubeletBook
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
+from gpushare.kube.client import ApiClient
+from gpushare.model.quantity import MemoryUnit
+from tests.servers import StubApi, serve
+
+RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "device_plugin"
+MIB = {"t4": 15360, "1080ti": 11264}
+UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcdef"]
+
+
+@dataclass
+class Kubelet:
+    """The kubelet's side: free ids, and its three calls in its order. Its book is the checkpoint file."""
+
+    plugin: Any
+    server: DevicePluginServer
+    api: StubApi
+    folder: Path
+    devices: dict[str, str] = field(default_factory=dict)
+    taken: dict[str, list[str]] = field(default_factory=dict)
+
+    async def list_devices(self) -> pb.ListAndWatchResponse:
+        async for message in self.plugin.ListAndWatch(pb.Empty()):
+            self.devices = {device.ID: device.health for device in message.devices}
+            return message
+        raise AssertionError("no list")
+
+    def free(self) -> list[str]:
+        return [one for one in self.devices if all(one not in ids for ids in self.taken.values())]
+
+    async def prefer(self, size: int, must: list[str] | None = None) -> list[str]:
+        one = pb.ContainerPreferredAllocationRequest(available_deviceIDs=self.free(), allocation_size=size)
+        one.must_include_deviceIDs.extend(must or [])
+        answer = await self.plugin.GetPreferredAllocation(pb.PreferredAllocationRequest(container_requests=[one]))
+        return list(answer.container_responses[0].deviceIDs)
+
+    async def allocate(self, ids: list[str]) -> dict[str, str]:
+        one = pb.ContainerAllocateRequest(devices_ids=ids)
+        answer = await self.plugin.Allocate(pb.AllocateRequest(container_requests=[one]))
+        return dict(answer.container_responses[0].envs)
+
+    async def start(self, owner: str, ids: list[str]) -> None:
+        """Write the book, then ask whether the container may start."""
+        self.taken[owner] = [*self.taken.get(owner, []), *ids]
+        entries = [
+            {"PodUID": uid, "ContainerName": "c", "ResourceName": "aliyun.com/gpu-mem", "DeviceIDs": {"-1": taken}}
+            for uid, taken in self.taken.items()
+        ]
+        checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
+        (self.folder / "kubelet_internal_checkpoint").write_text(json.dumps(checkpoint))
+        await self.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
+
+    async def admit(self, size: int) -> tuple[list[str], dict[str, str]]:
+        """One container through the first two calls."""
+        ids = await self.prefer(size)
+        return ids, await self.allocate(ids)
+
+
+@asynccontextmanager
+async def plugin(
+    cards: list[str],
+    pods: list[dict[str, Any]],
+    *,
+    unit: str = "GiB",
+    labels: dict[str, str] | None = None,
+    by: str = "index",
+) -> AsyncIterator[Kubelet]:
+    """The device plugin's parts wired as in its main, on a stub API server and a socket of its own."""
+    api = StubApi(nodes=[{"metadata": {"name": "rig", "labels": labels or {}}, "status": {"capacity": {}}}], pods=pods)
+    physical = [PhysicalCard(i, UUIDS[i], model, MIB[model]) for i, model in enumerate(cards)]
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        folder = Path(name)
+        async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+            client = ApiClient(http)
+            node = NodeStatus(client, "rig", physical, MemoryUnit.parse(unit), "boot")
+            await node.prepare(frozenset())
+            await node.publish()
+            allocator = Allocator(client, NodePods(), node, KubeletBook(folder / "none.sock", folder), visible_by=by)
+            server = DevicePluginServer(allocator, node)
+            await server.start(folder / "plugin.sock")
+            async with grpc.aio.insecure_channel(f"unix:{folder}/plugin.sock") as channel:
+                kubelet = Kubelet(pb_grpc.DevicePluginStub(channel), server, api, folder)
+                await kubelet.list_devices()
+                yield kubelet
+            await server.stop()
+
+
+def gpu_pod(name: str, *units: int, card: object = 0, assumed: int = 1) -> dict[str, Any]:
+    """A pod that the extender bound to the node."""
+    written = {"IDX": str(card), "ASSIGNED": "false", "ASSUME_TIME": str(assumed)}
+    limits = [{"limits": {"aliyun.com/gpu-mem": str(amount)}} for amount in units]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "annotations": {f"ALIYUN_COM_GPU_MEM_{key}": value for key, value in written.items()},
+        },
+        "spec": {
+            "nodeName": "rig",
+            "containers": [{"name": f"c{i}", "resources": one} for i, one in enumerate(limits)],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def annotations(kubelet: Kubelet, name: str) -> dict[str, str]:
+    """A pod's annotations now."""
+    found = kubelet.api.pod("default", name)
+    assert found is not None
+    return dict(found["metadata"]["annotations"])
+
+
+def assume_time(pod: dict[str, Any]) -> str:
+    """When the extender assumed it."""
+    return str(pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_ASSUME_TIME"])
+
+
+# What the original answers where nobody waits, and what ours does instead.
+NOBODY = {
+    "4 units: nobody asked for 4": "D3: success with a nonsense variable that the kubelet keeps for ever",
+    "7 units: nobody, but there is one card only": "D4: the card goes to anybody and nothing is written down",
+}
+
+
+@pytest.mark.parametrize("name", ["isolation-off", "mib", "mixed-cards", "one-card", "two-cards"])
+async def test_recorded_dialogue(name: str) -> None:
+    """Same variables for the same requests; where nobody waits an error instead (D3, D4); the assume time stays (D1)."""
+    recording = json.loads((RECORDED / f"{name}.json").read_text())
+    unit = "MiB" if "--memory-unit=MiB" in recording["args"] else "GiB"
+    labels = {"cgpu.disable.isolation": "true"} if name == "isolation-off" else {}
+    async with plugin(recording["cards"], recording["pods"], unit=unit, labels=labels) as kubelet:
+        per_card = list(recording["list"]["per_card"].values())
+        if name == "mixed-cards":
+            # Named: the original announces the first card's size for all (D5).
+            assert (per_card, len(kubelet.devices)) == ([15, 15, 15], 15 + 15 + 11)
+        else:
+            assert sum(per_card) == len(kubelet.devices)
+        assert set(kubelet.devices.values()) == set(recording["list"]["health"])
+        times = {pod["metadata"]["name"]: assume_time(pod) for pod in recording["pods"]}
+        for step in recording["allocate"]:
+            if step["what"] in NOBODY:
+                with pytest.raises(grpc.aio.AioRpcError, match=f"waits for {step['ids']} units"):
+                    await kubelet.admit(step["ids"])
+                continue
+            ids, variables = await kubelet.admit(step["ids"])
+            assert step["answer"]["containers"] == [variables]
+            patched = next(call for call in step["api_calls"] if call["method"] == "PATCH")
+            owner = patched["path"].rpartition("/")[2]
+            await kubelet.start(f"uid-default-{owner}", ids)
+            assert annotations(kubelet, owner)["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
+            assert annotations(kubelet, owner)["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] == times[owner]
+
+
+@pytest.mark.parametrize("name", ["isolation-off", "mib", "mixed-cards", "one-card", "two-cards"])
+async def test_recorded_start(name: str) -> None:
+    """The count is written to the Node's status as recorded, now together with what each card is."""
+    recording = json.loads((RECORDED / f"{name}.json").read_text())
+    async with plugin(recording["cards"], []) as kubelet:
+        (theirs,) = (call for call in recording["api_calls_at_start"] if call["method"] == "PATCH")
+        (ours,) = (call for call in kubelet.api.calls if call["method"] == "PATCH")
+
+        assert (ours["path"], ours["content_type"]) == (theirs["path"], theirs["content_type"])
+        assert ours["body"]["status"] == theirs["body"]["status"]
+        published = json.loads(ours["body"]["metadata"]["annotations"]["aliyun.com/gpushare-cards"])
+        assert len(published["cards"]) == len(recording["cards"])
+
+
+async def test_options_ask_for_both_calls() -> None:
+    """Without them a kubelet would neither steer nor wait."""
+    async with plugin(["t4"], []) as kubelet:
+        options = await kubelet.plugin.GetDevicePluginOptions(pb.Empty())
+
+        assert (options.pre_start_required, options.get_preferred_allocation_available) == (True, True)
+
+
+async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:
+    """The container sees the card that the extender chose, by UUID where nothing else is said (D27)."""
+    async with plugin(["t4", "t4"], [gpu_pod("a", 3, card=1)], by="uuid") as kubelet:
+        _, variables = await kubelet.admit(3)
+
+        assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == (UUIDS[1], "1")
+
+
+async def test_two_containers_of_a_pod_are_matched_one_by_one() -> None:
+    """DP-012: 1 + 2 on one card, and the pod beside them that asks for 3 is not theirs."""
+    pods = [gpu_pod("two", 1, 2, card=0), gpu_pod("three", 3, card=1, assumed=2)]
+    async with plugin(["t4", "t4"], pods) as kubelet:
+        first, one = await kubelet.admit(1)
+        second, two = await kubelet.admit(2)
+        third, three = await kubelet.admit(3)
+        await kubelet.start("uid-two", first)
+        await kubelet.start("uid-two", second)
+        await kubelet.start("uid-three", third)
+
+        told = [
+            tuple(variables[f"ALIYUN_COM_GPU_MEM_{name}"] for name in ("IDX", "CONTAINER", "POD"))
+            for variables in (one, two, three)
+        ]
+
+        assert told == [("0", "1", "3"), ("0", "2", "3"), ("1", "3", "3")]
+
+
+async def test_a_card_without_room_lets_nobody_in() -> None:
+    """The last guard: whoever over-books the annotations, ids of a card are as many as its units."""
+    pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0, assumed=2)]
+    async with plugin(["t4", "t4"], pods) as kubelet:
+        ids, _ = await kubelet.admit(9)
+        await kubelet.start("uid-a", ids)
+        with pytest.raises(grpc.aio.AioRpcError, match="card 0 has 6 units left for the 9 of pod default/b"):
+            await kubelet.admit(9)
+
+
+async def test_ids_of_several_cards_are_refused() -> None:
+    """A kubelet that did not ask, or did not obey."""
+    async with plugin(["t4", "t4"], [gpu_pod("a", 2)]) as kubelet:
+        ids = [next(one for one in kubelet.devices if letter * 8 in one) for letter in "ab"]
+        with pytest.raises(grpc.aio.AioRpcError, match="do not lie on one card"):
+            await kubelet.allocate(ids)
+
+
+async def test_ids_chosen_by_the_kubelet_alone_find_the_pod_of_that_card() -> None:
+    """Kubelets before 1.19 do not ask; the ids' card decides between equal pods."""
+    pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1, assumed=2)]
+    async with plugin(["t4", "t4"], pods) as kubelet:
+        on_b = [one for one in kubelet.devices if "bbbbbbbb" in one][:2]
+        variables = await kubelet.allocate(on_b)
+        await kubelet.start("uid-b", on_b)
+
+        assert (variables["ALIYUN_COM_GPU_MEM_IDX"], annotations(kubelet, "b")["ALIYUN_COM_GPU_MEM_ASSIGNED"]) == (
+            "1",
+            "true",
+        )
+
+
+async def test_reused_ids_of_an_init_container_keep_the_card() -> None:
+    """DP-013: the kubelet must include them; the container stays where they lie."""
+    pod = gpu_pod("a", 2, card=1)
+    pod["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]
+    async with plugin(["t4", "t4"], [pod]) as kubelet:
+        init_ids, init = await kubelet.admit(3)
+        chosen = await kubelet.prefer(2, must=init_ids[:2])
+        variables = await kubelet.allocate(chosen)
+
+        assert sorted(chosen) == sorted(init_ids[:2])
+        assert (init["ALIYUN_COM_GPU_MEM_IDX"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == ("1", "1")
+
+
+async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_later() -> None:
+    """PR-005: an error here makes the kubelet try again; once the annotation is right the container starts."""
+    pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1, assumed=2)]
+    async with plugin(["t4", "t4"], pods) as kubelet:
+        ids, _ = await kubelet.admit(2)
+        with pytest.raises(grpc.aio.AioRpcError, match="default/b has ids of card 0, but its annotation names card 1"):
+            await kubelet.start("uid-b", ids)
+
+        pods[1]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
+        await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
+
+
+async def test_a_pod_without_a_card_is_held() -> None:
+    """Its ids are known, its card is not."""
+    async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
+        ids, _ = await kubelet.admit(2)
+        pod = kubelet.api.pod("default", "a")
+        assert pod is not None
+        del pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
+        with pytest.raises(grpc.aio.AioRpcError, match="names no card"):
+            await kubelet.start("uid-a", ids)
+
+
+async def test_ids_that_were_never_announced_pass() -> None:
+    """Containers of the Go plugin restart under ours."""
+    async with plugin(["t4"], []) as kubelet:
+        await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=[f"{UUIDS[0]}-_-0"]))
+
+
+async def test_without_the_kubelets_book_the_answered_pod_is_the_owner() -> None:
+    """An init container alone is in no book that shows names; what Allocate meant is what we know."""
+    async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
+        ids, _ = await kubelet.admit(2)
+        await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
+
+        assert annotations(kubelet, "a")["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
+
+
+async def test_ids_of_nobody_are_held() -> None:
+    """Neither the kubelet nor we know whose they are."""
+    async with plugin(["t4"], []) as kubelet:
+        with pytest.raises(grpc.aio.AioRpcError, match="does not say yet"):
+            await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=list(kubelet.devices)[:2]))
+
+
+async def test_streams_end_when_the_server_stops() -> None:
+    """DP-009: before the next registration."""
+    async with plugin(["t4"], []) as kubelet:
+        stream = kubelet.plugin.ListAndWatch(pb.Empty())
+        assert len((await stream.read()).devices) == 15
+        await kubelet.server.stop()
+
+        assert await stream.read() == grpc.aio.EOF
+
+
+async def test_an_api_server_that_is_away_is_an_error_of_the_call() -> None:
+    """Never a guess on what we knew before."""
+    async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
+        kubelet.api.fault = lambda method, path: (500, {"kind": "Status", "message": "etcd is gone"})
+        with pytest.raises(grpc.aio.AioRpcError, match="etcd is gone"):
+            await kubelet.admit(2)
