@@ -54,7 +54,7 @@ async def measure(arguments: argparse.Namespace) -> int:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
         "LOG_LEVEL": "warn",
-    }  # noqa: TID251
+    }
     server = EmbeddedApi()
     url = await server.start()
     with tempfile.TemporaryDirectory(prefix="gs-") as name:
@@ -117,13 +117,12 @@ class Idle:
     def __init__(self, answer: bytes) -> None:
         self.port = free_port()
         self._answer = answer
-        config = uvicorn.Config(
-            self, host="127.0.0.1", port=self.port, lifespan="off", log_config=None, access_log=False, http="httptools"
-        )
+        config = uvicorn.Config(self, host="127.0.0.1", port=self.port, lifespan="off", log_config=None)
         self.server = uvicorn.Server(config)
         self.serving = asyncio.create_task(self.server.serve())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Read all, answer the same."""
         while (await receive()).get("more_body"):
             pass
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(self._answer)).encode())]

@@ -1,0 +1,153 @@
+"""Promises of gpushare.deviceplugin.registration, against a real small kubelet socket."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from gpushare.deviceplugin import registration
+from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
+from gpushare.deviceplugin.registration import stay_registered
+from gpushare.model.node import CardFacts, NodeCards
+
+
+class OneCard:
+    """A node with one card of two units; all that the server reads of it."""
+
+    cards = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "GPU-aaaaaaaa", "m", 2048, 2),))
+
+
+class Kubelet(pb_grpc.RegistrationServicer):
+    """Calls the plugin back inside Register, as kubelets do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
+        self.refuse = 0
+        self._server: grpc.aio.Server | None = None
+
+    async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
+        if self.refuse:
+            self.refuse -= 1
+            await context.abort(grpc.StatusCode.UNKNOWN, "not today")
+        async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
+            options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=5)
+        assert options.pre_start_required
+        await self.registered.put(request)
+        return pb.Empty()
+
+    async def start(self) -> None:
+        self._server = grpc.aio.server()
+        pb_grpc.add_RegistrationServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{self.folder}/kubelet.sock")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(0)
+
+    async def restart(self) -> None:
+        """Every socket of the folder goes, its own comes anew."""
+        await self.stop()
+        for socket in self.folder.glob("*.sock"):
+            socket.unlink(missing_ok=True)
+        await self.start()
+
+
+@asynccontextmanager
+async def staying(
+    monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True
+) -> AsyncIterator[Kubelet]:
+    """A plugin that stays registered beside a kubelet."""
+    monkeypatch.setattr(registration, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(registration, "_FIRST_PAUSE_SECONDS", 0.02)
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        kubelet = Kubelet(Path(name))
+        kubelet.refuse = refuse
+        if kubelet_runs:
+            await kubelet.start()
+        server = DevicePluginServer(None, OneCard())  # type: ignore[arg-type]
+        staying = asyncio.create_task(stay_registered(server, kubelet.folder))
+        try:
+            yield kubelet
+        finally:
+            staying.cancel()
+            await asyncio.wait([staying])
+            await kubelet.stop()
+
+
+async def next_registration(kubelet: Kubelet) -> pb.RegisterRequest:
+    """The next one, or a failure after a while."""
+    return await asyncio.wait_for(kubelet.registered.get(), 20)
+
+
+async def test_the_plugin_serves_before_it_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-001: options are answered inside Register; names and version are the contract's."""
+    async with staying(monkeypatch) as kubelet:
+        request = await next_registration(kubelet)
+
+    assert (request.version, request.endpoint, request.resource_name) == (
+        "v1beta1",
+        "aliyungpushare.sock",
+        "aliyun.com/gpu-mem",
+    )
+    assert (request.options.pre_start_required, request.options.get_preferred_allocation_available) == (True, True)
+
+
+async def test_a_kubelet_that_starts_anew_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-007: its socket is another file; ours was removed and is there again."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+        assert (kubelet.folder / "aliyungpushare.sock").is_socket()
+
+
+async def test_our_own_socket_is_made_again_when_it_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-008: somebody swept the folder."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        (kubelet.folder / "aliyungpushare.sock").unlink()
+        await next_registration(kubelet)
+
+        assert (kubelet.folder / "aliyungpushare.sock").is_socket()
+
+
+async def test_a_refusal_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-010: with a pause that grows."""
+    async with staying(monkeypatch, refuse=2) as kubelet:
+        await next_registration(kubelet)
+
+    assert kubelet.refuse == 0
+
+
+async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DaemonSet may come up first."""
+    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+        await asyncio.sleep(0)
+        await kubelet.start()
+        await next_registration(kubelet)
+
+
+async def test_the_first_message_is_the_full_list_and_streams_end_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-002, DP-009."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
+            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            assert [device.ID for device in (await stream.read()).devices] == ["gs-aaaaaaaa-0", "gs-aaaaaaaa-1"]
+            await kubelet.restart()
+            await next_registration(kubelet)
+
+            assert await stream.read() is grpc.aio.EOF

@@ -1,0 +1,243 @@
+"""The NVML edge on simulated cards of every driver era, and on libraries that are none."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from fake_nvml.install import install
+from fake_nvml.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN64
+from fake_nvml.state import State
+from gpushare.errors import GpushareError
+from gpushare.nvml.api import Nvml, Process, UnreadableCard
+from gpushare.nvml.errors import CardLostError, CardNotFoundError, NoDriverError, NvmlError
+from gpushare.nvml.library import NvmlLibrary, open_library
+
+Simulate = Callable[..., State]
+
+ERAS = ["418.87.00", "450.66", "470.57.02", "510.39.01", "535.104.05", "580.65.06"]
+
+# As much of NVML as one card's absence needs, and no more.
+EMPTY_NVML = """
+#include <string.h>
+int nvmlInitWithFlags(unsigned flags) { return INIT; }
+int nvmlShutdown(void) { return 0; }
+const char *nvmlErrorString(int code) { return "no such luck"; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 0; return 0; }
+int nvmlSystemGetDriverVersion(char *version, unsigned size) { strcpy(version, "1.2.3"); return 0; }
+"""
+
+
+def compile_nvml(folder: Path, init: int) -> Path:
+    """A real shared library whose nvmlInit answers ``init``."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler on this machine")
+    source, library = folder / "nvml.c", folder / "libmine.so"
+    source.write_text(EMPTY_NVML)
+    subprocess.run([compiler, "-shared", "-fPIC", f"-DINIT={init}", "-o", library, source], check=True, timeout=60)
+    return library
+
+
+@pytest.mark.parametrize(
+    ("driver", "mib", "geforce"),
+    [
+        ("418.87.00", [15079, 15079, 11178], "GeForce GTX 1080 Ti"),
+        ("470.57.02", [15109, 15109, 11178], "NVIDIA GeForce GTX 1080 Ti"),
+        ("535.104.05", [15360, 15360, 11264], "NVIDIA GeForce GTX 1080 Ti"),
+    ],
+)
+def test_each_card_has_its_own_memory(simulate: Simulate, driver: str, mib: list[int], geforce: str) -> None:
+    """Not the first card's for all of them, as the original had it."""
+    state = simulate("mixed", driver=driver)
+    nvml: Nvml = open_library(None)
+
+    cards = nvml.cards()
+
+    assert [card.memory_mib for card in cards] == mib
+    assert [card.model for card in cards] == ["Tesla T4", "Tesla T4", geforce]
+    assert [card.uuid for card in cards] == [card.uuid for card in state.cards()]
+    assert [(card.index, card.minor) for card in cards] == [(0, 0), (1, 1), (2, 2)]
+    assert nvml.driver_version() == driver
+
+
+@pytest.mark.parametrize("driver", ERAS)
+def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: str) -> None:
+    state = simulate("mixed", driver=driver)
+    uuid = state.cards()[0].uuid
+    for pid in range(20, 0, -1):
+        state.add_process(uuid, pid, 100 + pid, "player")
+    nvml = open_library(None)
+
+    assert nvml.processes(uuid) == tuple(Process(pid, 100 + pid) for pid in range(1, 21))
+    assert nvml.processes(state.cards()[1].uuid) == ()
+
+
+@pytest.mark.parametrize("driver", ERAS)
+def test_a_process_in_several_lists_counts_once_and_unknown_memory_is_none(simulate: Simulate, driver: str) -> None:
+    state = simulate("t4x1", driver=driver)
+    uuid = state.cards()[0].uuid
+    for pid in range(1, 6):
+        state.add_process(uuid, pid, 10, "player")
+    with state._mapped.writing() as content:
+        rows = content.processes
+        rows[0].kind, rows[1].kind, rows[2].kind = GRAPHICS, MPS, COMPUTE
+        rows[2].memory = UNKNOWN64
+        rows[3].pid, rows[3].kind = 1, COMPUTE  # computes and draws
+        rows[4].memory = 0
+
+    has_mps_list = int(driver.split(".")[0]) >= 460
+    expected = [Process(1, 10), *([Process(2, 10)] if has_mps_list else []), Process(3, None), Process(5, 0)]
+    assert open_library(None).processes(uuid) == tuple(expected)
+
+
+def test_a_lost_card_takes_no_other_with_it(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
+    state = simulate("mixed")
+    state.set_value(state.cards()[1].uuid, "state", "lost")
+    nvml = open_library(None)
+
+    with caplog.at_level(logging.WARNING):
+        cards = nvml.cards()
+
+    assert [card.index for card in cards] == [0, 2]
+    assert nvml.survey().unreadable == (UnreadableCard(1, "cannot describe card 1: NVML says: GPU is lost (code 15)"),)
+    assert "nvml_index=1" in caplog.text
+    assert "GPU is lost" in caplog.text
+
+
+def test_processes_of_a_lost_card_are_an_error_of_their_own(simulate: Simulate) -> None:
+    state = simulate("t4x1")
+    uuid = state.cards()[0].uuid
+    nvml = open_library(None)
+    state.set_value(uuid, "state", "lost")
+
+    with pytest.raises(CardLostError, match=uuid) as caught:
+        nvml.processes(uuid)
+
+    assert caught.value.code == 15
+    assert isinstance(caught.value.__cause__, pynvml.NVMLError)
+
+
+def test_an_unknown_card_is_not_found(simulate: Simulate) -> None:
+    simulate("t4x1")
+
+    with pytest.raises(CardNotFoundError, match="GPU-no"):
+        open_library(None).processes("GPU-no")
+
+
+def test_a_machine_without_cards_has_none(simulate: Simulate) -> None:
+    simulate("none")
+
+    assert open_library(None).cards() == ()
+
+
+def test_the_numa_node_is_nvmls(simulate: Simulate) -> None:
+    simulate("a100x8")
+
+    assert [card.numa for card in open_library(None).cards()] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("", None), ("near", None), (None, None)]
+)
+def test_where_nvml_does_not_know_the_numa_node_the_kernel_may(
+    simulate: Simulate, tmp_path: Path, said: str | None, expected: int | None
+) -> None:
+    simulate("t4x1", driver="418.87.00")
+    open_library(None)
+    folder = tmp_path / "sys" / "bus/pci/devices/0000:04:00.0"
+    folder.mkdir(parents=True)
+    if said is not None:
+        (folder / "numa_node").write_text(said)
+
+    (card,) = NvmlLibrary(sysfs=tmp_path / "sys").cards()
+
+    assert card.numa == expected
+
+
+def test_mig_mode_is_said_where_there_is_one(simulate: Simulate) -> None:
+    state = simulate("a100x8")
+    state.set_value(state.cards()[3].uuid, "mig", "on")
+
+    assert [card.index for card in open_library(None).cards() if card.mig] == [3]
+
+
+def test_cards_can_be_asked_again_after_the_machine_changed(simulate: Simulate) -> None:
+    nvml = open_library(None) if simulate("t4x1") else None
+    assert nvml is not None
+    nvml.close()
+    simulate("t4x2")
+
+    assert len(open_library(None).cards()) == 2
+
+
+def test_closing_twice_is_closing_once(simulate: Simulate) -> None:
+    simulate("t4x1")
+    one, other = open_library(None), open_library(None)
+
+    one.close()
+    one.close()
+
+    assert len(other.cards()) == 1
+    other.close()
+    with pytest.raises(NvmlError, match="Uninitialized"):
+        one.cards()
+
+
+@pytest.mark.usefixtures("clean_pynvml")
+def test_without_a_kernel_module_there_is_no_driver(tmp_path: Path) -> None:
+    install(tmp_path / "none", on_purpose=True)
+
+    with pytest.raises(NoDriverError, match="kernel module is not loaded") as caught:
+        open_library(None)
+
+    assert isinstance(caught.value, GpushareError)
+
+
+@pytest.mark.usefixtures("clean_pynvml")
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/nowhere/libnvidia-ml.so.1", "cannot load the NVML library /nowhere/.*check --nvml-library"),
+        ("libc.so.6", "not NVML"),
+    ],
+)
+def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
+    with pytest.raises(NoDriverError, match=says):
+        open_library(path)
+
+    assert pynvml.nvmlLib is None
+
+
+@pytest.mark.usefixtures("clean_pynvml")
+def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: Path) -> None:
+    """Also where another was asked before: its functions must not answer for this one."""
+    simulate("t4x2")
+    assert len(open_library(None).cards()) == 2
+
+    nvml = open_library(str(compile_nvml(tmp_path, init=0)))
+
+    assert (nvml.cards(), nvml.driver_version()) == ((), "1.2.3")
+
+
+@pytest.mark.usefixtures("clean_pynvml")
+@pytest.mark.parametrize(
+    ("code", "kind", "says"),
+    [
+        (9, NoDriverError, "kernel module is not loaded"),
+        (18, NoDriverError, "reboot the node"),
+        (4, NvmlError, r"initialise .*libmine\.so.*code 4"),
+        (777, NvmlError, "no such luck .code 777"),
+    ],
+)
+def test_an_init_that_fails_says_what_to_do(tmp_path: Path, code: int, kind: type[NvmlError], says: str) -> None:
+    with pytest.raises(kind, match=says) as caught:
+        open_library(str(compile_nvml(tmp_path, init=code)))
+
+    assert caught.value.code == code

@@ -1,0 +1,104 @@
+"""Promises of gpushare.settings."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from gpushare.errors import UsageError
+from gpushare.model.quantity import MemoryUnit
+from gpushare.settings import DevicePluginSettings, device_plugin_settings, extender_settings
+
+NODE = {"NODE_NAME": "n"}
+
+
+def test_the_originals_extender_manifest_is_understood() -> None:
+    """Environment of the shipped Deployment; THREADNESS is accepted; nothing says where to listen."""
+    settings = extender_settings([], {"LOG_LEVEL": "debug", "PORT": "12345", "THREADNESS": "4", "KUBECONFIG": "/etc/k"})
+
+    assert (settings.port, settings.log_level, settings.kubeconfig, settings.address) == (
+        12345,
+        logging.DEBUG,
+        "/etc/k",
+        "",
+    )
+
+
+def test_without_port_the_originals_default_holds() -> None:
+    """39999."""
+    assert extender_settings([], {}).port == 39999
+
+
+def test_a_flag_wins_over_the_environment() -> None:
+    """Explicit beats implicit."""
+    settings = extender_settings(
+        ["--port=1", "--kubeconfig", "b", "--log-level=warn"], {"PORT": "2", "KUBECONFIG": "a"}
+    )
+
+    assert (settings.port, settings.kubeconfig, settings.log_level) == (1, "b", logging.WARNING)
+
+
+def plugin(*argv: str) -> DevicePluginSettings:
+    """The device plugin's settings on node n."""
+    return device_plugin_settings(argv, NODE)
+
+
+def test_the_originals_plugin_manifest_is_understood() -> None:
+    """Every flag of the original, in both of Go's spellings, and glog's."""
+    settings = plugin(
+        "-logtostderr", "--v=5", "--memory-unit=MiB", "-health-check", "--mps=false", "--query-kubelet=true",
+        "--kubelet-address=0.0.0.0", "--kubelet-port", "10250", "-client-cert=", "--client-key", "k", "--token=t", "-timeout=10",
+    )  # fmt: skip
+
+    assert (settings.memory_unit, settings.node_name) == (MemoryUnit(1), "n")
+
+
+@pytest.mark.parametrize(("spelling", "mib"), [("-memory-unit=GiB", 1024), ("--memory-unit", 256)])
+def test_both_spellings_of_a_flag_mean_the_same(spelling: str, mib: int) -> None:
+    """-x=v and --x v."""
+    argv = [spelling] if "=" in spelling else [spelling, "256MiB"]
+
+    assert plugin(*argv).memory_unit == MemoryUnit(mib)
+
+
+def test_a_switch_does_not_swallow_the_next_flag() -> None:
+    """A bare boolean before another flag."""
+    assert plugin("-mps", "--memory-unit=MiB").memory_unit == MemoryUnit(1)
+
+
+def test_unset_limits_are_the_kubelets() -> None:
+    """None lets the plugin ask which kubelet it is."""
+    assert (plugin().max_ids, plugin("--max-ids=10").max_ids) == (None, 10)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--memory-unit=KiB"], "--memory-unit: 'KiB'"),
+        (["--max-ids=x"], "--max-ids is 'x'"),
+        (["--max-ids=0"], "--max-ids is '0'"),
+        (["--log-level=loud"], "'loud'"),
+        (["--node-name="], "NODE_NAME"),
+    ],
+)
+def test_settings_that_make_no_sense_say_so(argv: list[str], says: str) -> None:
+    """Which flag, what was given, what would do."""
+    with pytest.raises(UsageError, match=says):
+        plugin(*argv)
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "70000", "1.5", ""])
+def test_a_port_that_is_none_says_so(port: str) -> None:
+    """From flag or environment alike."""
+    with pytest.raises(UsageError, match="--port"):
+        extender_settings([], {"PORT": port})
+
+
+@pytest.mark.parametrize("argv", [["--nonsense"], ["-mps=maybe"], ["--visible-devices=both"], ["positional"]])
+def test_unknown_words_end_with_usage_and_code_two(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As kubectl and every Go program do."""
+    with pytest.raises(SystemExit) as ended:
+        plugin(*argv)
+
+    assert (ended.value.code, "usage:" in capsys.readouterr().err) == (2, True)
