@@ -97,6 +97,17 @@ def test_a_process_in_several_lists_counts_once_and_unknown_memory_is_none(simul
     assert open_library(None).processes(uuid) == tuple(expected)
 
 
+def test_the_oldest_list_is_for_the_oldest_drivers(simulate: Simulate) -> None:
+    """It goes by a private door of pynvml, and on a card in MIG mode it is not whole."""
+    state = simulate("t4x1", driver="470.57.02")
+
+    open_library(None).processes(state.cards()[0].uuid)
+
+    asked = pynvml._nvmlGetFunctionPointer_cache
+    assert "nvmlDeviceGetComputeRunningProcesses_v2" in asked
+    assert "nvmlDeviceGetComputeRunningProcesses" not in asked
+
+
 def test_a_lost_card_takes_no_other_with_it(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
     state = simulate("mixed")
     state.set_value(state.cards()[1].uuid, "state", "lost")

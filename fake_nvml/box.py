@@ -1,0 +1,133 @@
+"""A box: the cards of one node under one driver (``boxes/*.yaml``, or a file of the same form).
+
+::
+
+    driver: "418.87.00"
+    cards:
+      - {model: t4, count: 2}       # count 1 and no NUMA node by default
+      - {model: gtx1080ti, numa: 1}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from fake_nvml.cards import CardModel, model
+from fake_nvml.drivers import cuda_version
+from fake_nvml.errors import CatalogueError
+
+_BOXES = Path(__file__).with_name("boxes")
+# As many as the state file has room for.
+MAX_CARDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class BoxCard:
+    """One card of a box; ``serial`` is empty where the model has none, ``numa`` None where nobody said."""
+
+    model: CardModel
+    uuid: str
+    serial: str
+    numa: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The cards of one node, in NVML's order."""
+
+    driver: str
+    cards: tuple[BoxCard, ...]
+
+    @property
+    def cuda(self) -> int:
+        """CUDA version as NVML writes it, 10010 for 10.1."""
+        return cuda_version(self.driver)
+
+    @classmethod
+    def load(cls, name_or_path: str, *, seed: str, driver: str | None = None) -> Self:
+        """Load a box by name or from a file.
+
+        The same ``seed`` (a node's name) gives the same UUIDs and serial numbers, another seed others. ``driver``
+        replaces the box's own. Raises CatalogueError where the box, a card of it or their pairing does not exist.
+        """
+        path = _find(name_or_path)
+        try:
+            return cls._parse(_read(path), seed, driver)
+        except CatalogueError as error:
+            raise CatalogueError(f"{path}: {error}") from error.__cause__
+
+    @classmethod
+    def _parse(cls, content: dict[str, Any], seed: str, driver: str | None) -> Self:
+        version = driver or content.get("driver")
+        if not isinstance(version, str):
+            raise CatalogueError(f'driver is {version!r}, not a text; quote it, as in driver: "418.87.00"')
+        cuda_version(version)
+        entries = content.get("cards")
+        if not isinstance(entries, list):
+            raise CatalogueError("cards is not a list; write one {model: t4} a card, or [] for none")
+        found = tuple(
+            BoxCard(card, _uuid(seed, index), _serial(seed, index) if card.data_center else "", numa)
+            for index, (card, numa) in enumerate(_cards(entries))
+        )
+        if len(found) > MAX_CARDS:
+            raise CatalogueError(f"{len(found)} cards in one box; NVML machines end at {MAX_CARDS}")
+        for card in found:
+            card.model.memory_mib(version)
+        return cls(version, found)
+
+
+def box_names() -> list[str]:
+    """The boxes that come along."""
+    return sorted(path.stem for path in _BOXES.glob("*.yaml"))
+
+
+def _find(name_or_path: str) -> Path:
+    named = _BOXES / f"{name_or_path}.yaml"
+    if name_or_path in box_names():
+        return named
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    raise CatalogueError(f"no box and no file {name_or_path!r}; boxes: {', '.join(box_names())}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise CatalogueError(f"cannot be read as YAML: {error}") from error
+    if not isinstance(content, dict) or not content.keys() <= {"driver", "cards"}:
+        raise CatalogueError("a box has the keys driver and cards, and no others")
+    return content
+
+
+def _cards(entries: list[Any]) -> Iterator[tuple[CardModel, int | None]]:
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= {"model", "count", "numa"}:
+            raise CatalogueError(f"cards[{position}] is {entry!r}; it has the key model, and may have count and numa")
+        count, numa = entry.get("count", 1), entry.get("numa")
+        if not _is_count(count) or not (numa is None or _is_count(numa)):
+            raise CatalogueError(f"cards[{position}]: count and numa are whole numbers from 0 to {MAX_CARDS}")
+        card = model(str(entry["model"]))
+        yield from ((card, numa) for _ in range(count))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CARDS
+
+
+def _uuid(seed: str, index: int) -> str:
+    digest = hashlib.sha256(f"card {seed}/{index}".encode()).digest()
+    return f"GPU-{uuid.UUID(bytes=digest[:16])}"
+
+
+def _serial(seed: str, index: int) -> str:
+    digest = hashlib.sha256(f"serial {seed}/{index}".encode()).digest()
+    return f"{int.from_bytes(digest[:8], 'big') % 10**13:013d}"

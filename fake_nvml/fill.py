@@ -1,0 +1,52 @@
+"""A box as records of the state file."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING
+
+from fake_nvml.layout import Card, StateFile
+
+if TYPE_CHECKING:  # the library side of this package runs where PyYAML may be missing
+    from fake_nvml.box import Box, BoxCard
+
+MIB = 1024 * 1024
+_NVIDIA = 0x10DE
+# An idle card: degrees Celsius, and its power as a part of the limit.
+_IDLE_TEMPERATURE = 33
+_IDLE_POWER_PART = 8
+
+
+def fill(content: StateFile, box: Box) -> None:
+    """Make ``content`` show this box, idle: no processes, no faults. Events go on from the last number."""
+    for table in (content.cards, content.processes, content.events, content.faults):
+        ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
+    header = content.header
+    header.generation += 1
+    header.driver = box.driver.encode()
+    header.cuda = box.cuda
+    header.init_return = 0
+    header.process_rows = 0
+    for index, card in enumerate(box.cards):
+        _fill_card(content.cards[index], index, card, box.driver)
+    header.card_count = len(box.cards)
+
+
+def _fill_card(record: Card, index: int, card: BoxCard, driver: str) -> None:
+    model = card.model
+    record.uuid, record.name = card.uuid.encode(), model.name(driver).encode()
+    record.serial = card.serial.encode()
+    record.minor = index
+    record.memory_total = model.memory_mib(driver) * MIB
+    record.memory_reserved = model.reserved_mib(driver) * MIB
+    # Bus numbers as far apart as those of cards behind a bridge each.
+    record.pci_bus = 4 + 3 * index
+    record.pci_device_id = model.pci_device << 16 | _NVIDIA
+    record.pci_subsystem_id = record.pci_device_id
+    record.numa = -1 if card.numa is None else card.numa
+    record.compute_major, record.compute_minor = model.compute
+    record.brand, record.nvlinks, record.mig_slices = model.brand, model.nvlinks, model.mig
+    record.temperature = _IDLE_TEMPERATURE
+    record.power_limit = model.watts * 1000
+    record.power = record.power_limit // _IDLE_POWER_PART
+    record.ecc_supported = record.ecc_mode = int(model.data_center)

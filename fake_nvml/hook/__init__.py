@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH: what lies here runs when an interpreter starts (``fake-nvml exec``)."""

@@ -1,0 +1,105 @@
+"""Runs at the start of each Python that ``fake-nvml exec`` started, and of its children: simulated cards for pynvml.
+
+It does nothing without FAKENVML_STATE, costs next to nothing where pynvml is never imported, and runs the
+sitecustomize that it hides, if there is one. It works in other virtual environments too: the stand-in needs the
+standard library only.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+_VARIABLE = "FAKENVML_STATE"
+_HERE = __file__.rpartition("/")[0]
+_PACKAGE = _HERE.rpartition("/")[0]
+
+
+class PynvmlLoader:
+    """Loads pynvml as its own loader would, then puts the stand-in below it."""
+
+    def __init__(self, loader: object, state: str) -> None:
+        self._loader = loader
+        self._state = state
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module, then install."""
+        self._loader.exec_module(module)  # type: ignore[attr-defined]  # any loader of today has it
+        _install(module, self._state)
+
+
+class PynvmlFinder:
+    """Waits for the first import of pynvml."""
+
+    def __init__(self, state: str) -> None:
+        self._state = state
+        self._looking = False
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """What the other finders say of pynvml, with our loader around theirs; nothing of any other module."""
+        if name != "pynvml" or self._looking:
+            return None
+        from importlib.util import find_spec
+
+        self._looking = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._looking = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = PynvmlLoader(spec.loader, self._state)  # type: ignore[assignment]  # passes all else on
+        return spec
+
+
+def _install(module: ModuleType, state: str) -> None:
+    from pathlib import Path
+
+    if "fake_nvml" not in sys.modules:
+        _import_beside()
+    from fake_nvml.install import install
+
+    # Whoever set the variable for this process meant it.
+    install(Path(state), on_purpose=True, pynvml=module)
+
+
+def _import_beside() -> None:
+    """Import the package that this folder belongs to, without putting what else lies beside it on the path."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("fake_nvml", f"{_PACKAGE}/__init__.py", submodule_search_locations=[_PACKAGE])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no package at {_PACKAGE}")
+    module = module_from_spec(spec)
+    sys.modules["fake_nvml"] = module
+    spec.loader.exec_module(module)
+
+
+def _run_hidden() -> None:
+    """Run the sitecustomize that a Python without this hook would have run; it takes this one's name."""
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != _HERE])
+    if spec is None or spec.loader is None or spec.origin == __file__:
+        return
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def _start() -> None:
+    import os
+
+    state = os.environ.get(_VARIABLE)  # noqa: TID251  # this file is a program's first line: no main above it reads
+    if state and "pynvml" in sys.modules:
+        _install(sys.modules["pynvml"], state)
+    elif state:
+        sys.meta_path.insert(0, PynvmlFinder(state))
+    _run_hidden()
+
+
+if __name__ == "sitecustomize":
+    _start()

@@ -1,0 +1,183 @@
+"""The state file byte by byte: the single source of offsets, for Python here and for a library in C.
+
+All numbers are little-endian and naturally aligned, each record has a fixed size with room to grow (zeros), texts are
+NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 512, 1024 processes of 128, 256 events of 64 and
+64 faults of 128. The tables' offsets follow from that and are asserted below; a change of any of them is a new VERSION.
+
+Consistency: ``sequence`` is a seqlock. A writer holds ``flock`` (exclusive) on the file, makes ``sequence`` odd,
+writes, makes it even. A reader copies what it needs between two equal even values. Where a writer died in between,
+the odd value stays; the next writer makes it even, and readers meanwhile copy under a shared ``flock``.
+"""
+
+# mypy: disable-error-code="mutable-override"
+# (ctypes declares _fields_ mutable and wider than any structure has it.)
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+MAGIC: Final = b"FAKENVML"
+VERSION: Final = 1
+
+CARDS: Final = 64
+PROCESSES: Final = 1024
+EVENTS: Final = 256
+FAULTS: Final = 64
+
+# Card.state
+HEALTHY: Final = 0
+LOST: Final = 1
+
+# Process.kind; 0 is a free row.
+FREE: Final = 0
+COMPUTE: Final = 1
+GRAPHICS: Final = 2
+MPS: Final = 3
+
+# "Not known", as NVML writes it: memory of a process, and the MIG instances of an event of a whole card.
+UNKNOWN64: Final = 0xFFFFFFFFFFFFFFFF
+UNKNOWN32: Final = 0xFFFFFFFF
+
+_u32, _i32, _u64 = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64
+
+
+class Header(ctypes.LittleEndianStructure):
+    """What holds for the whole node. ``generation`` counts fills: a new box. ``next_event`` never goes back."""
+
+    _fields_ = (
+        ("magic", ctypes.c_char * 8),
+        ("version", _u32),
+        ("size", _u32),
+        ("sequence", _u64),
+        ("generation", _u64),
+        ("next_event", _u64),
+        ("wake", _u32),  # changes with every event: what a library in C may wait on (futex)
+        ("card_count", _u32),
+        ("cuda", _u32),
+        ("init_return", _u32),  # what nvmlInit answers; 0 is success
+        ("driver", ctypes.c_char * 64),
+        ("process_rows", _u32),  # process rows from this one on are free
+        ("padding", _u32),
+        ("reserved", ctypes.c_char * 384),
+    )
+
+
+class Card(ctypes.LittleEndianStructure):
+    """One card. Memory in bytes, temperature in degrees Celsius, power in milliwatts, utilisation in percent.
+
+    ``memory_other`` is in use by no process that NVML would list; ``memory_reserved`` is the driver's own. ``numa`` -1:
+    not known. ``mig_slices`` 0: the card cannot; otherwise the most slices.
+    """
+
+    _fields_ = (
+        ("uuid", ctypes.c_char * 96),
+        ("name", ctypes.c_char * 96),
+        ("serial", ctypes.c_char * 32),
+        ("state", _u32),
+        ("minor", _u32),
+        ("memory_total", _u64),
+        ("memory_reserved", _u64),
+        ("memory_other", _u64),
+        ("pci_domain", _u32),
+        ("pci_bus", _u32),
+        ("pci_device", _u32),
+        ("pci_device_id", _u32),
+        ("pci_subsystem_id", _u32),
+        ("numa", _i32),
+        ("compute_major", _u32),
+        ("compute_minor", _u32),
+        ("brand", _u32),
+        ("nvlinks", _u32),
+        ("utilization", _u32),
+        ("memory_utilization", _u32),
+        ("temperature", _u32),
+        ("power", _u32),
+        ("power_limit", _u32),
+        ("mig_slices", _u32),
+        ("mig_mode", _u32),
+        ("mig_pending", _u32),
+        ("ecc_supported", _u32),
+        ("ecc_mode", _u32),
+        ("ecc_corrected", _u64),
+        ("ecc_uncorrected", _u64),
+        ("recovery_action", _u32),
+        ("padding", _u32),
+        ("reserved", ctypes.c_char * 152),
+    )
+
+
+class Process(ctypes.LittleEndianStructure):
+    """One process on one card; ``memory`` in bytes. ``kind`` is written last: a row is complete or free."""
+
+    _fields_ = (
+        ("kind", _u32),
+        ("card", _u32),
+        ("pid", _u32),
+        ("padding", _u32),
+        ("memory", _u64),
+        ("gpu_instance", _u32),
+        ("compute_instance", _u32),
+        ("name", ctypes.c_char * 64),
+        ("reserved", ctypes.c_char * 32),
+    )
+
+
+class Event(ctypes.LittleEndianStructure):
+    """Event number n lies in row n % EVENTS. ``type`` is a bit of nvmlEventType, ``data`` the Xid."""
+
+    _fields_ = (
+        ("number", _u64),
+        ("type", _u64),
+        ("data", _u64),
+        ("card", _u32),
+        ("gpu_instance", _u32),
+        ("compute_instance", _u32),
+        ("padding", _u32),
+        ("reserved", ctypes.c_char * 24),
+    )
+
+
+class Fault(ctypes.LittleEndianStructure):
+    """A call that shall fail: ``function`` on ``card`` (UNKNOWN32: all) answers ``code`` ``count`` times.
+
+    ``delay`` in microseconds. Room only: no library reads it yet.
+    """
+
+    _fields_ = (
+        ("function", ctypes.c_char * 64),
+        ("used", _u32),
+        ("card", _u32),
+        ("code", _u32),
+        ("count", _u32),
+        ("delay", _u64),
+        ("reserved", ctypes.c_char * 40),
+    )
+
+
+class StateFile(ctypes.LittleEndianStructure):
+    """The whole file."""
+
+    _fields_ = (
+        ("header", Header),
+        ("cards", Card * CARDS),
+        ("processes", Process * PROCESSES),
+        ("events", Event * EVENTS),
+        ("faults", Fault * FAULTS),
+    )
+
+
+SIZE: Final = ctypes.sizeof(StateFile)
+SEQUENCE_OFFSET: Final = Header.sequence.offset
+
+assert (ctypes.sizeof(Header), ctypes.sizeof(Card), ctypes.sizeof(Process)) == (512, 512, 128)
+assert (ctypes.sizeof(Event), ctypes.sizeof(Fault)) == (64, 128)
+assert SIZE == 512 + CARDS * 512 + PROCESSES * 128 + EVENTS * 64 + FAULTS * 128
+
+
+def blank() -> StateFile:
+    """A file's content without a box."""
+    content = StateFile()
+    content.header.magic = MAGIC
+    content.header.version = VERSION
+    content.header.size = SIZE
+    return content

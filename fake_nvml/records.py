@@ -1,0 +1,65 @@
+"""What the records of a state file say together: who is on a card, and what is free there. Bytes throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fake_nvml.errors import StateError
+from fake_nvml.fill import MIB
+from fake_nvml.layout import FREE, PROCESSES, UNKNOWN64, Process, StateFile
+
+
+def memory_used(content: StateFile, slot: int) -> int:
+    """Bytes in use on a card, without what the driver keeps for itself."""
+    known = sum(row.memory for row in processes(content, slot) if row.memory != UNKNOWN64)
+    return int(content.cards[slot].memory_other + known)
+
+
+def processes(content: StateFile, slot: int) -> Iterator[Process]:
+    """The process rows of a card."""
+    rows = (content.processes[index] for index in range(content.header.process_rows))
+    return (row for row in rows if row.kind != FREE and row.card == slot)
+
+
+def slot_of(content: StateFile, uuid: str) -> int:
+    """The card of a UUID. Raises StateError where the box has none."""
+    wanted = uuid.encode(errors="replace")
+    for index in range(content.header.card_count):
+        if content.cards[index].uuid == wanted:
+            return index
+    raise StateError(f"no card {uuid!r} in this box; fake-nvml show lists them")
+
+
+def find_process(content: StateFile, slot: int, pid: int) -> Process | None:
+    """The row of a process on a card."""
+    return next((row for row in processes(content, slot) if row.pid == pid), None)
+
+
+def free_row(content: StateFile) -> Process:
+    """A row for another process, in a writer. Raises StateError where the table is full."""
+    rows = content.header.process_rows
+    found: Process
+    for index in range(rows):
+        found = content.processes[index]
+        if found.kind == FREE:
+            return found
+    if rows == PROCESSES:
+        raise StateError(f"no room for another process: {PROCESSES} are there; remove some")
+    content.header.process_rows = rows + 1
+    found = content.processes[rows]
+    return found
+
+
+def free_bytes(content: StateFile, slot: int) -> int:
+    """What a new process may take of a card."""
+    card = content.cards[slot]
+    return int(card.memory_total - card.memory_reserved - memory_used(content, slot))
+
+
+def other_bytes(content: StateFile, slot: int, used: int) -> int:
+    """What nobody's process must use so that ``used`` bytes of a card are. Raises StateError outside of its bounds."""
+    card = content.cards[slot]
+    own, room = memory_used(content, slot) - card.memory_other, card.memory_total - card.memory_reserved
+    if not own <= used <= room:
+        raise StateError(f"memory-used goes from {own // MIB} (its processes) to {room // MIB} MiB, not {used // MIB}")
+    return int(used - own)

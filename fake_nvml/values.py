@@ -1,0 +1,61 @@
+"""What ``fake-nvml set CARD KEY VALUE`` can change on a card: the keys, their values, and what each writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from fake_nvml.errors import StateError
+from fake_nvml.fill import MIB
+from fake_nvml.layout import HEALTHY, LOST, Card
+
+_SWITCH = {"off": 0, "on": 1}
+_STATE = {"healthy": HEALTHY, "lost": LOST}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: its record field, the values it takes, and their factor to the record's unit."""
+
+    field: str
+    help: str
+    least: int = 0
+    most: int = 2**31
+    factor: int = 1
+    words: Mapping[str, int] | None = None
+    offered: Callable[[Card], bool] = lambda _: True
+
+
+KEYS: Mapping[str, Key] = MappingProxyType(
+    {
+        "memory-used": Key("memory_other", "MiB in use on the card in all", factor=MIB),
+        "utilization": Key("utilization", "percent of time with a kernel running", most=100),
+        "memory-utilization": Key("memory_utilization", "percent of time with memory traffic", most=100),
+        "temperature": Key("temperature", "degrees Celsius", most=200),
+        "power": Key("power", "watts", most=10_000, factor=1000),
+        "power-limit": Key("power_limit", "watts", most=10_000, factor=1000),
+        "state": Key("state", "healthy or lost", words=_STATE),
+        "mig": Key("mig_mode", "on or off", words=_SWITCH, offered=lambda card: bool(card.mig_slices)),
+        "ecc": Key("ecc_mode", "on or off", words=_SWITCH, offered=lambda card: bool(card.ecc_supported)),
+        "ecc-corrected": Key("ecc_corrected", "errors", offered=lambda card: bool(card.ecc_supported)),
+        "ecc-uncorrected": Key("ecc_uncorrected", "errors", offered=lambda card: bool(card.ecc_supported)),
+        "recovery-action": Key("recovery_action", "NVML's number, 0 none to 7 system reboot", most=7),
+    }
+)
+
+
+def parse_value(key: str, value: str, card: Card) -> tuple[str, int]:
+    """The record field and the number for it. Raises StateError for a wrong key or value, or a card without it."""
+    known = KEYS.get(key)
+    if known is None:
+        raise StateError(f"no key {key!r}; there are {', '.join(KEYS)}")
+    if not known.offered(card):
+        raise StateError(f"{card.name.decode()} has no {key}")
+    if known.words is not None:
+        if value not in known.words:
+            raise StateError(f"{key} is {' or '.join(known.words)}, not {value!r}")
+        return known.field, known.words[value]
+    if not (value.isascii() and value.isdigit() and known.least <= int(value) <= known.most):
+        raise StateError(f"{key} is a whole number from {known.least} to {known.most} ({known.help}), not {value!r}")
+    return known.field, int(value) * known.factor

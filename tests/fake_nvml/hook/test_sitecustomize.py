@@ -1,0 +1,101 @@
+"""The start-up hook, in interpreters of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.state import State
+
+ROOT = Path(__file__).parents[3]
+HOOK = ROOT / "fake_nvml" / "hook"
+COUNT = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())"
+
+
+@pytest.fixture
+def environment(state_path: Path) -> dict[str, str]:
+    State.create(state_path, Box.load("mixed", seed="node")).close()
+    return {**os.environ, "FAKENVML_STATE": str(state_path), "PYTHONPATH": str(HOOK)}
+
+
+def python(code: str, environment: dict[str, str], program: str = sys.executable) -> str:
+    done = subprocess.run(
+        [program, "-W", "error", "-c", code],
+        env=environment, cwd="/", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_pynvml_finds_the_simulated_cards(environment: dict[str, str]) -> None:
+    assert python(COUNT, environment) == "3"
+
+
+def test_processes_that_python_starts_find_them_too(environment: dict[str, str]) -> None:
+    code = f"import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', {COUNT!r}], text=True))"
+
+    assert python(code, environment) == "3"
+
+
+def test_a_program_without_pynvml_loads_nothing_of_ours(environment: dict[str, str]) -> None:
+    assert python("import sys; print([name for name in sys.modules if 'nvml' in name])", environment) == "[]"
+
+
+def test_the_module_looks_like_itself(environment: dict[str, str]) -> None:
+    code = "import pynvml, inspect; print(pynvml.__file__, len(inspect.getsource(pynvml)) > 1000)"
+
+    assert python(code, environment) == f"{pynvml.__file__} True"
+
+
+def test_a_users_own_sitecustomize_runs_too(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = 'mine'")
+    environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
+
+    assert python(f"print(mine); import sitecustomize; print(sitecustomize.__file__); {COUNT}", environment) == (
+        f"mine\n{tmp_path}/sitecustomize.py\n3"
+    )
+
+
+def test_a_sitecustomize_that_imports_pynvml_gets_the_cards(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import pynvml")
+    environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
+
+    assert python(COUNT, environment) == "3"
+
+
+def test_without_the_variable_it_does_nothing(environment: dict[str, str]) -> None:
+    del environment["FAKENVML_STATE"]
+
+    assert python("import pynvml; print(pynvml.nvmlLib)", environment) == "None"
+
+
+def test_a_missing_pynvml_is_missed_as_ever(environment: dict[str, str]) -> None:
+    code = """
+import sys
+sys.path = [entry for entry in sys.path if 'site-packages' not in entry]
+try:
+    import pynvml
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+    assert python(code, environment) == "No module named 'pynvml'"
+
+
+def test_another_virtual_environment_needs_only_pynvml(environment: dict[str, str], tmp_path: Path) -> None:
+    """Without our package, and without PyYAML; what lies beside our package stays out of its path."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (packages / "pynvml.py").symlink_to(pynvml.__file__)
+    code = (
+        f"{COUNT}; import importlib.util; print(importlib.util.find_spec('yaml'), importlib.util.find_spec('gpushare'))"
+    )
+
+    assert python(code, environment, str(tmp_path / "venv" / "bin" / "python")) == "3\nNone None"

@@ -1,0 +1,35 @@
+"""Driver versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from fake_nvml.drivers import at_branch, branch, cuda_version
+from fake_nvml.errors import CatalogueError
+
+
+@pytest.mark.parametrize(("driver", "expected"), [("418.87", 418), ("418.87.00", 418), ("535.104.05", 535)])
+def test_branch_is_the_first_number(driver: str, expected: int) -> None:
+    assert branch(driver) == expected
+
+
+@pytest.mark.parametrize("driver", ["", "418", "R418", "418.", "v535.1", "535.104.05.1", "4.1"])
+def test_what_is_no_version_is_refused_with_an_example(driver: str) -> None:
+    with pytest.raises(CatalogueError, match=r"418\.87"):
+        branch(driver)
+
+
+@pytest.mark.parametrize(("driver", "cuda"), [("418.87.00", 10010), ("470.57.02", 11040), ("535.104.05", 12020)])
+def test_cuda_version_is_the_one_that_came_with_the_branch(driver: str, cuda: int) -> None:
+    assert cuda_version(driver) == cuda
+
+
+def test_a_branch_between_two_steps_has_the_earlier_one() -> None:
+    assert at_branch({410: "a", 450: "b"}, 449) == "a"
+    assert at_branch({410: "a", 450: "b"}, 450) == "b"
+    assert at_branch({410: "a"}, 409) is None
+
+
+def test_a_driver_before_all_is_refused() -> None:
+    with pytest.raises(CatalogueError, match="older than any"):
+        cuda_version("304.1")

@@ -1,0 +1,52 @@
+"""Putting the stand-in below pynvml and taking it away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.errors import RealDriverError
+from fake_nvml.install import install, uninstall
+from fake_nvml.state import State
+
+pytestmark = pytest.mark.usefixtures("clean_pynvml")
+
+
+def test_another_library_gets_other_functions(tmp_path: Path) -> None:
+    """pynvml keeps functions that it looked up once; those of the first library must not answer for the second."""
+    for driver in ("470.57", "535.104.05"):
+        path = tmp_path / driver
+        State.create(path, Box.load("t4x1", seed="node", driver=driver)).close()
+        install(path, on_purpose=True)
+        pynvml.nvmlInit()
+
+        assert pynvml.nvmlSystemGetDriverVersion() == driver
+
+
+def test_uninstalled_pynvml_looks_for_the_systems_library(state_path: Path) -> None:
+    State.create(state_path, Box.load("t4x1", seed="node")).close()
+    install(state_path, on_purpose=True)
+
+    uninstall()
+
+    assert pynvml.nvmlLib is None
+
+
+def test_another_library_is_left_alone() -> None:
+    other = object()
+    pynvml.nvmlLib = other
+
+    uninstall()
+
+    assert pynvml.nvmlLib is other
+    pynvml.nvmlLib = None
+
+
+def test_a_real_driver_stays_in_place(state_path: Path, tmp_path: Path) -> None:
+    with pytest.raises(RealDriverError):
+        install(state_path, driver_folder=tmp_path)
+
+    assert pynvml.nvmlLib is None

@@ -1,0 +1,59 @@
+"""The state file's offsets: a library in C is compiled against them."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from fake_nvml import layout
+from fake_nvml.box import MAX_CARDS
+
+
+@pytest.mark.parametrize(
+    ("field", "offset"),
+    [
+        (layout.Header.magic, 0),
+        (layout.Header.version, 8),
+        (layout.Header.sequence, 16),
+        (layout.Header.next_event, 32),
+        (layout.Header.card_count, 44),
+        (layout.Header.init_return, 52),
+        (layout.Header.driver, 56),
+        (layout.Header.process_rows, 120),
+        (layout.Card.uuid, 0),
+        (layout.Card.state, 224),
+        (layout.Card.memory_total, 232),
+        (layout.Card.pci_domain, 256),
+        (layout.Card.ecc_corrected, 336),
+        (layout.Card.reserved, 360),
+        (layout.Process.kind, 0),
+        (layout.Process.memory, 16),
+        (layout.Process.name, 32),
+        (layout.Event.number, 0),
+        (layout.Event.card, 24),
+        (layout.Fault.delay, 80),
+        (layout.StateFile.cards, 512),
+        (layout.StateFile.processes, 33280),
+        (layout.StateFile.events, 164352),
+        (layout.StateFile.faults, 180736),
+    ],
+)
+def test_no_field_moves_without_a_new_version(field: object, offset: int) -> None:
+    assert field.offset == offset  # type: ignore[attr-defined]
+
+
+def test_sizes_are_those_of_version_1() -> None:
+    assert (layout.VERSION, layout.SIZE) == (1, 188928)
+    assert layout.CARDS == MAX_CARDS
+
+
+@pytest.mark.parametrize("record", [layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault])
+def test_every_field_is_aligned_without_gaps(record: type[ctypes.Structure]) -> None:
+    """What the compiler would pad, and what another compiler would pad otherwise, has a name."""
+    end = 0
+    for name, _ in record._fields_:
+        field = getattr(record, name)
+        assert field.offset == end, name
+        end = field.offset + field.size
+    assert end == ctypes.sizeof(record)
