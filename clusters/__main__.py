@@ -1,4 +1,4 @@
-"""``python -m clusters``: a cluster in the foreground (``up``), the main job on one (``demo``), the end of what is left (``down``)."""
+"""``python -m clusters``: a cluster in the foreground (up), the main job on one (demo), the end of what is left (down)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Demo:
         expect(has_words(await self._inspect("node2"), "3/14 (21%)"), "node2 has 3/14 (21%)")
 
     async def _refuse_by_card(self) -> None:
-        self.step("3. node3 (two T4, one GTX 1080 Ti) is filled: 12 GiB are left in total, no card has 6")
+        self.step("3. node3 (two T4, one GTX 1080 Ti) is filled: 6 GiB are left in total, no card has 4")
         await self._apply("fill.yaml")
         await self._running(["fill-a", "fill-b", "fill-c"])
         await self._apply("latecomer.yaml")
@@ -90,7 +90,7 @@ class Demo:
         expect(await self._phase("latecomer") == "Pending", "latecomer is Pending")
         victim = await self._api.get(PODS, "fill-a", "default")
         freed = annotation(victim, "IDX")
-        self.step(f"   fill-a, 10 GiB on card {freed}, is deleted")
+        self.step(f"   fill-a, 12 GiB on card {freed}, is deleted")
         await self._api.delete(PODS, "fill-a", "default")
         await self._running(["latecomer"])
         index = annotation(await self._api.get(PODS, "latecomer", "default"), "IDX")

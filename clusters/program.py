@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
+import os
 import shutil
-import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,12 +18,8 @@ READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 15.0
 # How often readiness is asked for, in seconds.
 _ASK_SECONDS: Final = 0.05
-_PR_SET_PDEATHSIG: Final = 1
-
-
-def die_with_parent() -> None:
-    """In the child, before exec: the kernel kills it when the harness dies, however that happens (Linux)."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+# Where this package is importable from: a checkout.
+_ROOT: Final = Path(__file__).parent.parent
 
 
 class Program:
@@ -47,13 +43,14 @@ class Program:
             raise ClusterError(f"{self.name}: {self._argv[0]} is not on PATH; is it installed (make test sets it up)?")
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "clusters.tied", str(os.getpid())),
                 *self._argv,
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=die_with_parent,
                 start_new_session=True,
+                cwd=_ROOT,
             )
         try:
             async with asyncio.timeout(READY_SECONDS):

@@ -24,11 +24,11 @@ async def test_three_pods_share_one_card(observer: Observer) -> None:
 
 
 async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Observer) -> None:
-    """E2E-003: 4 + 4 + 4 units are left on three cards; 6 wait, the event says why, and take the card that becomes free."""
-    fillers = {"fill-a": 10, "fill-b": 10, "fill-c": 6}
+    """E2E-003: 2 + 2 + 2 units are left on three cards; 4 wait, the event says why, and take the card that is freed."""
+    fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
     await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.running(*fillers)
-    await observer.create(gpu_pod("late", 6, node="b2"))
+    await observer.create(gpu_pod("late", 4, node="b2"))
 
     await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
     assert (await observer.pod("late"))["status"]["phase"] == "Pending"
@@ -85,7 +85,7 @@ async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -
 
 async def test_memory_stays_booked_until_the_containers_are_gone(observer: Observer) -> None:
     """A pod being deleted still uses its card: the next pod waits for it, then runs (defect D15)."""
-    slow = gpu_pod("leaving", 14, node="a1", image="gpushare.test/slow-to-stop:v1")
+    slow = gpu_pod("leaving", 14, node="a1", image="simulated/slow-stopper")
     slow["spec"]["terminationGracePeriodSeconds"] = 30
     await observer.create(slow)
     await observer.running("leaving")

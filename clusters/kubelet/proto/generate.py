@@ -1,4 +1,7 @@
-"""Generate the stubs: ``python -m clusters.kubelet.proto.generate`` (needs grpcio-tools); the same input, the same output."""
+"""Generate the stubs: ``python -m clusters.kubelet.proto.generate`` (needs grpcio-tools).
+
+The same input gives the same output.
+"""
 
 from __future__ import annotations
 

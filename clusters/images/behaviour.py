@@ -1,0 +1,121 @@
+"""Which image does what: the YAML files of this folder, as values. Pure but for ``Behaviours.load``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+
+from clusters.images.command import outcome_of
+
+_FOLDER: Final = Path(__file__).parent
+# Variables of a container that change one field of its behaviour; a real container ignores them.
+OVERRIDE_PREFIX: Final = "SIMULATED_"
+_NUMBERS: Final = {"holds_mib": int, "exits_after": float, "exit_code": int, "stop_seconds": float}
+
+
+class BehaviourError(ValueError):
+    """A behaviour file, or a variable that changes a behaviour, makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What the process of an image does; the defaults are an unknown image's: it runs until it is stopped."""
+
+    images: tuple[str, ...] = ()
+    """The images that behave so, with a tag or, for all tags, without."""
+    does: str = "runs until it is stopped"
+    """One sentence for people."""
+    holds_mib: int = 0
+    """Memory of the first card that the container sees, in MiB (1024² bytes), held from start to end."""
+    process: str = "app"
+    """The process's name in the card's list."""
+    prints: tuple[str, ...] = ()
+    """Lines of its log."""
+    exits_after: float | None = None
+    """Seconds from start to its own end; None: never."""
+    exit_code: int = 0
+    """With which it ends by itself."""
+    stop_seconds: float = 0.0
+    """How long it goes on after it was told to stop."""
+
+
+class Behaviours:
+    """All behaviours, found by image."""
+
+    def __init__(self, behaviours: Iterable[Behaviour] = ()) -> None:
+        self._by_image: dict[str, Behaviour] = {}
+        for behaviour in behaviours:
+            for image in behaviour.images:
+                if image in self._by_image:
+                    raise BehaviourError(f"image {image} has two behaviours; name it in one file only")
+                self._by_image[image] = behaviour
+
+    @classmethod
+    def load(cls, folder: Path = _FOLDER) -> Self:
+        """Read every ``*.yaml`` of a folder. Raises BehaviourError that names the file."""
+        return cls(_parse(path) for path in sorted(folder.glob("*.yaml")))
+
+    def of(self, image: str, command: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> Behaviour:
+        """What a container does. Raises BehaviourError for a variable that is no number.
+
+        A command that is understood (``clusters.images.command``) replaces what the image does, as it would for a real
+        container; the variables ``SIMULATED_HOLDS_MIB``, ``_EXITS_AFTER``, ``_EXIT_CODE`` and ``_STOP_SECONDS`` change
+        single fields.
+        """
+        behaviour = next((self._by_image[name] for name in names_of(image) if name in self._by_image), Behaviour())
+        outcome = outcome_of(command, environment or {})
+        if outcome is not None:
+            behaviour = Behaviour(
+                does=" ".join(command), prints=outcome.prints, exits_after=outcome.after, exit_code=outcome.code
+            )
+        return replace(behaviour, **_overrides(environment or {}))
+
+
+def names_of(image: str) -> tuple[str, ...]:
+    """An image's names, the closest first: as written, without digest, registry and tag."""
+    plain = image.partition("@")[0]
+    registry, slash, rest = plain.partition("/")
+    without_registry = rest if slash and ("." in registry or ":" in registry or registry == "localhost") else plain
+    short = without_registry.removeprefix("library/")
+    tagged = dict.fromkeys((image, plain, without_registry, short))
+    return tuple(tagged | dict.fromkeys(_without_tag(name) for name in (plain, without_registry, short)))
+
+
+def _without_tag(name: str) -> str:
+    path, slash, last = name.rpartition("/")
+    return path + slash + last.partition(":")[0]
+
+
+def _overrides(environment: Mapping[str, str]) -> dict[str, Any]:
+    changed: dict[str, Any] = {}
+    for field, number in _NUMBERS.items():
+        name = OVERRIDE_PREFIX + field.upper()
+        if name in environment:
+            try:
+                changed[field] = number(environment[name])
+            except ValueError as error:
+                raise BehaviourError(f"{name}={environment[name]!r} is not a number") from error
+    return changed
+
+
+def _parse(path: Path) -> Behaviour:
+    content = yaml.safe_load(path.read_text())
+    known = {field.name for field in fields(Behaviour)}
+    if not isinstance(content, dict) or not content.get("images"):
+        raise BehaviourError(f"{path}: a behaviour is a map with at least `images`")
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise BehaviourError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+    for name in ("images", "prints"):
+        if name in content:
+            if not isinstance(content[name], list):
+                raise BehaviourError(f"{path}: {name} is a list")
+            content[name] = tuple(str(item) for item in content[name])
+    for name in _NUMBERS:
+        if name in content and not isinstance(content[name], int | float):
+            raise BehaviourError(f"{path}: {name} is a number, not {content[name]!r}")
+    return Behaviour(**content)

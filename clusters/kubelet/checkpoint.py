@@ -1,0 +1,104 @@
+"""The file ``kubelet_internal_checkpoint``: what a kubelet remembers of devices over its own restart.
+
+The shape is that of kubelets since 1.20 (Kubernetes pkg/kubelet/cm/devicemanager/checkpoint), which device plugins
+read; the checksum is of our own kind, because theirs is one over Go's memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.kubelet.devices import Allocation, DeviceBook
+
+FILE_NAME: Final = "kubelet_internal_checkpoint"
+# The key of ids without a NUMA node.
+_NO_NUMA: Final = "-1"
+
+
+class CheckpointError(Exception):
+    """The file is no checkpoint of ours."""
+
+
+def encode(book: DeviceBook) -> bytes:
+    """The file's content: allocations, and the ids announced for each resource."""
+    numa = {(resource, device.id): device.numa for resource in book.resources() for device in book.devices(resource)}
+    data = {
+        "PodDeviceEntries": [_entry(allocation, numa) for allocation in book.allocations()],
+        "RegisteredDevices": {
+            resource: [device.id for device in book.devices(resource)] for resource in book.resources()
+        },
+    }
+    return json.dumps({"Data": data, "Checksum": _checksum(data)}, separators=(",", ":")).encode()
+
+
+def decode(content: bytes) -> tuple[tuple[Allocation, ...], tuple[str, ...]]:
+    """Allocations and names of resources. Raises CheckpointError for anything that ``encode`` did not write."""
+    try:
+        document = json.loads(content)
+        data = document["Data"]
+        if document["Checksum"] != _checksum(data):
+            raise CheckpointError("its checksum is wrong")
+        allocations = tuple(_allocation(entry) for entry in data["PodDeviceEntries"] or ())
+        return allocations, tuple(data["RegisteredDevices"] or ())
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error) as error:
+        raise CheckpointError(f"it is not a checkpoint: {error!r}") from error
+
+
+def write(folder: Path, book: DeviceBook) -> None:
+    """Replace the file in one step, so that a reader never sees half of it."""
+    temporary = folder / f".{FILE_NAME}.new"
+    temporary.write_bytes(encode(book))
+    temporary.replace(folder / FILE_NAME)
+
+
+def restore(folder: Path, book: DeviceBook) -> bool:
+    """Fill an empty book from the file; False where there is none.
+
+    Its resources come back without devices: they count 0 until their plugin registers again. Raises CheckpointError.
+    """
+    try:
+        content = (folder / FILE_NAME).read_bytes()
+    except FileNotFoundError:
+        return False
+    allocations, resources = decode(content)
+    for resource in resources:
+        book.replace_devices(resource, ())
+    for allocation in allocations:
+        book.store(allocation)
+    return True
+
+
+def by_numa(ids: Iterable[str], numa: Mapping[str, Sequence[int]]) -> dict[str, list[str]]:
+    """Ids under the NUMA nodes that they are near to; a device near two nodes appears twice."""
+    groups: dict[str, list[str]] = {}
+    for device_id in ids:
+        for node in [str(node) for node in numa.get(device_id, ())] or [_NO_NUMA]:
+            groups.setdefault(node, []).append(device_id)
+    return groups
+
+
+def _entry(allocation: Allocation, numa: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, Any]:
+    near = {device_id: numa.get((allocation.resource, device_id), ()) for device_id in allocation.ids}
+    return {
+        "PodUID": allocation.pod_uid,
+        "ContainerName": allocation.container,
+        "ResourceName": allocation.resource,
+        "DeviceIDs": by_numa(allocation.ids, near),
+        "AllocResp": base64.b64encode(allocation.response).decode(),
+    }
+
+
+def _allocation(entry: Mapping[str, Any]) -> Allocation:
+    ids = dict.fromkeys(device_id for ids in entry["DeviceIDs"].values() for device_id in ids)
+    response = base64.b64decode(entry["AllocResp"], validate=True)
+    return Allocation(entry["PodUID"], entry["ContainerName"], entry["ResourceName"], tuple(ids), response)
+
+
+def _checksum(data: Any) -> int:
+    return zlib.crc32(json.dumps(data, sort_keys=True).encode())

@@ -1,0 +1,215 @@
+"""The device manager: plugins on one side, the pods being admitted on the other, the book of devices between them.
+
+Rules: Kubernetes pkg/kubelet/cm/devicemanager. One pod after the other, one container after the other, one Allocate
+for each resource of a container.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from clusters.kubelet import checkpoint
+from clusters.kubelet.amounts import amount_of
+from clusters.kubelet.devices import Allocation, AllocationError, DeviceBook, complete
+from clusters.kubelet.plugin_client import PluginClient, PluginError
+from clusters.kubelet.pods import Container, Kind, Object, containers_of, uid_of
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.timings import Timings
+
+_LOG = logging.getLogger(__name__)
+
+
+class PreStartError(Exception):
+    """The plugin does not let a container start; the kubelet tries again."""
+
+
+class DeviceManager:
+    """Everything between device plugins and containers; ``on_change`` is called when the node's resources changed."""
+
+    def __init__(self, folder: Path, rng: random.Random, timings: Timings, on_change: Callable[[], None]) -> None:
+        self.book = DeviceBook()
+        self._folder = folder
+        self._rng = rng
+        self._timings = timings
+        self._on_change = on_change
+        self._clients: dict[str, PluginClient] = {}
+        self._streams: set[asyncio.Task[None]] = set()
+        self._graces: dict[str, asyncio.TimerHandle] = {}
+        # Plugins seen in this life that want PreStartContainer. A real kubelet forgets this with its restart, and then
+        # starts containers on the remembered answer until the plugin is back.
+        self._asks_before_start: set[str] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    def start(self) -> bool:
+        """Read the checkpoint into a new book; False where there was none, which means: a new node."""
+        self.book = DeviceBook()
+        try:
+            return checkpoint.restore(self._folder, self.book)
+        except checkpoint.CheckpointError as error:
+            _LOG.warning("starting without the checkpoint folder=%s error=%s", self._folder, error)
+            return True
+
+    async def stop(self) -> None:
+        """Drop all plugins; allocations stay in the checkpoint."""
+        for timer in self._graces.values():
+            timer.cancel()
+        self._graces.clear()
+        streams = list(self._streams)
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+        self._clients.clear()
+        self._asks_before_start.clear()
+
+    async def connect(self, resource: str, socket: Path) -> None:
+        """Take a registration: dial, ask for options, follow its lists. Raises PluginError where it does not answer."""
+        client = PluginClient(resource, socket)
+        try:
+            await client.connect(self._timings.dial)
+        except BaseException:
+            await client.close()
+            raise
+        self._clients[resource] = client
+        self._asks_before_start.discard(resource)
+        if client.options.pre_start_required:
+            self._asks_before_start.add(resource)
+        self._end_grace(resource)
+        _LOG.info("plugin registered resource=%s socket=%s", resource, socket)
+        stream = asyncio.create_task(self._follow(client), name=f"lists of {resource}")
+        self._streams.add(stream)
+        stream.add_done_callback(self._streams.discard)
+
+    async def _follow(self, client: PluginClient) -> None:
+        """Take each list until the stream ends; it is not asked for again, only a new registration helps."""
+        try:
+            async for devices in client.lists():
+                self.book.replace_devices(client.resource, devices)
+                self._changed()
+            _LOG.warning("plugin ended its list resource=%s", client.resource)
+        except PluginError as error:
+            _LOG.warning("plugin lost resource=%s error=%s", client.resource, error)
+        finally:
+            await client.close()
+        await self._disconnected(client.resource)
+
+    async def _disconnected(self, resource: str) -> None:
+        """Part with whoever is registered for the resource *now*.
+
+        As in a real kubelet the end of an old stream also drops a plugin that registered for the same resource
+        meanwhile: a plugin has to end its old streams before it registers again.
+        """
+        current = self._clients.pop(resource, None)
+        if current is None:
+            return
+        await current.close()
+        self.book.mark_unhealthy(resource)
+        self._changed()
+        loop = asyncio.get_running_loop()
+        self._graces[resource] = loop.call_later(self._timings.endpoint_grace, self._expire, resource)
+
+    def _expire(self, resource: str) -> None:
+        del self._graces[resource]
+        self.book.replace_devices(resource, ())
+        self._changed()
+
+    def _end_grace(self, resource: str) -> None:
+        timer = self._graces.pop(resource, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _changed(self) -> None:
+        checkpoint.write(self._folder, self.book)
+        self._on_change()
+
+    async def allocate(self, pod: Object, started: Collection[str], active: Callable[[], Collection[str]]) -> None:
+        """Give every container of the pod its devices. Raises AllocationError, which is final for the pod.
+
+        ``started`` are its containers that a former life of this kubelet started: they keep what they have. ``active``
+        says which pods (by uid) still hold devices; those of the others are taken back first.
+        """
+        reusable: dict[str, set[str]] = {}
+        async with self._one_at_a_time:
+            for container in containers_of(pod):
+                if container.name not in started:
+                    await self._allocate_container(uid_of(pod), container, reusable, active)
+                self._pass_on(uid_of(pod), container, reusable)
+
+    async def _allocate_container(
+        self, uid: str, container: Container, reusable: dict[str, set[str]], active: Callable[[], Collection[str]]
+    ) -> None:
+        for resource, amount in container.limits.items():
+            size = _whole(resource, amount) if self.book.knows(resource) else 0
+            if size == 0:
+                continue
+            self.book.release_all_but(active())
+            key = (uid, container.name, resource)
+            choice = self.book.choose(key, size, reusable.get(resource, ()), self._rng)
+            if choice is None:
+                continue
+            client = self._clients.get(resource)
+            if client is None:
+                raise AllocationError(f"unknown Device Plugin {resource}")
+            preferred: list[str] = []
+            if choice.missing:
+                preferred = await self._preferred(client, choice.available.union(choice.reused), choice.reused, size)
+            ids = complete(choice, preferred, self._rng)
+            try:
+                response = await client.allocate(ids)
+            except PluginError as error:
+                raise AllocationError(str(error)) from error
+            self.book.store(Allocation(*key, ids, response))
+            checkpoint.write(self._folder, self.book)
+
+    async def _preferred(
+        self, client: PluginClient, available: Collection[str], must_include: Collection[str], size: int
+    ) -> list[str]:
+        try:
+            return await client.preferred(sorted(available), must_include, size)
+        except PluginError as error:
+            text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
+            raise AllocationError(text) from error
+
+    def _pass_on(self, uid: str, container: Container, reusable: dict[str, set[str]]) -> None:
+        """An ordinary init container has ended when the next one starts, so its ids go round within the pod."""
+        for allocation in self.book.allocations_of(uid, container.name):
+            if container.kind is Kind.INIT:
+                reusable.setdefault(allocation.resource, set()).update(allocation.ids)
+            else:
+                reusable.setdefault(allocation.resource, set()).difference_update(allocation.ids)
+
+    async def pre_start(self, uid: str, container: str) -> None:
+        """Ask the plugins of a container's devices before it starts, each time. Raises PreStartError."""
+        for allocation in self.book.allocations_of(uid, container):
+            try:
+                client = self._clients.get(allocation.resource)
+                if client is not None:
+                    await client.pre_start(allocation.ids, self._timings.pre_start)
+                elif allocation.resource in self._asks_before_start:
+                    raise PluginError(f"endpoint of {allocation.resource} has been stopped")
+            except PluginError as error:
+                text = f"device plugin PreStartContainer rpc failed with err: {error}"
+                raise PreStartError(text) from error
+
+    def environment(self, uid: str, container: str) -> dict[str, str]:
+        """The variables that the plugins' answers set; where two resources set one, the first wins."""
+        merged: dict[str, str] = {}
+        for allocation in self.book.allocations_of(uid, container):
+            for name, value in pb.ContainerAllocateResponse.FromString(allocation.response).envs.items():
+                if merged.setdefault(name, value) != value:
+                    _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
+        return merged
+
+
+def _whole(resource: str, amount: str) -> int:
+    """An extended resource is a whole number, possibly with a decimal suffix such as ``10k``."""
+    try:
+        count = amount_of(amount)
+    except ValueError as error:
+        raise AllocationError(f"{resource}: {error}") from error
+    if count.denominator != 1 or count < 0:
+        raise AllocationError(f"amount {amount!r} of {resource} is not a whole number")
+    return int(count)

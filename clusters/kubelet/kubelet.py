@@ -1,0 +1,133 @@
+"""The stand-in kubelet of one node: everything of this package put together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.api_client import ApiClient
+from clusters.images.behaviour import Behaviours
+from clusters.kubelet import pod_resources, registration
+from clusters.kubelet.cards import Cards
+from clusters.kubelet.device_manager import DeviceManager
+from clusters.kubelet.log_endpoint import LogEndpoint
+from clusters.kubelet.node_pods import NodePods
+from clusters.kubelet.node_status import Machine, NodeStatus
+from clusters.kubelet.pod_resources import PodResourcesServer
+from clusters.kubelet.pod_worker import Surroundings
+from clusters.kubelet.registration import RegistrationServer
+from clusters.kubelet.runtime import Runtime
+from clusters.kubelet.timings import Timings
+
+_LOG = logging.getLogger(__name__)
+
+# After one of our own loops failed, in seconds.
+_PAUSE_SECONDS: Final = 1.0
+
+
+class Kubelet:
+    """One node: ``start`` it, ``stop`` it, ``restart`` it as often as a test likes.
+
+    ``root`` is this node's /var/lib/kubelet and must be short enough for unix sockets; ``seed`` decides which ids a
+    container gets where nobody prefers any; ``clock`` gives Unix seconds; ``tls`` is the log endpoint's certificate
+    and key.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        root: Path,
+        client: ApiClient,
+        *,
+        behaviours: Behaviours,
+        cards: Cards,
+        seed: int | str,
+        clock: Callable[[], float],
+        timings: Timings | None = None,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        self.machine = machine
+        self.plugin_folder = root / "device-plugins"
+        self.pod_resources_socket = root / "pod-resources" / pod_resources.SOCKET_NAME
+        self.runtime = Runtime(behaviours, cards, clock)
+        self.log_port = 0
+        self._client = client
+        self._timings = timings or Timings()
+        self._clock = clock
+        self._tls = tls
+        self._rng = random.Random(seed)  # noqa: S311  # a reproducible choice of ids, no secret
+        self._addresses = itertools.cycle(machine.pod_addresses)
+        self._parts = contextlib.AsyncExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def kubelet_socket(self) -> Path:
+        """Where device plugins register."""
+        return self.plugin_folder / registration.SOCKET_NAME
+
+    async def start(self) -> None:
+        """Come up: register the node, serve the sockets, take the pods. Waits for the API server where it is away.
+
+        Raises ValueError where ``root`` is too long for sockets, and ApiError where the API server refuses the node.
+        """
+        devices = DeviceManager(self.plugin_folder, self._rng, self._timings, lambda: node.changed())
+        node = NodeStatus(self._client, self.machine, lambda: devices.book.counts(), self._timings, self._clock)
+        around = Surroundings(
+            runtime=self.runtime,
+            devices=devices,
+            timings=self._timings,
+            clock=self._clock,
+            host_ip=self.machine.address,
+            new_pod_ip=lambda: next(self._addresses),
+        )
+        pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable)
+        logs = LogEndpoint(pods, self._tls)
+        plugins = RegistrationServer(self.plugin_folder, devices.connect)
+        lister = PodResourcesServer(self.pod_resources_socket.parent, pods, self._clock)
+        # Stopped in the reverse order: first nobody asks us any more, then plugins and pods are left.
+        for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks, lister.stop, plugins.stop):
+            self._parts.push_async_callback(stop)
+        try:
+            is_new_machine = not devices.start()
+            self.log_port = await logs.start()
+            await node.register(self.log_port, is_new_machine)
+            await lister.start()
+            await plugins.start()
+        except BaseException:
+            await self.stop()
+            raise
+        for work in (node.follow, node.run, pods.follow, pods.admit):
+            self._tasks.append(asyncio.create_task(self._keep_going(work), name=f"{self.machine.name} {work.__name__}"))
+        _LOG.info("kubelet started node=%s root=%s", self.machine.name, self.plugin_folder.parent)
+
+    async def stop(self, *, keep_containers: bool = False) -> None:
+        """Go down. The containers end too, as in a power failure, unless they are to outlive the kubelet."""
+        await self._parts.aclose()
+        if not keep_containers:
+            self.runtime.kill_all()
+
+    async def restart(self) -> None:
+        """What ``systemctl restart kubelet`` does: containers run on, plugins have to register again."""
+        await self.stop(keep_containers=True)
+        await self.start()
+
+    async def _stop_tasks(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep_going(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A loop that fails is logged and started again: one bad answer must not leave a node without a kubelet."""
+        while True:
+            try:
+                await work()
+            except Exception:
+                _LOG.exception("loop failed, starting it again node=%s loop=%s", self.machine.name, work.__name__)
+            await asyncio.sleep(_PAUSE_SECONDS)

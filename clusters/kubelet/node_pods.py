@@ -1,0 +1,186 @@
+"""The pods of one node: watched, admitted one after the other, each with a worker.
+
+Pods are admitted in the order in which they became bound; after a start, in which that order is unknown, by creation
+time. A pod is forgotten when its worker has ended *and* the API server has said that it is gone: its last changes may
+still be on their way when we delete it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from clusters.api_client import ApiClient
+from clusters.kubelet.admission import Rejection, device_rejection, resource_rejection
+from clusters.kubelet.devices import AllocationError, DeviceBook
+from clusters.kubelet.pod_worker import PodWorker, Surroundings
+from clusters.kubelet.pod_writer import PodWriter
+from clusters.kubelet.pods import Object, is_being_deleted, uid_of
+from clusters.resources import PODS
+
+_LOG = logging.getLogger(__name__)
+
+# For containers whose pod vanished while the kubelet was away, in seconds.
+_ORPHAN_GRACE_SECONDS = 30.0
+
+
+class NodePods:
+    """All pods bound to ``node``. ``allocatable`` is the node's status as the kubelet knows it."""
+
+    def __init__(
+        self, client: ApiClient, node: str, around: Surroundings, allocatable: Callable[[], Mapping[str, str]]
+    ) -> None:
+        self._client = client
+        self._node = node
+        self._around = around
+        self._allocatable = allocatable
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._synced = False
+
+    async def follow(self) -> None:
+        """Watch the pods of the node; ends by cancellation."""
+        listed: list[Object] | None = []
+        async for kind, pod in self._client.watch(PODS, field_selector=f"spec.nodeName={self._node}"):
+            if kind == "SYNCED":
+                self._take_list(listed or [])
+                listed = None
+            elif listed is not None:
+                listed.append(pod)
+            elif kind == "DELETED":
+                self._remove(uid_of(pod), pod)
+            else:
+                self._take(pod)
+
+    async def admit(self) -> None:
+        """Admit pods in their order; ends by cancellation."""
+        while True:
+            uid = await self._queue.get()
+            worker = self._workers.get(uid)
+            if worker is None:
+                continue
+            rejection = None
+            if not (worker.is_terminal or worker.is_removed or is_being_deleted(worker.pod)):
+                rejection = await self._rejection(uid, worker)
+            task = asyncio.create_task(worker.run(rejection), name=f"pod {worker.pod['metadata']['name']}")
+            self._tasks[uid] = task
+            task.add_done_callback(partial(self._ended, uid))
+
+    async def stop(self) -> None:
+        """Leave all pods as they are; nothing is written any more."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for worker in self._workers.values():
+            await worker.stop_writing()
+
+    def active_uids(self) -> set[str]:
+        """The pods whose devices are in use."""
+        return {uid for uid, worker in self._workers.items() if worker.is_active}
+
+    def active_pods(self) -> list[Object]:
+        """Their objects, in the order in which they came."""
+        return [worker.pod for worker in self._workers.values() if worker.is_active]
+
+    def device_book(self) -> DeviceBook:
+        """The book of devices; looking into it frees what ended pods had, once all pods are known."""
+        book = self._around.devices.book
+        if self._synced:
+            book.release_all_but(self.active_uids())
+        return book
+
+    def pod_list(self) -> list[Object]:
+        """All pods that the API server has, with the status that was published last."""
+        there = [worker for worker in self._all() if not worker.is_removed]
+        return [{**worker.pod, "status": worker.pod.get("status", {}) | worker.status} for worker in there]
+
+    def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> list[str]:
+        """A container's lines. Raises LookupError where there is none, ValueError where it has not started."""
+        for worker in self._all():
+            metadata, spec = worker.pod["metadata"], worker.pod["spec"]
+            if (metadata["namespace"], metadata["name"]) != (namespace, pod):
+                continue
+            names = [item["name"] for item in (*(spec.get("initContainers") or ()), *spec["containers"])]
+            if container not in names:
+                break
+            runs = self._around.runtime.runs(metadata["uid"], container)
+            wanted = runs[:-1] if previous else runs
+            if not wanted:
+                what = "previous terminated container" if previous else "container"
+                raise ValueError(f"{what} {container!r} in pod {pod!r} is waiting to start or was never started")
+            return wanted[-1].log
+        raise LookupError(f"container {container!r} of pod {namespace}/{pod} is not on node {self._node}")
+
+    def _all(self) -> list[PodWorker]:
+        """The newest first: of two pods of one name the one that is there now."""
+        return list(reversed(self._workers.values()))
+
+    def _take_list(self, listed: list[Object]) -> None:
+        """All pods there are: the ones we know and do not find are gone, and so is whoever owned other containers."""
+        found = {uid_of(pod) for pod in listed}
+        for uid in self._workers.keys() - found:
+            self._remove(uid, None)
+        for uid in self._around.runtime.pods() - found - self._workers.keys():
+            task = asyncio.create_task(self._end_orphan(uid), name=f"orphan {uid}")
+            self._tasks[uid] = task
+            task.add_done_callback(partial(self._ended, uid))
+        for pod in sorted(listed, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", uid_of(pod))):
+            self._take(pod)
+        self._synced = True
+
+    def _take(self, pod: Object) -> None:
+        uid = uid_of(pod)
+        if uid in self._workers:
+            self._workers[uid].update(pod)
+            return
+        writer = PodWriter(self._client, pod, self._node, self._around.clock, self._around.timings.pod_sync)
+        self._workers[uid] = PodWorker(pod, writer, self._around)
+        self._queue.put_nowait(uid)
+
+    def _remove(self, uid: str, pod: Object | None) -> None:
+        worker = self._workers.get(uid)
+        if worker is None:
+            return
+        if pod is not None:
+            worker.update(pod)
+        worker.remove()
+        task = self._tasks.get(uid)
+        if task is not None and task.done():
+            self._forget(uid)
+
+    async def _end_orphan(self, uid: str) -> None:
+        await self._around.runtime.stop_pod(uid, _ORPHAN_GRACE_SECONDS)
+        self._around.runtime.forget(uid)
+
+    async def _rejection(self, uid: str, worker: PodWorker) -> Rejection | None:
+        """Why the pod may not run here; otherwise its devices are allocated now."""
+        try:
+            started = self._around.runtime.started(uid)
+            await self._around.devices.allocate(worker.pod, started, self.active_uids)
+        except AllocationError as error:
+            return device_rejection(error)
+        book = self._around.devices.book
+        held = {resource: len(book.in_use(resource)) for resource in book.resources()}
+        others = [w.pod for u, w in self._workers.items() if u != uid and u in self._tasks and w.is_active]
+        try:
+            return resource_rejection(worker.pod, others, self._allocatable(), held)
+        except ValueError as error:
+            return Rejection("UnexpectedAdmissionError", f"Pod was rejected: {error}")
+
+    def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            _LOG.error("worker failed, the pod stays as it is task=%s", task.get_name(), exc_info=error)
+        worker = self._workers.get(uid)
+        if worker is None or worker.is_removed:
+            self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        self._workers.pop(uid, None)
+        self._tasks.pop(uid, None)

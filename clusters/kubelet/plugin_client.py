@@ -1,0 +1,115 @@
+"""The kubelet's end of one device plugin's socket.
+
+Every failure of the plugin is a PluginError whose text reads as a real kubelet's: the codes have Go's spelling, because
+that is what operators (and tests) find in a pod's status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Collection
+from pathlib import Path
+from typing import Final, TypeVar
+
+import grpc
+import grpc.aio
+
+from clusters.kubelet.devices import Device
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+
+_T = TypeVar("_T")
+
+# What grpc-go takes in one message unless told otherwise, and the kubelet tells it nothing, in bytes.
+RECEIVE_LIMIT_BYTES: Final = 4 * 1024 * 1024
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", RECEIVE_LIMIT_BYTES),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.default_authority", "localhost"),
+    # A socket that is created again at the same path must not inherit the back-off of the one before.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+_HEALTHY: Final = "Healthy"
+
+
+class PluginError(Exception):
+    """The plugin answered with an error, or not at all."""
+
+
+class PluginClient:
+    """One connection to one registered plugin."""
+
+    def __init__(self, resource: str, socket: Path) -> None:
+        self.resource = resource
+        self.socket = socket
+        self.options = pb.DevicePluginOptions()
+        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        self._stub = pb_grpc.DevicePluginStub(self._channel)
+
+    async def connect(self, seconds: float) -> None:
+        """Wait until the socket answers, then ask for the options. Raises PluginError."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._channel.channel_ready()
+        except TimeoutError as error:
+            raise PluginError(
+                f"failed to dial device plugin: no answer on {self.socket} within {seconds:g} s; "
+                "a plugin has to serve before it registers"
+            ) from error
+        try:
+            self.options = await _answered(self._stub.GetDevicePluginOptions(pb.Empty(), timeout=seconds))
+        except PluginError as error:
+            raise PluginError(f"failed to get device plugin options: {error}") from error
+
+    async def close(self) -> None:
+        """Drop the connection; calls under way end with an error."""
+        await self._channel.close()
+
+    async def lists(self) -> AsyncIterator[tuple[Device, ...]]:
+        """Each full list that the plugin sends, until the plugin ends the stream. Raises PluginError when it breaks."""
+        try:
+            async for message in self._stub.ListAndWatch(pb.Empty()):
+                yield tuple(
+                    Device(d.ID, d.health == _HEALTHY, tuple(node.ID for node in d.topology.nodes))
+                    for d in message.devices
+                )
+        except grpc.aio.AioRpcError as error:
+            raise PluginError(go_text(error)) from error
+
+    async def preferred(self, available: Collection[str], must_include: Collection[str], size: int) -> list[str]:
+        """Which ids the plugin would like; [] where it does not offer to say. Raises PluginError."""
+        if not self.options.get_preferred_allocation_available:
+            return []
+        one = pb.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
+        )
+        request = pb.PreferredAllocationRequest(container_requests=[one])
+        answer = await _answered(self._stub.GetPreferredAllocation(request))
+        return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
+
+    async def allocate(self, ids: Collection[str]) -> bytes:
+        """The plugin's answer for one container, encoded. No time limit, as in a real kubelet. Raises PluginError."""
+        request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
+        answer = await _answered(self._stub.Allocate(request))
+        if not answer.container_responses:
+            raise PluginError("no containers return in allocation response")
+        return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
+
+    async def pre_start(self, ids: Collection[str], seconds: float) -> None:
+        """Ask before a container starts, where the plugin wants to be asked. Raises PluginError."""
+        if self.options.pre_start_required:
+            request = pb.PreStartContainerRequest(devices_ids=ids)
+            await _answered(self._stub.PreStartContainer(request, timeout=seconds))
+
+
+async def _answered(call: Awaitable[_T]) -> _T:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise PluginError(go_text(error)) from error
+
+
+def go_text(error: grpc.aio.AioRpcError) -> str:
+    """An error as Go prints it: ``rpc error: code = FailedPrecondition desc = …``."""
+    code = "Canceled" if error.code() is grpc.StatusCode.CANCELLED else error.code().name.title().replace("_", "")
+    return f"rpc error: code = {code} desc = {error.details()}"

@@ -1,0 +1,151 @@
+"""The PodResources API: which container has which devices.
+
+Rules: Kubernetes pkg/kubelet/apis/podresources. Active pods only; sidecars and containers, no ordinary init containers;
+each device a ContainerDevices of its own; devices show once their Allocate has returned. A burst of questions is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, Protocol
+
+import grpc
+import grpc.aio
+
+from clusters.kubelet.devices import DeviceBook
+from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
+from clusters.kubelet.proto import podresources_pb2 as pb
+from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
+from clusters.kubelet.registration import remove_sockets, socket_path
+
+SOCKET_NAME: Final = "kubelet.sock"
+# What a kubelet lets through: calls a second, and how many at once after a pause.
+_RATE_PER_SECOND: Final = 100.0
+_BURST: Final = 10.0
+
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class Book(Protocol):
+    """What the server reads."""
+
+    def active_pods(self) -> list[Object]:
+        """The pods that hold devices or may come to."""
+
+    def device_book(self) -> DeviceBook:
+        """Devices and allocations, without those of pods that have ended."""
+
+
+class RateLimit:
+    """A bucket of calls that fills again with time; ``clock`` in seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._calls = _BURST
+        self._last = clock()
+
+    def takes(self) -> bool:
+        """Whether one more call is let through now."""
+        now = self._clock()
+        self._calls = min(_BURST, self._calls + max(now - self._last, 0.0) * _RATE_PER_SECOND)
+        self._last = now
+        if self._calls < 1:
+            return False
+        self._calls -= 1
+        return True
+
+
+class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
+    """Serves on ``<folder>/kubelet.sock``."""
+
+    def __init__(self, folder: Path, book: Book, clock: Callable[[], float]) -> None:
+        self._folder = folder
+        self._book = book
+        self._limit = RateLimit(clock)
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Replace a socket of a former life and serve. Raises ValueError where the path is too long for a socket."""
+        socket = socket_path(self._folder, SOCKET_NAME)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        remove_sockets(self._folder)
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        pb_grpc.add_PodResourcesListerServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{socket}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    async def List(  # noqa: N802  # gRPC's name
+        self, request: pb.ListPodResourcesRequest, context: Context
+    ) -> pb.ListPodResourcesResponse:
+        """Every active pod, with or without devices."""
+        await self._check_rate(context)
+        book = self._book.device_book()
+        pods = [pod_resources(pod, book) for pod in self._book.active_pods()]
+        return pb.ListPodResourcesResponse(pod_resources=pods)
+
+    async def Get(self, request: pb.GetPodResourcesRequest, context: Context) -> pb.GetPodResourcesResponse:  # noqa: N802
+        """One active pod by name."""
+        await self._check_rate(context)
+        wanted = (request.pod_namespace, request.pod_name)
+        for pod in self._book.active_pods():
+            if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == wanted:
+                return pb.GetPodResourcesResponse(pod_resources=pod_resources(pod, self._book.device_book()))
+        text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
+        await context.abort(grpc.StatusCode.UNKNOWN, text)
+        raise AssertionError("abort raises")
+
+    async def GetAllocatableResources(  # noqa: N802
+        self, request: pb.AllocatableResourcesRequest, context: Context
+    ) -> pb.AllocatableResourcesResponse:
+        """Every healthy device, whether a container has it or not."""
+        await self._check_rate(context)
+        book = self._book.device_book()
+        healthy = [
+            container_devices(resource, [device.id], book)
+            for resource in book.resources()
+            for device in book.devices(resource)
+            if device.healthy
+        ]
+        return pb.AllocatableResourcesResponse(devices=[one for many in healthy for one in many])
+
+    async def _check_rate(self, context: Context) -> None:
+        if not self._limit.takes():
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+
+
+def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
+    """One pod's message."""
+    containers = [
+        pb.ContainerResources(
+            name=container.name,
+            devices=[
+                one
+                for allocation in book.allocations_of(uid_of(pod), container.name)
+                for one in container_devices(allocation.resource, allocation.ids, book)
+            ],
+        )
+        for container in containers_of(pod)
+        if container.kind is not Kind.INIT
+    ]
+    metadata = pod["metadata"]
+    return pb.PodResources(name=metadata["name"], namespace=metadata["namespace"], containers=containers)
+
+
+def container_devices(resource: str, ids: Iterable[str], book: DeviceBook) -> list[pb.ContainerDevices]:
+    """Each id as a message of its own, with the NUMA nodes that its plugin announced."""
+    numa = {device.id: device.numa for device in book.devices(resource)}
+    messages = []
+    for device_id in ids:
+        message = pb.ContainerDevices(resource_name=resource, device_ids=[device_id])
+        if numa.get(device_id):
+            message.topology.nodes.extend(pb.NUMANode(ID=node) for node in numa[device_id])
+        messages.append(message)
+    return messages

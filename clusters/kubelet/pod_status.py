@@ -1,0 +1,186 @@
+"""The status of a pod, from what its containers do. Pure.
+
+A running container counts as ready: probes are not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from clusters.kubelet.admission import Rejection
+from clusters.kubelet.pods import Container, Kind, Object, is_restarted
+from clusters.kubelet.runtime import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a container does not run now."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """One container: its last lives, and why it waits where it does."""
+
+    container: Container
+    runs: tuple[Run, ...]
+    waiting: Waiting | None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its newest life goes on."""
+        return bool(self.runs) and self.runs[-1].exit is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the newest life, if that has ended."""
+        last = self.runs[-1].exit if self.runs else None
+        return None if last is None else last.code
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """All that a pod's status says; ``started`` as Kubernetes writes a time."""
+
+    containers: tuple[ContainerState, ...]
+    policy: str
+    started: str
+    host_ip: str
+    pod_ip: str
+    stopping: bool = False
+    """Nothing starts again: somebody asked for the pod's end."""
+    rejection: Rejection | None = None
+    """It was not let in."""
+
+
+def phase_of(state: PodState) -> str:
+    """Pending, Running, Succeeded or Failed; a pod has ended when its last container has, sidecars included."""
+    if state.rejection is not None:
+        return "Failed"
+    apps = [c for c in state.containers if c.container.kind is Kind.APP]
+    if any(c.is_running for c in state.containers):
+        return "Running" if any(c.runs for c in apps) else "Pending"
+    inits = [c for c in state.containers if c.container.kind is Kind.INIT]
+    if any(_has_failed(c, state) for c in inits):
+        return "Failed"
+    if all(c.runs for c in apps) and all(_has_ended(c, state) for c in apps):
+        return "Failed" if any(c.exit_code for c in apps) else "Succeeded"
+    if state.stopping:
+        return "Failed"
+    return "Running" if any(c.runs for c in apps) else "Pending"
+
+
+def _has_ended(one: ContainerState, state: PodState) -> bool:
+    code = one.exit_code
+    return code is not None and (state.stopping or not is_restarted(one.container.kind, state.policy, code))
+
+
+def _has_failed(init: ContainerState, state: PodState) -> bool:
+    return bool(init.exit_code) and _has_ended(init, state) and not state.stopping
+
+
+def status_of(state: PodState, now: float, before: Sequence[Object]) -> Object:
+    """The ``status`` to write; ``before`` are the conditions of the last one, whose times stay where nothing changed."""
+    phase = phase_of(state)
+    status: Object = {
+        "phase": phase,
+        "conditions": _conditions(state, phase, timestamp(now), before),
+        "startTime": state.started,
+        "hostIP": state.host_ip,
+        "hostIPs": [{"ip": state.host_ip}],
+    }
+    if state.rejection is not None:
+        return status | {"reason": state.rejection.reason, "message": state.rejection.message}
+    status |= {"podIP": state.pod_ip, "podIPs": [{"ip": state.pod_ip}]}
+    inits = [c for c in state.containers if c.container.kind is not Kind.APP]
+    apps = [c for c in state.containers if c.container.kind is Kind.APP]
+    if inits:
+        status["initContainerStatuses"] = [_container_status(c, True) for c in inits]
+    return status | {"containerStatuses": [_container_status(c, bool(inits)) for c in apps]}
+
+
+def _conditions(state: PodState, phase: str, now: str, before: Sequence[Object]) -> list[Object]:
+    values = _condition_values(state, phase)
+    known = {condition["type"]: condition for condition in before}
+    conditions = []
+    for name, (value, reason) in values.items():
+        old: Mapping[str, Any] = known.get(name, {})
+        changed = old.get("lastTransitionTime") if old.get("status") == value else None
+        condition: Object = {"type": name, "status": value, "lastTransitionTime": changed or now}
+        if reason or "reason" in old:
+            condition["reason"] = reason or None  # in a strategic merge patch null takes a field away
+        conditions.append(condition)
+    return conditions
+
+
+def _condition_values(state: PodState, phase: str) -> dict[str, tuple[str, str]]:
+    """Condition → (status, reason). PodScheduled is the scheduler's and stays as it is."""
+    if phase in ("Succeeded", "Failed"):
+        reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+        ready = ("False", reason)
+        initialized = "False" if state.rejection is not None else "True"
+        return {"Initialized": (initialized, reason), "Ready": ready, "ContainersReady": ready}
+    inits = [c for c in state.containers if c.container.kind is not Kind.APP]
+    together = [c for c in state.containers if c.container.kind is not Kind.INIT]
+    initialized_now = all(_is_past(c) for c in inits)
+    ready_now = all(c.is_running for c in together) and not state.stopping
+    ready = ("True", "") if ready_now else ("False", "ContainersNotReady")
+    return {
+        "Initialized": ("True", "") if initialized_now else ("False", "ContainersNotInitialized"),
+        "Ready": ready,
+        "ContainersReady": ready,
+    }
+
+
+def _is_past(init: ContainerState) -> bool:
+    return bool(init.runs) if init.container.kind is Kind.SIDECAR else init.exit_code == 0
+
+
+def _container_status(one: ContainerState, has_inits: bool) -> Object:
+    previous = [run for run in one.runs if run.exit is not None]
+    status: Object = {
+        "name": one.container.name,
+        "image": one.container.image,
+        "imageID": f"simulated://{one.container.image}" if one.runs else "",
+        "restartCount": one.runs[-1].attempt if one.runs else 0,
+        "ready": one.is_running or (one.container.kind is Kind.INIT and one.exit_code == 0),
+        "started": one.is_running,
+        "state": _state(one, has_inits),
+        "lastState": {},
+    }
+    if one.runs:
+        status["containerID"] = f"simulated://{one.runs[-1].pid}"
+    last = previous[:-1] if "terminated" in status["state"] else previous
+    if last:
+        status["lastState"] = {"terminated": _terminated(last[-1])}
+    return status
+
+
+def _state(one: ContainerState, has_inits: bool) -> Object:
+    if one.is_running:
+        return {"running": {"startedAt": timestamp(one.runs[-1].started)}}
+    if one.waiting is None and one.runs:
+        return {"terminated": _terminated(one.runs[-1])}
+    waiting = one.waiting or Waiting("PodInitializing" if has_inits else "ContainerCreating")
+    return {"waiting": {"reason": waiting.reason} | ({"message": waiting.message} if waiting.message else {})}
+
+
+def _terminated(run: Run) -> Object:
+    assert run.exit is not None
+    return {
+        "exitCode": run.exit.code,
+        "reason": run.exit.reason,
+        "startedAt": timestamp(run.started),
+        "finishedAt": timestamp(run.exit.finished),
+        "containerID": f"simulated://{run.pid}",
+    } | ({"message": run.exit.message} if run.exit.message else {})
+
+
+def timestamp(seconds: float) -> str:
+    """Unix seconds as Kubernetes writes a time."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,236 @@
+"""The life of one pod on this node, from admission to deletion.
+
+::
+
+    rejected ──────────────────────────────┐
+    init containers, one after the other   │
+      └ sidecars stay                      ├─► ended (Succeeded, Failed) ─► deletion asked for ─► gone
+    containers, together, restarted by     │
+    policy                                 │
+      └ deletion asked for: stop, wait ────┘
+
+A deletion ends the life wherever it is; the containers get their grace period, and the object goes when the last of
+them has ended. A worker that is made after the kubelet's restart goes on with the containers that it finds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from clusters.kubelet.admission import Rejection
+from clusters.kubelet.device_manager import DeviceManager, PreStartError
+from clusters.kubelet.environment import environment_of
+from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, phase_of, status_of, timestamp
+from clusters.kubelet.pod_writer import PodWriter
+from clusters.kubelet.pods import (
+    Container,
+    Kind,
+    Object,
+    containers_of,
+    grace_seconds,
+    is_being_deleted,
+    is_restarted,
+    is_terminal,
+    restart_policy,
+    uid_of,
+)
+from clusters.kubelet.runtime import Run, Runtime
+from clusters.kubelet.timings import Timings
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all pods of a node share."""
+
+    runtime: Runtime
+    devices: DeviceManager
+    timings: Timings
+    clock: Callable[[], float]
+    host_ip: str
+    new_pod_ip: Callable[[], str]
+
+
+class PodWorker:
+    """Drives one pod: ``run`` is its life, ``update`` and ``terminate`` are what the API server says meanwhile."""
+
+    def __init__(self, pod: Object, writer: PodWriter, around: Surroundings) -> None:
+        self.pod = pod
+        self.status: Object = pod.get("status") or {}
+        self._around = around
+        self._writer = writer
+        self._uid = uid_of(pod)
+        self._containers = containers_of(pod)
+        self._pod_ip = self.status.get("podIP") or around.new_pod_ip()
+        self._started = str(self.status.get("startTime") or timestamp(around.clock()))
+        self._rejection: Rejection | None = None
+        self._waiting: dict[str, Waiting] = {}
+        self._one_start = asyncio.Lock()
+        self._news = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._was_terminal = is_terminal(pod)
+        self.is_removed = False
+        if is_being_deleted(pod):
+            self._stop.set()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the pod still holds devices: it has not ended and the API server still has it."""
+        return not (self._was_terminal or self.is_removed) and phase_of(self._state()) not in ("Succeeded", "Failed")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the pod had ended before this worker knew it: it is not admitted again."""
+        return self._was_terminal
+
+    def update(self, pod: Object) -> None:
+        """Take the object's new state; changed annotations let a container that waits for its plugin try at once."""
+        changed = pod["metadata"].get("annotations") != self.pod["metadata"].get("annotations")
+        self.pod = pod
+        if is_being_deleted(pod):
+            self._ask_to_stop()
+        if changed:
+            self._news.set()
+            self._news = asyncio.Event()
+
+    def remove(self) -> None:
+        """The object is gone, by force or because we deleted it; containers that still run are stopped."""
+        self.is_removed = True
+        self._ask_to_stop()
+
+    async def stop_writing(self) -> None:
+        """The kubelet stops: nothing is written any more."""
+        await self._writer.stop()
+
+    async def run(self, rejection: Rejection | None = None) -> None:
+        """Live until the pod has ended and is deleted; ``rejection`` ends it before it began."""
+        self._rejection = rejection
+        if rejection is not None:
+            await self._writer.warn(rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
+        elif not (self._was_terminal or self._stop.is_set()):
+            await self._live_until_stopped()
+        if not self._was_terminal:
+            self._publish()
+        await self._stop.wait()
+        await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
+        if not self._was_terminal:
+            self._publish()
+        await self._writer.flush()
+        if not self.is_removed:
+            await self._writer.delete()
+        self._around.runtime.forget(self._uid)
+
+    def _ask_to_stop(self) -> None:
+        if self._stop.is_set():
+            self._around.runtime.tell_to_stop(self._uid, grace_seconds(self.pod))
+        self._stop.set()
+
+    async def _live_until_stopped(self) -> None:
+        life = asyncio.create_task(self._live())
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({life, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if life.done():
+                life.result()
+        finally:
+            life.cancel()
+            stop.cancel()
+            await asyncio.gather(life, stop, return_exceptions=True)
+        if self._stop.is_set():
+            self._publish()
+            await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
+
+    async def _live(self) -> None:
+        """Start everything in its order and wait until nothing is left to do; ends early by cancellation."""
+        self._publish()
+        async with asyncio.TaskGroup() as group:
+            sidecars: list[asyncio.Task[int]] = []
+            initialized = await self._initialize(group, sidecars)
+            if initialized:
+                apps = [c for c in self._containers if c.kind is Kind.APP]
+                await asyncio.gather(*[group.create_task(self._keep(c)) for c in apps])
+            for sidecar in sidecars:
+                sidecar.cancel()
+        await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
+
+    async def _initialize(self, group: asyncio.TaskGroup, sidecars: list[asyncio.Task[int]]) -> bool:
+        """Run the init containers; False where one failed for good."""
+        for container in self._containers:
+            if container.kind is Kind.SIDECAR:
+                started = asyncio.Event()
+                sidecars.append(group.create_task(self._keep(container, started)))
+                await started.wait()
+            elif container.kind is Kind.INIT and await self._keep(container) != 0:
+                return False
+        return True
+
+    async def _keep(self, container: Container, started: asyncio.Event | None = None) -> int:
+        """Keep one container going as its policy says; answers the exit code after which it stays ended."""
+        timings, pause = self._around.timings, 0.0
+        runs = self._around.runtime.runs(self._uid, container.name)
+        run = runs[-1] if runs else await self._start(container)
+        while True:
+            if started is not None:
+                started.set()
+            ended = await run.ended()
+            if not is_restarted(container.kind, restart_policy(self.pod), ended.code):
+                self._publish()
+                return ended.code
+            if ended.finished - run.started > 2 * timings.restart_longest:
+                pause = 0.0
+            if pause:
+                text = f"back-off {pause:g}s restarting failed container={container.name}"
+                self._wait_because(container, Waiting("CrashLoopBackOff", text))
+                await asyncio.sleep(pause)
+            pause = min(2 * pause or timings.restart, timings.restart_longest)
+            run = await self._start(container)
+
+    async def _start(self, container: Container) -> Run:
+        """Start a container as soon as its plugins agree; containers of one pod start one after the other."""
+        pause = self._around.timings.start_retry
+        while True:
+            # Taken before the question: what changes while the plugin answers counts too.
+            news = self._news
+            try:
+                async with self._one_start:
+                    await self._around.devices.pre_start(self._uid, container.name)
+                    return self._start_now(container)
+            except PreStartError as error:
+                self._wait_because(container, Waiting("CreateContainerConfigError", str(error)))
+                await self._writer.warn("Failed", f"Error: {error}")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await news.wait()
+            pause = min(2 * pause, self._around.timings.start_retry_longest)
+
+    def _start_now(self, container: Container) -> Run:
+        self._waiting.pop(container.name, None)
+        from_plugins = self._around.devices.environment(self._uid, container.name)
+        run = self._around.runtime.start(self._uid, container, environment_of(self.pod, container, from_plugins))
+        self._publish()
+        return run
+
+    def _wait_because(self, container: Container, waiting: Waiting) -> None:
+        self._waiting[container.name] = waiting
+        self._publish()
+
+    def _publish(self) -> None:
+        before = self.status.get("conditions") or ()
+        self.status = status_of(self._state(), self._around.clock(), before)
+        self._writer.publish(self.status)
+
+    def _state(self) -> PodState:
+        runtime = self._around.runtime
+        return PodState(
+            containers=tuple(
+                ContainerState(c, runtime.runs(self._uid, c.name), self._waiting.get(c.name)) for c in self._containers
+            ),
+            policy=restart_policy(self.pod),
+            started=self._started,
+            host_ip=self._around.host_ip,
+            pod_ip=self._pod_ip,
+            stopping=self._stop.is_set(),
+            rejection=self._rejection,
+        )

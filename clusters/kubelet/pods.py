@@ -1,0 +1,96 @@
+"""What a kubelet reads in a Pod object. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class Kind(Enum):
+    """The three kinds of container; a sidecar is an init container that is always restarted."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    APP = "app"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a pod's spec; amounts are the texts of the manifest."""
+
+    name: str
+    image: str
+    kind: Kind
+    limits: Mapping[str, str]
+    requests: Mapping[str, str]
+    env: tuple[Object, ...]
+    command: tuple[str, ...]
+
+
+def uid_of(pod: Object) -> str:
+    """A pod's identity: a pod created again under the same name is another one."""
+    return str(pod["metadata"]["uid"])
+
+
+def containers_of(pod: Object) -> tuple[Container, ...]:
+    """All containers in the order in which a kubelet allocates for them and starts them."""
+    return tuple(_containers(pod["spec"]))
+
+
+def _containers(spec: Object) -> Iterator[Container]:
+    for item in spec.get("initContainers") or ():
+        yield _container(item, Kind.SIDECAR if item.get("restartPolicy") == "Always" else Kind.INIT)
+    for item in spec.get("containers") or ():
+        yield _container(item, Kind.APP)
+
+
+def _container(item: Object, kind: Kind) -> Container:
+    resources = item.get("resources") or {}
+    limits = {name: str(amount) for name, amount in (resources.get("limits") or {}).items()}
+    return Container(
+        name=item["name"],
+        image=item.get("image", ""),
+        kind=kind,
+        limits=limits,
+        requests=limits | {name: str(amount) for name, amount in (resources.get("requests") or {}).items()},
+        env=tuple(item.get("env") or ()),
+        command=(*(item.get("command") or ()), *(item.get("args") or ())),
+    )
+
+
+def is_terminal(pod: Object) -> bool:
+    """Whether the pod's status says that it has ended for good."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_being_deleted(pod: Object) -> bool:
+    """Whether somebody asked for the pod's end."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def grace_seconds(pod: Object) -> float:
+    """How long its containers may take to stop, in seconds: the deletion's word, else the spec's, else 30; at least 1.
+
+    A deletion with 0 is one by force: the object is gone, and the containers still get what the spec says.
+    """
+    spec = pod["spec"].get("terminationGracePeriodSeconds")
+    asked = pod["metadata"].get("deletionGracePeriodSeconds") or (30 if spec is None else spec)
+    return max(float(asked), 1.0)
+
+
+def restart_policy(pod: Object) -> str:
+    """``Always`` (the default), ``OnFailure`` or ``Never``."""
+    return str(pod["spec"].get("restartPolicy") or "Always")
+
+
+def is_restarted(kind: Kind, policy: str, exit_code: int) -> bool:
+    """Whether a container that ended with ``exit_code`` starts again; an init container does only after a failure."""
+    if kind is Kind.SIDECAR:
+        return True
+    if kind is Kind.INIT:
+        return exit_code != 0 and policy != "Never"
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)

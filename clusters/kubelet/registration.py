@@ -1,0 +1,105 @@
+"""The kubelet's registration socket, ``kubelet.sock``.
+
+Rules: Kubernetes pkg/kubelet/cm/devicemanager/plugin/v1beta1. At its start a kubelet removes every socket of the
+folder, so that plugins notice, and keeps the checkpoint. Register dials back before it answers, so a plugin that does
+not serve yet, or that cannot answer while it waits, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from clusters.kubelet.plugin_client import PluginError
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+
+SOCKET_NAME: Final = "kubelet.sock"
+SUPPORTED_VERSION: Final = "v1beta1"
+# sun_path of a unix socket holds 108 bytes with its closing zero.
+_SOCKET_PATH_BYTES: Final = 107
+_FOLDER_MODE: Final = 0o750
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_RESOURCE: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+
+Connect = Callable[[str, Path], Awaitable[None]]
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class RegistrationServer(pb_grpc.RegistrationServicer):
+    """Takes registrations and hands ``(resource, socket)`` to ``connect``, which raises PluginError to refuse."""
+
+    def __init__(self, folder: Path, connect: Connect) -> None:
+        self._folder = folder
+        self._connect = connect
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Clean the folder and serve. Raises ValueError where the path is too long for a socket."""
+        socket = socket_path(self._folder, SOCKET_NAME)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
+        remove_sockets(self._folder)
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        pb_grpc.add_RegistrationServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{socket}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Stop serving; Register calls under way are cut off."""
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.Empty:  # noqa: N802  # gRPC's name
+        """One registration; answered only when the plugin has answered us."""
+        refusal = refusal_of(request.version, request.resource_name)
+        if refusal is None:
+            try:
+                await self._connect(request.resource_name, self._folder / request.endpoint)
+            except PluginError as error:
+                refusal = str(error)
+        if refusal is not None:
+            await context.abort(grpc.StatusCode.UNKNOWN, refusal)
+        return pb.Empty()
+
+
+def refusal_of(version: str, resource: str) -> str | None:
+    """Why a kubelet takes no plugin of this API version for this resource, or None."""
+    if version != SUPPORTED_VERSION:
+        return (
+            f"requested API version {version!r} is not supported by kubelet. Supported version is {SUPPORTED_VERSION!r}"
+        )
+    if not is_extended_resource(resource):
+        return f"the ResourceName {resource!r} is invalid: an extended resource is <domain>/<name>"
+    return None
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource is one that a plugin (or an operator) may define: a domain that is not Kubernetes' own."""
+    domain = name.partition("/")[0]
+    if domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests."):
+        return False
+    return _RESOURCE.fullmatch(name) is not None
+
+
+def socket_path(folder: Path, name: str) -> Path:
+    """The path of a socket. Raises ValueError where the operating system cannot take it."""
+    path = folder / name
+    if len(str(path).encode()) > _SOCKET_PATH_BYTES:
+        raise ValueError(
+            f"{path}: longer than {_SOCKET_PATH_BYTES} bytes, no unix socket fits there; use a shorter root"
+        )
+    return path
+
+
+def remove_sockets(folder: Path) -> None:
+    """Remove every socket in the folder, and nothing else."""
+    for path in folder.iterdir():
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink(missing_ok=True)

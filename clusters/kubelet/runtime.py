@@ -1,0 +1,172 @@
+"""The stand-in for a container runtime: containers are records with timers, their processes lines in a card's list.
+
+No process is started. The pids are simulated: they count up from a number above any pid that a kernel gives
+(its ``pid_max`` is at most 2²²), so they never name a real process. Containers outlive their kubelet's restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
+from clusters.kubelet.cards import CardError, Cards, visible_cards
+from clusters.kubelet.environment import gpu_lines
+from clusters.kubelet.pods import Container
+
+_FIRST_PID: Final = 5_000_000
+# 128 + the number of the signal: SIGTERM obeyed, SIGKILL after the grace period; 128: could not be started.
+_TERMINATED, _KILLED, _CANNOT_RUN = 143, 137, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a container ended; ``finished`` is Unix time in seconds."""
+
+    code: int
+    reason: str
+    finished: float
+    message: str = ""
+
+
+class Run:
+    """One life of one container. Created by ``Runtime.start``."""
+
+    def __init__(
+        self, container: Container, behaviour: Behaviour, attempt: int, pid: int, clock: Callable[[], float]
+    ) -> None:
+        self.container = container
+        self.attempt = attempt
+        self.behaviour = behaviour
+        self.pid = pid
+        self.log: list[str] = []
+        self.started = clock()
+        self.exit: Exit | None = None
+        self._clock = clock
+        self._ended = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._release: Callable[[], None] | None = None
+
+    async def ended(self) -> Exit:
+        """Wait for its end."""
+        await self._ended.wait()
+        assert self.exit is not None
+        return self.exit
+
+    def begin(self, cards: Cards, visible: str | None) -> None:
+        """Take the memory that the behaviour wants and let time run. A card without room ends the container."""
+        self.log += self.behaviour.prints
+        if self.behaviour.holds_mib:
+            try:
+                self._hold(cards, visible)
+            except CardError as error:
+                self.log.append(f"error: {error}")
+                self.finish(1)
+                return
+        if self.behaviour.exits_after is not None:
+            self._at(self.behaviour.exits_after, self.behaviour.exit_code)
+
+    def stop(self, grace_seconds: float) -> None:
+        """Tell it to stop; it is gone when its behaviour obeys, at the latest after the grace period."""
+        if self.exit is None:
+            obeys = self.behaviour.stop_seconds <= grace_seconds
+            self._at(min(self.behaviour.stop_seconds, grace_seconds), _TERMINATED if obeys else _KILLED)
+
+    def finish(self, code: int, reason: str = "", message: str = "") -> None:
+        """End it now and give its memory back."""
+        if self.exit is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._release is not None:
+            self._release()
+        self.exit = Exit(code, reason or ("Error" if code else "Completed"), self._clock(), message)
+        self._ended.set()
+
+    def _hold(self, cards: Cards, visible: str | None) -> None:
+        seen = visible_cards(visible, cards.cards())
+        if not seen:
+            raise CardError("no CUDA-capable device is detected")
+        uuid, pid = seen[0].uuid, self.pid
+        cards.add_process(uuid, pid, self.behaviour.holds_mib, self.behaviour.process)
+        self._release = lambda: cards.remove_process(uuid, pid)
+
+    def _at(self, seconds: float, code: int) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + seconds:
+                return
+            self._timer.cancel()
+        if seconds <= 0:
+            self.finish(code)
+        else:
+            self._timer = loop.call_later(seconds, self.finish, code)
+
+
+class Runtime:
+    """The containers of one node."""
+
+    def __init__(self, behaviours: Behaviours, cards: Cards, clock: Callable[[], float]) -> None:
+        self._behaviours = behaviours
+        self._cards = cards
+        self._clock = clock
+        self._pids = itertools.count(_FIRST_PID)
+        self._runs: dict[tuple[str, str], list[Run]] = {}
+
+    def start(self, uid: str, container: Container, environment: Mapping[str, str]) -> Run:
+        """Start a container of the pod; its log begins with its GPU variables."""
+        failure = ""
+        behaviour = Behaviour()
+        try:
+            behaviour = self._behaviours.of(container.image, container.command, environment)
+        except BehaviourError as error:
+            failure = str(error)
+        before = self._runs.get((uid, container.name), [])
+        attempt = before[-1].attempt + 1 if before else 0
+        run = Run(container, behaviour, attempt, next(self._pids), self._clock)
+        run.log += gpu_lines(environment)
+        # The life before is kept for its log and its exit code.
+        self._runs[uid, container.name] = [*before[-1:], run]
+        if failure:
+            run.log.append(f"error: {failure}")
+            run.finish(_CANNOT_RUN, "StartError", failure)
+        else:
+            run.begin(self._cards, environment.get("NVIDIA_VISIBLE_DEVICES"))
+        return run
+
+    def runs(self, uid: str, name: str) -> tuple[Run, ...]:
+        """The last two lives of a container, the newest last."""
+        return tuple(self._runs.get((uid, name), ()))
+
+    def started(self, uid: str) -> frozenset[str]:
+        """The containers of a pod that were ever started."""
+        return frozenset(name for pod, name in self._runs if pod == uid)
+
+    def pods(self) -> frozenset[str]:
+        """The pods (by uid) that have containers, running or not."""
+        return frozenset(pod for pod, _ in self._runs)
+
+    def tell_to_stop(self, uid: str, grace_seconds: float) -> list[Run]:
+        """Tell every container of a pod to stop; told again, it may only become sooner."""
+        newest = [runs[-1] for (pod, _), runs in self._runs.items() if pod == uid]
+        for run in newest:
+            run.stop(grace_seconds)
+        return newest
+
+    async def stop_pod(self, uid: str, grace_seconds: float) -> None:
+        """Stop every container of a pod and wait until they are gone."""
+        for run in self.tell_to_stop(uid, grace_seconds):
+            await run.ended()
+
+    def forget(self, uid: str) -> None:
+        """Throw away the records of a pod that is gone."""
+        for key in [key for key in self._runs if key[0] == uid]:
+            del self._runs[key]
+
+    def kill_all(self) -> None:
+        """End everything at once, as a power failure would; each card gets its memory back."""
+        for runs in self._runs.values():
+            runs[-1].finish(_KILLED)

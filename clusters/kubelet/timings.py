@@ -1,0 +1,43 @@
+"""How long a kubelet waits, as data: a test scales what would take minutes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """All in seconds; the defaults are a real kubelet's unless the line says otherwise."""
+
+    dial: float = 10.0
+    """How long Register waits for the plugin's own socket to answer."""
+    pre_start: float = 30.0
+    """The time that a plugin has for one PreStartContainer."""
+    endpoint_grace: float = 300.0
+    """From the end of a ListAndWatch stream until the resource's capacity becomes 0 too."""
+    heartbeat: float = 10.0
+    """Between two reports of the node's health."""
+    node_sync: float = 0.05
+    """From a change of devices to the node's new status; a real kubelet takes up to 10 s."""
+    pod_sync: float = 0.01
+    """From a change of a container to the pod's new status, so that containers that start together are one write."""
+    start_retry: float = 0.6
+    """Before a container that could not be started is tried again the first time (measured); doubles each time."""
+    start_retry_longest: float = 15.0
+    """The most that it doubles to."""
+    restart: float = 10.0
+    """Before the second restart of a container (the first is immediate); doubles each time."""
+    restart_longest: float = 300.0
+    """The most that it doubles to; a container that ran twice as long starts over with the back-off."""
+
+    def scaled(self, factor: float) -> Self:
+        """The same kubelet with its waits multiplied by ``factor``; limits on others (dial, pre_start) stay."""
+        return replace(
+            self,
+            endpoint_grace=self.endpoint_grace * factor,
+            start_retry=self.start_retry * factor,
+            start_retry_longest=self.start_retry_longest * factor,
+            restart=self.restart * factor,
+            restart_longest=self.restart_longest * factor,
+        )
