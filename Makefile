@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 CLUSTER ?= embedded
 TARGET ?= gpushare
 
-.PHONY: help demo test check fix up down e2e bench generate verify clean-clone clean
+.PHONY: help demo test check fix up down e2e bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverag
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded TARGET=gpushare
 	@$(BIN)/python -m pytest e2e --cluster $(CLUSTER) --target $(TARGET) $(ARGS)
 
-check: $(READY) ## Format, lint, types, import directions, generated files
+check: $(READY) ## Format, lint, types, import directions
 	@$(BIN)/ruff format --check --quiet . || { echo "formatting differs: make fix" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -58,6 +58,11 @@ generate: $(READY) ## Regenerate the gRPC stubs from their .proto files
 
 verify: generate ## Fail if a generated file is not what its source says
 	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py'
+
+constraints: ## Renew .ci/constraints.txt with the newest versions that pyproject.toml allows
+	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
+	$(PYTHON) -m venv "$$folder" && "$$folder/bin/pip" install --quiet '.[dev]' && \
+	{ head -n 1 .ci/constraints.txt; "$$folder/bin/pip" freeze --exclude gpushare; } > "$$folder/new" && mv "$$folder/new" .ci/constraints.txt
 
 clean-clone: ## Clone into a temporary folder, set up, run demo and tests there
 	@folder=$$(mktemp -d /tmp/gpushare-clone-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from clusters.providers import make_cluster
 
 from clusters.provider import Cluster, load_nodes
+from clusters.providers import make_cluster
 from clusters.targets import load_target
 from e2e.observer import Observer
 

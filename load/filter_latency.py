@@ -133,7 +133,13 @@ class Idle:
 async def start_idle(arguments: argparse.Namespace) -> Idle:
     """The idle server, listening."""
     names = [f"node-{number:05}" for number in range(arguments.names)]
-    answer = {"Nodes": None, "NodeNames": names, "FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": ""}
+    answer: dict[str, Any] = {
+        "Nodes": None,
+        "NodeNames": names,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
     idle = Idle(json.dumps(answer, separators=(",", ":")).encode())
     async with asyncio.timeout(30):
         while not idle.server.started:  # noqa: ASYNC110  # uvicorn has no event for it

@@ -1,0 +1,102 @@
+"""The judges can find something: each checker against what it must find, and against what is well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.checkers import UnknownError
+from e2e.checkers.overcommit import check_api, check_containers, check_inspect
+from e2e.checkers.right_card import check_pod
+
+SIZES = {"n": {0: 14, 1: 10}}
+UUIDS = {"n": {0: "GPU-a", 1: "GPU-b"}}
+
+
+def pod(name: str, *units: int, card: object = 0, phase: str = "Running", assigned: str = "true") -> dict[str, Any]:
+    """A bound pod."""
+    made = gpu_pod(name, *units, bound_to="n")
+    made["metadata"]["annotations"] = {spec.POD_INDEX: str(card), spec.POD_ASSIGNED: assigned}
+    made["status"] = {"phase": phase}
+    return made
+
+
+def told(card: int, units: int, visible: str, pod_units: int | None = None) -> dict[str, str]:
+    """A container's variables."""
+    amounts = {spec.ENV_CONTAINER_UNITS: str(units), spec.ENV_POD_UNITS: str(pod_units or units)}
+    return {spec.ENV_INDEX: str(card), spec.ENV_VISIBLE: visible, **amounts}
+
+
+def inspect(*used: int, totals: tuple[int, ...] = (14, 10)) -> dict[str, Any]:
+    """The extender's book."""
+    devices = [
+        {"id": i, "totalGPU": total, "usedGPU": units}
+        for i, (total, units) in enumerate(zip(totals, used, strict=True))
+    ]
+    return {"nodes": [{"name": "n", "devs": devices}]}
+
+
+def test_annotations_beyond_a_card_are_found() -> None:
+    """And only those: ended pods do not count."""
+    assert check_api([pod("a", 8), pod("b", 6)], SIZES) == []
+    assert check_api([pod("a", 8), pod("b", 6), pod("done", 9, phase="Succeeded")], SIZES) == []
+    assert len(check_api([pod("a", 8), pod("b", 7)], SIZES)) == 1
+    assert len(check_api([pod("a", 1, card=5)], SIZES)) == 1
+
+
+def test_no_evidence_is_not_a_pass() -> None:
+    """An empty cluster proves nothing."""
+    with pytest.raises(UnknownError):
+        check_api([], SIZES)
+    with pytest.raises(UnknownError):
+        check_containers({}, UUIDS, SIZES)
+
+
+@pytest.mark.parametrize(
+    ("book", "findings"),
+    [
+        (inspect(8, 0), 0),
+        (inspect(9, 0), 1),
+        (inspect(8, 0, totals=(12, 12)), 2),
+        (inspect(15, 0), 2),
+        (inspect(0, 8), 2),
+    ],
+    ids=["agrees", "differs", "averaged sizes", "beyond the card", "another card"],
+)
+def test_a_book_that_is_wrong_is_found(book: dict[str, Any], findings: int) -> None:
+    """Against the true sizes, and against the API."""
+    assert len(check_inspect(book, [pod("a", 8)], SIZES)) == findings
+
+
+def test_containers_that_were_told_too_much_are_found() -> None:
+    """The sum on a card, and the card that is seen; an index will do for a UUID."""
+    assert check_containers({("n", "a"): [told(0, 8, "GPU-a"), told(1, 3, "1")]}, UUIDS, SIZES) == []
+    assert (
+        len(check_containers({("n", "a"): [told(0, 8, "GPU-a")], ("n", "b"): [told(0, 7, "GPU-a")]}, UUIDS, SIZES)) == 1
+    )
+    assert len(check_containers({("n", "a"): [told(0, 8, "GPU-b")]}, UUIDS, SIZES)) == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "containers", "findings"),
+    [
+        (pod("a", 1, 2), [told(0, 1, "GPU-a", 3), told(0, 2, "GPU-a", 3)], 0),
+        (pod("a", 1, 2), [told(0, 1, "GPU-a", 3)], 1),
+        (pod("a", 1, 2), [told(0, 2, "GPU-a", 3), told(0, 1, "GPU-a", 3)], 2),
+        (pod("a", 3), [told(1, 3, "GPU-b")], 2),
+        (pod("a", 3), [told(0, 3, "no-gpu-has-3GiB-to-run")], 1),
+        (pod("a", 3, assigned="false"), [told(0, 3, "GPU-a")], 1),
+    ],
+    ids=["right", "one missing", "swapped", "wrong card", "nonsense", "not assigned"],
+)
+def test_a_wrong_card_or_amount_is_found(made: dict[str, Any], containers: list[dict[str, str]], findings: int) -> None:
+    """Each container of a pod by itself."""
+    assert len(check_pod(made, containers, UUIDS["n"])) == findings
+
+
+def test_a_pod_without_a_card_is_found() -> None:
+    """Nobody chose."""
+    assert len(check_pod(gpu_pod("a", 1), [], {})) == 1

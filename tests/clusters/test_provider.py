@@ -1,0 +1,100 @@
+"""Promises of clusters.provider, targets and waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.provider import ClusterError, NodeSpec, load_nodes
+from clusters.providers import make_cluster
+from clusters.targets import FOLDER, load_target
+from clusters.waiting import NotReachedError, eventually
+
+SIMULATED = Path(__file__).parents[2] / "clusters" / "simulated"
+
+
+@pytest.mark.parametrize("path", sorted(SIMULATED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_clusters_can_be_read(path: Path) -> None:
+    """Every file, and each box that it names is there."""
+    boxes = {box.stem for box in (SIMULATED.parents[1] / "fake_nvml" / "boxes").glob("*.yaml")}
+
+    assert all(node.box in boxes for node in load_nodes(path))
+
+
+def test_a_node_without_more_has_no_cards(tmp_path: Path) -> None:
+    """Only the name is needed."""
+    (tmp_path / "n.yaml").write_text("nodes: [{name: cpu}]")
+
+    assert load_nodes(tmp_path / "n.yaml") == [NodeSpec("cpu")]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nodes: 3", "nodes: []", "nodes: [{name: a}, {name: a}]", "nodes: [{nam: a}]", "[", "x: y"]
+)
+def test_a_file_that_names_no_nodes_says_so(tmp_path: Path, text: str) -> None:
+    """With its path."""
+    (tmp_path / "n.yaml").write_text(text)
+    with pytest.raises(ClusterError, match=r"n\.yaml"):
+        load_nodes(tmp_path / "n.yaml")
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    """Not a traceback."""
+    with pytest.raises(ClusterError, match="none.yaml"):
+        load_nodes(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_targets_can_be_read_by_name_and_by_path(path: Path) -> None:
+    """Data from the first day."""
+    assert load_target(path.stem) == load_target(str(path))
+
+
+def test_a_target_is_filled_in() -> None:
+    """Words in braces, in argv and environment."""
+    argv, environment = load_target("gpushare").extender.command(port="1", kubeconfig="/k")
+
+    assert (argv[0], environment["PORT"], environment["KUBECONFIG"]) == ("gpushare-extender", "1", "/k")
+
+
+def test_a_word_that_nobody_fills_in_is_an_error() -> None:
+    """It names the word and what is known."""
+    with pytest.raises(ClusterError, match="kubeconfig"):
+        load_target("gpushare").extender.command(port="1")
+
+
+@pytest.mark.parametrize("text", ["", "name: x", "name: x\nextender: {argv: []}", "["])
+def test_a_file_that_is_no_target_says_so(tmp_path: Path, text: str) -> None:
+    """With its path."""
+    (tmp_path / "t.yaml").write_text(text)
+    with pytest.raises(ClusterError, match=r"t\.yaml"):
+        load_target(str(tmp_path / "t.yaml"))
+
+
+def test_unknown_names_list_the_known() -> None:
+    """Targets and providers."""
+    with pytest.raises(ClusterError, match="gpushare"):
+        load_target("nope")
+    with pytest.raises(ClusterError, match="embedded"):
+        make_cluster("nope", [], load_target("gpushare"), {})
+
+
+async def test_eventually_gives_the_value_that_was_good() -> None:
+    """It looks again until then."""
+    values = iter([1, 2, 3])
+
+    async def look() -> int:
+        return next(values)
+
+    assert await eventually(look, lambda value: value == 3, "three") == 3
+
+
+async def test_eventually_says_what_was_seen_last() -> None:
+    """A failure without that is a riddle."""
+
+    async def look() -> str:
+        return "not yet"
+
+    with pytest.raises(NotReachedError, match="not reached: the end; last seen: not yet"):
+        await eventually(look, lambda value: False, "the end", seconds=0.1)
