@@ -17,8 +17,9 @@ from clusters.kubelet import pod_resources, registration
 from clusters.kubelet.cards import Cards
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.log_endpoint import LogEndpoint
+from clusters.kubelet.machine import Machine
 from clusters.kubelet.node_pods import NodePods
-from clusters.kubelet.node_status import Machine, NodeStatus
+from clusters.kubelet.node_status import NodeStatus
 from clusters.kubelet.pod_resources import PodResourcesServer
 from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.registration import RegistrationServer

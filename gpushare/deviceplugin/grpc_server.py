@@ -43,7 +43,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     def __init__(self, allocator: Allocator, node: NodeStatus) -> None:
         self._allocator = allocator
         self._node = node
-        self._changed = asyncio.Event()
+        self._streams = 0
         self._stopping = asyncio.Event()
         self._server: grpc.aio.Server | None = None
 
@@ -63,6 +63,11 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
             await self._server.stop(_GRACE_SECONDS)
             self._server = None
 
+    @property
+    def is_watched(self) -> bool:
+        """Does a kubelet hold our list?"""
+        return self._streams > 0
+
     async def GetDevicePluginOptions(self, request: pb.Empty, context: Context) -> pb.DevicePluginOptions:  # noqa: N802
         """The kubelet asks this while our Register call is pending."""
         return plugin_options()
@@ -72,8 +77,12 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         cards = self._node.cards.cards
         devices = [pb.Device(ID=device_id, health=health) for device_id, health in device_list(cards)]
         _LOG.info("announced cards=%d ids=%d", len(cards), len(devices))
-        yield pb.ListAndWatchResponse(devices=devices)
-        await self._stopping.wait()
+        self._streams += 1
+        try:
+            yield pb.ListAndWatchResponse(devices=devices)
+            await self._stopping.wait()
+        finally:
+            self._streams -= 1
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: Context

@@ -1,9 +1,9 @@
 """Keep the kubelet informed: serve, register, and do both again when the kubelet starts anew.
 
 A kubelet calls back GetDevicePluginOptions *inside* Register, so the server runs first. At its start it removes every
-socket in the folder and creates its own; a ListAndWatch stream that ended is never asked for again. So whenever
-``kubelet.sock`` is another file than the one we registered at, or our own socket is gone, the old server is stopped,
-then a new one registers.
+socket in the folder and creates its own; a ListAndWatch stream that ended is never asked for again, and when the stream
+of a plugin before us ends late, it drops us instead. So whenever ``kubelet.sock`` is another file than the one we
+registered at, our own socket is gone, or nobody holds our list, the old server is stopped, then a new one registers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 
 # How often the two sockets are looked at, in seconds.
 _LOOK_SECONDS: Final = 0.5
+# How long nobody may hold our list before we register again, in seconds.
+_UNWATCHED_SECONDS: Final = 5.0
 # The kubelet dials us for up to 10 s inside Register.
 _REGISTER_SECONDS: Final = 30.0
 # Between two attempts, in seconds: the first, and the most.
@@ -55,7 +57,7 @@ async def stay_registered(server: DevicePluginServer, folder: Path) -> None:
                 await register(kubelet)
                 _LOG.info("registered resource=%s socket=%s", wire.RESOURCE_MEMORY, own)
                 pause = _FIRST_PAUSE_SECONDS
-                await _until_changed(own, kubelet, kubelet_identity)
+                await _until_changed(server, own, kubelet, kubelet_identity)
             finally:
                 await server.stop()
         except grpc.aio.AioRpcError as error:
@@ -79,10 +81,15 @@ async def register(kubelet: Path) -> None:
         await pb_grpc.RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
 
 
-async def _until_changed(own: Path, kubelet: Path, kubelet_identity: Identity) -> None:
-    while identity(kubelet) == kubelet_identity and identity(own) is not None:  # noqa: ASYNC110  # files raise no event
+async def _until_changed(server: DevicePluginServer, own: Path, kubelet: Path, kubelet_identity: Identity) -> None:
+    """Until registering again is due. A kubelet asks for the list right after Register; it gets a while for that."""
+    unwatched = 0.0
+    while identity(kubelet) == kubelet_identity and identity(own) is not None and unwatched < _UNWATCHED_SECONDS:
         await asyncio.sleep(_LOOK_SECONDS)
-    _LOG.info("the kubelet started anew or our socket is gone; registering again")
+        unwatched = 0.0 if server.is_watched else unwatched + _LOOK_SECONDS
+    _LOG.info(
+        "registering again watched=%s: the kubelet started anew, dropped us, or our socket is gone", server.is_watched
+    )
 
 
 def identity(path: Path) -> Identity | None:

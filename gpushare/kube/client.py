@@ -1,19 +1,27 @@
 """Requests to an API server: bytes of JSON in, Structs of the fields that we read out.
 
-No retries here: what a failure means differs from caller to caller, and each says so (``ApiError.may_have_happened``).
+Reads that are told to come later (429) are repeated as the server asks. Nothing else is: what a failure means differs
+from caller to caller (``ApiError.may_have_happened``). No error of the HTTP library leaves this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import httpx2
 import msgspec
 
-from gpushare.kube.errors import ApiError, UnreachableError, error_for
+from gpushare.kube.errors import (
+    ApiError,
+    GoneError,
+    TooManyRequestsError,
+    UnreachableError,
+    error_for,
+)
 from gpushare.manifests import Node, Pod
 
 _T = TypeVar("_T")
@@ -23,7 +31,16 @@ STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 # Objects a page of a list; the server may give fewer.
 PAGE: Final = 500
 # Failures before a byte of the request was sent: nothing can have happened.
-_NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_NOT_SENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
+# How often a read that is told to come later is repeated, and how long at most each time, in seconds.
+_REPEATS: Final = 5
+_LONGEST_RETRY_AFTER_SECONDS: Final = 10.0
 
 
 class ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -72,38 +89,59 @@ class ApiClient:
         params: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        """Send one request; the body of its answer. Raises ApiError."""
+        """Send one request; the body of its answer, which is a success. Raises ApiError."""
         content = None if body is None else msgspec.json.encode(body)
+        headers = {"content-type": content_type}
+        for _ in range(_REPEATS):
+            try:
+                return await self._send(method, path, content, params, headers)
+            except TooManyRequestsError as error:
+                if method != "GET":
+                    raise
+                await asyncio.sleep(min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS))
+        return await self._send(method, path, content, params, headers)
+
+    async def _send(
+        self, method: str, path: str, content: bytes | None, params: Mapping[str, str] | None, headers: dict[str, str]
+    ) -> bytes:
         try:
-            response = await self._http.request(
-                method, path, content=content, params=params, headers={"content-type": content_type}
-            )
+            response = await self._http.request(method, path, content=content, params=params, headers=headers)
         except httpx2.HTTPError as error:
             raise _unreachable(method, path, error) from error
-        if response.status_code >= 400:
-            raise refusal(response.status_code, response.content, f"{method} {path}")
+        if not response.is_success:
+            raise refusal(response.status_code, response.content, f"{method} {path}", response.headers)
         return response.content
 
     @asynccontextmanager
     async def stream(
         self, path: str, params: Mapping[str, str], *, silence_seconds: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    ) -> AsyncIterator[AsyncGenerator[bytes, None]]:
         """The lines of a watch, until the server closes it. Raises ApiError, also after that long a silence."""
         timeout = httpx2.Timeout(silence_seconds)
         try:
             async with self._http.stream("GET", path, params=params, timeout=timeout) as response:
-                if response.status_code >= 400:
-                    raise refusal(response.status_code, await response.aread(), f"GET {path}")
-                yield lines(response.aiter_bytes())
+                if not response.is_success:
+                    raise refusal(response.status_code, await response.aread(), f"GET {path}", response.headers)
+                async with aclosing(lines(response.aiter_bytes())) as found:
+                    yield found
         except httpx2.HTTPError as error:
             raise _unreachable("GET", path, error) from error
 
     async def list_raw(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
-        """All items of a collection, page by page, and the resourceVersion of the list. Raises ApiError."""
+        """All items of a collection, page by page, and the resourceVersion of the list. Raises ApiError.
+
+        Where a list takes so long that its next page is gone (410), it is read anew, in one piece.
+        """
         items: list[msgspec.Raw] = []
         query = {**(params or {}), "limit": str(PAGE)}
         while True:
-            page = _decode(_LIST, await self.request("GET", path, params=query), path)
+            try:
+                page = _decode(_LIST, await self.request("GET", path, params=query), path)
+            except GoneError:
+                if "continue" not in query:
+                    raise
+                query, items = dict(params or {}), []
+                continue
             items.extend(page.items or ())
             if not page.metadata.continue_:
                 return items, page.metadata.resource_version
@@ -159,7 +197,7 @@ def pod_path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
 
 
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """Lines ended by a line feed; what else a text splitter takes for a line end may stand inside JSON strings.
 
     What comes after the last line feed was cut off and is dropped.
@@ -172,13 +210,17 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 yield line
 
 
-def refusal(code: int, body: bytes, what: str) -> ApiError:
+def refusal(code: int, body: bytes, what: str, headers: Mapping[str, str]) -> ApiError:
     """The error in a refusal. Only a Status object is quoted: other bodies may hold what is not ours to log."""
     try:
         status = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
         status = Status()
-    return error_for(code, status.reason or "", status.message or "", what)
+    error = error_for(code, status.reason or "", status.message or "", what)
+    after = headers.get("retry-after", "")
+    if isinstance(error, TooManyRequestsError) and after.isascii() and after.isdigit():
+        error.retry_after_seconds = float(after)
+    return error
 
 
 def _unreachable(method: str, path: str, error: httpx2.HTTPError) -> ApiError:

@@ -1,27 +1,32 @@
-"""Where the API server is and who we are: kubeconfig or in-cluster, by a library.
+"""Where the API server is and who we are: kubeconfig or in-cluster, through lightkube.
 
-lightkube reads certificates, tokens, token files (read again when they rotate) and exec plugins. What it does not:
-exec plugins of ``client.authentication.k8s.io/v1``, whose answer has the token in the same place as v1beta1's.
+lightkube reads certificates, tokens, token files (read again when they rotate) and exec plugins. What it lacks is
+added here: several files in KUBECONFIG, exec plugins of ``client.authentication.k8s.io/v1`` (their answer has the
+token in the same place as v1beta1's) and what they are told, proxies of the kubeconfig, and no proxy for loopback.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
-import yaml
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
-from lightkube.config.models import User
+from lightkube.config.models import NameValue, User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 from gpushare.errors import UsageError
 from gpushare.kube.client import ApiClient
+from gpushare.kube.kubeconfig import load
+from gpushare.kube.login import ExplainedLogin
 
 # A request without its own limit, in seconds; a watch has another.
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
+DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _EXEC_V1: Final = "client.authentication.k8s.io/v1"
 _EXEC_V1BETA1: Final = "client.authentication.k8s.io/v1beta1"
 
@@ -31,42 +36,87 @@ def connect(
     context: str | None = None,
     *,
     service_account: str = SERVICE_ACCOUNT,
-    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
 ) -> ApiClient:
     """A client for the kubeconfig, else for the cluster that we run in, else for the user's own kubeconfig.
 
-    ``kubeconfig`` may name several files, as KUBECONFIG does: the first that exists is used. Where none of them
-    exists and a service account is mounted we run in-cluster: the original's manifests set a KUBECONFIG that is not
-    there. Raises UsageError.
+    ``kubeconfig`` may name several files, as KUBECONFIG does; those that exist are merged. Where none of them exists
+    and a service account is mounted we run in-cluster: the original's manifests set a KUBECONFIG that is not there.
+    ``timeout_seconds`` limits each wait for the server; None waits for ever. Raises UsageError.
     """
-    config = _select(kubeconfig, context, service_account)
-    params = ConnectionParams(timeout=httpx2.Timeout(timeout_seconds), http2=False)
-    try:
-        return ApiClient(AsyncClient(config, params))
-    except (ConfigError, OSError, ValueError) as error:
-        raise UsageError(f"cannot use the kubeconfig's context {config.context_name!r}: {error}") from error
-
-
-def _select(kubeconfig: str | None, context: str | None, service_account: str) -> SingleConfig:
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
     existing = [path for path in named if path.is_file()]
+    proxy: str | None = None
+    if not existing and Path(service_account, "token").is_file():
+        config, trust_env = _in_cluster(service_account), False
+    else:
+        config, proxy = _from_files(existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()], context)
+        trust_env = not _is_loopback(config.cluster.server)
+    params = ConnectionParams(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
     try:
-        if not existing and Path(service_account, "token").is_file():
-            found = KubeConfig.from_service_account(service_account)
-        else:
-            found = KubeConfig.from_file((existing or named or [Path("~/.kube/config").expanduser()])[0])
-        config = found.get(context)
-    except (ConfigError, KeyError, TypeError, OSError, msgspec.ValidationError, yaml.YAMLError) as error:
-        raise UsageError(f"cannot read the kubeconfig: {error}; set --kubeconfig or KUBECONFIG") from error
-    if config is None:
-        raise UsageError("the kubeconfig has no current context; pass --context")
-    return config._replace(user=_usable(config.user))
+        http = AsyncClient(config, params)
+    # ImportError: the environment names a SOCKS proxy and the library for it is not there.
+    except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
+        raise UsageError(f"cannot use the kubeconfig's context {config.context_name!r}: {error}") from error
+    if http.auth is not None:
+        http.auth = ExplainedLogin(http.auth)
+    return ApiClient(http)
+
+
+def _in_cluster(service_account: str) -> SingleConfig:
+    """The configuration that every pod is given. Raises UsageError."""
+    try:
+        found = KubeConfig.from_service_account(service_account).get()
+    except (ConfigError, KeyError, OSError) as error:
+        raise UsageError(f"cannot use the service account in {service_account}: {error} is missing") from error
+    assert found is not None, "an in-cluster configuration always has its one context"
+    return found
+
+
+def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, str | None]:
+    """The configuration of a context, and the proxy that its cluster wants. Raises UsageError."""
+    missing = next((path for path in paths if not path.is_file()), None)
+    if missing is not None:
+        raise UsageError(f"there is no kubeconfig {missing}; pass --kubeconfig or set KUBECONFIG")
+    document = load(paths)
+    named = context or document["current-context"]
+    if not named:
+        raise UsageError(f"the kubeconfig {paths[0]} has no current context; pass --context")
+    try:
+        config = KubeConfig.from_dict(document, fname=paths[0]).get(named)
+    except KeyError as error:
+        raise UsageError(f"the context {named!r} of the kubeconfig names {error}, which is not in it") from error
+    except (ConfigError, TypeError, msgspec.ValidationError) as error:
+        raise UsageError(f"cannot use the kubeconfig {paths[0]}: {error}") from error
+    assert config is not None, "a context was named"
+    proxy = _cluster_field(document, config.context.cluster, "proxy-url")
+    return config._replace(user=_usable(config.user)), proxy
+
+
+def _cluster_field(document: dict[str, Any], cluster: str, field: str) -> str | None:
+    found = next(entry["cluster"].get(field) for entry in document["clusters"] if entry["name"] == cluster)
+    return str(found) if found else None
 
 
 def _usable(user: User | None) -> User:
     """The user as lightkube can take it: anonymous where there is none, exec plugins of v1 as those of v1beta1."""
     if user is None:
         return User()
-    if user.exec is not None and user.exec.apiVersion == _EXEC_V1:
-        return msgspec.structs.replace(user, exec=msgspec.structs.replace(user.exec, apiVersion=_EXEC_V1BETA1))
-    return user
+    return user if user.exec is None else msgspec.structs.replace(user, exec=_usable_plugin(user.exec))
+
+
+def _usable_plugin(plugin: UserExec) -> UserExec:
+    """The plugin, told what a client tells it: which version of the answer, and that nobody is there to type."""
+    told = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
+    information = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(told).decode())
+    version = _EXEC_V1BETA1 if plugin.apiVersion == _EXEC_V1 else plugin.apiVersion
+    return msgspec.structs.replace(plugin, apiVersion=version, env=[information, *(plugin.env or [])])
+
+
+def _is_loopback(server: str) -> bool:
+    """Is the server on this machine? A proxy for it makes no sense, and Go's client asks none."""
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -56,7 +56,9 @@ class ForbiddenError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """429."""
+    """429; ``retry_after_seconds`` is what the server asks for."""
+
+    retry_after_seconds: float = 1.0
 
 
 class ServerError(ApiError):

@@ -1,8 +1,16 @@
 """Follow one kind of object: list, then watch, for ever.
 
-Survives what an API server does (API conventions, "Efficient detection of changes"): clean closes, connections that
-break, 410 as a status or as an event, bookmarks, and silence. After a new list the handler hears what vanished
-meanwhile. An object re-created under its name is first removed, then set, even where the deletion itself was missed.
+Survives what an API server does (API conventions, "Efficient detection of changes")::
+
+    the watch                                    then
+    ends cleanly, breaks, falls silent, 429      watch again from the last version seen
+    is refused: 410 as a status or as an event,  list again
+      any other refusal, an event of no sense
+      (after a restore of etcd our version may
+      lie in a future that never comes)
+
+with a pause that doubles until something succeeds. After a new list the handler hears what vanished meanwhile. An object
+re-created under its name is first removed, then set, even where the deletion itself was missed.
 """
 
 from __future__ import annotations
@@ -16,7 +24,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 
 from gpushare.kube.client import ApiClient, Status
-from gpushare.kube.errors import ApiError, GoneError, error_for
+from gpushare.kube.errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)
@@ -66,6 +74,22 @@ _BOOKMARK: Final = msgspec.json.Decoder(_Bookmark)
 _STATUS: Final = msgspec.json.Decoder(Status)
 
 
+class _Pause:
+    """A wait that doubles each time until something succeeds."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._seconds = _FIRST_PAUSE_SECONDS
+
+    def reset(self) -> None:
+        self._seconds = _FIRST_PAUSE_SECONDS
+
+    async def wait(self) -> None:
+        seconds = self._seconds * self._rng.uniform(0.8, 1.2)
+        self._seconds = min(self._seconds * 2, _LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(seconds)
+
+
 class Reflector(Generic[T]):
     """Keeps ``handler`` up to date with the collection at ``path``."""
 
@@ -87,6 +111,7 @@ class Reflector(Generic[T]):
         self._params = {"fieldSelector": field_selector} if field_selector else {}
         # Jitter only: nothing depends on it being hard to guess.
         self._rng = rng or random.Random()  # noqa: S311
+        self._pause = _Pause(self._rng)
         self._on_sync = on_sync
         self._version = ""
         self._known: dict[tuple[str, str], ObjectMeta] = {}
@@ -94,18 +119,17 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 await self._list()
-                pause = _FIRST_PAUSE_SECONDS
-                await self._watch()
+                while True:
+                    await self._watch()
+                    await self._pause.wait()
             except GoneError:
                 _LOG.info("listing again path=%s reason=the history is gone", self._path)
             except (ApiError, msgspec.DecodeError) as error:
-                _LOG.warning("cannot list path=%s error=%s retry_seconds=%.1f", self._path, error, pause)
-                await asyncio.sleep(pause * self._rng.uniform(0.8, 1.2))
-                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                _LOG.warning("cannot follow path=%s error=%s; listing again", self._path, error)
+            await self._pause.wait()
 
     async def _list(self) -> None:
         raw, self._version = await self._client.list_raw(self._path, self._params)
@@ -126,22 +150,17 @@ class Reflector(Generic[T]):
             self._on_sync()
 
     async def _watch(self) -> None:
-        """Follow changes after the version reached. Raises GoneError when a new list is due."""
-        pause = _FIRST_PAUSE_SECONDS
-        while True:
-            before = self._version
-            try:
-                await self._follow()
-            except GoneError:
-                raise
-            except (ApiError, msgspec.DecodeError) as error:
-                _LOG.warning("watch broke path=%s error=%s", self._path, error)
-            if self._version != before:
-                pause = _FIRST_PAUSE_SECONDS
-                continue
-            # Neither an event nor a bookmark: a server that closes at once must not be asked in a tight loop.
-            await asyncio.sleep(pause * self._rng.uniform(0.8, 1.2))
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+        """Follow changes after the version reached, until the watch ends. Raises ApiError when a new list is due."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            await self._follow()
+        except (UnreachableError, TooManyRequestsError) as error:
+            _LOG.warning("watch broke path=%s error=%s", self._path, error)
+        finally:
+            # It held, though nothing happened; only a server that closes at once must not be asked in a tight loop.
+            if loop.time() - started > _LONGEST_PAUSE_SECONDS:
+                self._pause.reset()
 
     async def _follow(self) -> None:
         """Handle the events of one watch request, until the server closes it."""
@@ -155,7 +174,8 @@ class Reflector(Generic[T]):
         count = 0
         async with self._client.stream(self._path, params, silence_seconds=_SILENCE_SECONDS) as stream:
             async for line in stream:
-                self._version = self._handle(_EVENT.decode(line))
+                self._version = self._handle(_EVENT.decode(line)) or self._version
+                self._pause.reset()
                 count += 1
                 if count % _EVENTS_A_TURN == 0:
                     await asyncio.sleep(0)

@@ -1,7 +1,8 @@
 """The scheduler's picture of the cluster: nodes, and what the pods on them ask for.
 
-A pod on a node is *assumed* from the moment the scheduler has decided, long before the API server agrees, so that the next
-cycle counts it. The watch confirms it; a failed bind forgets it. Nothing expires by itself, as in kube-scheduler since 1.23.
+A pod on a node is *assumed* from the moment the scheduler has decided, long before the API server agrees, so that the
+next cycle counts it. The watch confirms it; a failed bind forgets it. Nothing expires by itself, as in kube-scheduler
+since 1.23.
 
     (unknown) --assume--> assumed --place--> confirmed --remove--> (unknown)
                              |---forget----> (unknown)

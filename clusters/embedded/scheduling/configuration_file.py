@@ -119,7 +119,10 @@ def parse(text: str) -> Configuration:
         initial_backoff_seconds=top.get("podInitialBackoffSeconds", 1),
         max_backoff_seconds=top.get("podMaxBackoffSeconds", 10),
         not_imitated=tuple(
-            f"profiles[{index}].{name}" for index, each in enumerate(profiles) for name in WITHOUT_EFFECT if each.get(name)
+            f"profiles[{index}].{name}"
+            for index, each in enumerate(profiles)
+            for name in WITHOUT_EFFECT
+            if each.get(name)
         ),
     )
     validate(configuration)

@@ -1,7 +1,7 @@
 """The in-tree filters that matter to an extender, in kube-scheduler's order and with its reasons.
 
-The first filter that rejects a node speaks for it. Not imitated: ports, volumes, spreading, pod (anti-)affinity, pod-level
-resources, dynamic resource allocation, and pods that are only nominated to a node.
+The first filter that rejects a node speaks for it. Not imitated: ports, volumes, spreading, pod (anti-)affinity,
+pod-level resources, dynamic resource allocation, and pods that are only nominated to a node.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def demand_of(pod: Object, ignored_resources: frozenset[str] = frozenset()) -> D
 def reject(demand: Demand, info: NodeInfo) -> Rejection | None:
     """Why the pod does not fit the node, or None where it fits."""
     node = info.node
-    if node["spec"].get("unschedulable") and not tolerates(demand.pod, UNSCHEDULABLE_TAINT):
+    if (node.get("spec") or {}).get("unschedulable") and not tolerates(demand.pod, UNSCHEDULABLE_TAINT):
         return Rejection(NODE_UNSCHEDULABLE, ("node(s) were unschedulable",), resolvable=False)
     taint = untolerated_taint(demand.pod, node)
     if taint is not None:

@@ -35,21 +35,19 @@ class FitError(SchedulingError):
 class Diagnosis:
     """What one cycle learned about the nodes.
 
-    Nodes without a rejection were not looked at, or an extender dropped them without a word; ``absent_reason`` speaks for
-    them where a filter has narrowed the search to named nodes.
+    Nodes without a rejection were not looked at, or an extender dropped them without a word; ``absent_reason`` speaks
+    for them where a filter has narrowed the search to named nodes.
     """
 
     node_count: int
     rejections: dict[str, Rejection] = field(default_factory=dict)
     absent_reason: str = ""
-    extender_removed_nodes: bool = False
-    narrowed_by: str = ""
+    silent_rejectors: set[str] = field(default_factory=set)
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Who kept the pod from a node; an extender counts once it removed any node."""
-        names = {rejection.plugin for rejection in self.rejections.values()}
-        return frozenset(names | ({self.narrowed_by} if self.narrowed_by else set()))
+        """Who kept the pod from a node, with a reason or (an extender that just drops nodes) without."""
+        return frozenset({rejection.plugin for rejection in self.rejections.values()} | self.silent_rejectors)
 
 
 def message_of(diagnosis: Diagnosis) -> str:

@@ -80,7 +80,7 @@ def is_number(text: str | None) -> bool:
 
 def untolerated_taint(pod: Object, node: Object) -> Object | None:
     """The first taint that keeps the pod away. ``PreferNoSchedule`` never does."""
-    for taint in node["spec"].get("taints") or []:
+    for taint in (node.get("spec") or {}).get("taints") or []:
         if taint.get("effect") in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):
             return dict(taint)
     return None
@@ -99,4 +99,4 @@ def toleration_covers(toleration: Object, taint: Object) -> bool:
         return False
     if toleration.get("operator") == "Exists":
         return True
-    return bool(toleration.get("key")) and (toleration.get("value") or "") == (taint.get("value") or "")
+    return (toleration.get("value") or "") == (taint.get("value") or "")

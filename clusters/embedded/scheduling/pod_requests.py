@@ -54,7 +54,6 @@ def requests_of(pod: Object) -> Amounts:
         if container.get("restartPolicy") == "Always":
             running = total((running, own))
             sidecars = total((sidecars, own))
-            starting = largest(starting, sidecars)
         else:
             starting = largest(starting, total((own, sidecars)))
     return total((largest(running, starting), amounts(pod["spec"].get("overhead"))))

@@ -1,36 +1,21 @@
-"""Kubernetes quantities as the scheduler counts them: whole numbers, rounded up."""
+"""Quantities as the scheduler counts them: whole numbers, rounded up."""
 
 from __future__ import annotations
 
-import re
-from decimal import ROUND_CEILING, Decimal
-from functools import lru_cache
+from decimal import ROUND_CEILING
 
-FORM = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)")
-SUFFIXES = {
-    "": Decimal(1),
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
-    **{letter + "i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
-}
-
-
-@lru_cache(maxsize=4096)
-def parse(text: str) -> Decimal:
-    """The value of a quantity such as ``500m``, ``2Gi`` or ``1e3``. Raises ValueError for anything else."""
-    match = FORM.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is no Kubernetes quantity (examples: 2, 500m, 1.5Gi, 1e3)")
-    number, exponent, suffix = match.groups()
-    scale = Decimal(10) ** int(exponent) if exponent else SUFFIXES[suffix or ""]
-    return Decimal(number) * scale
+from clusters.embedded.quantities import parse
 
 
 def amount(resource: str, quantity: object) -> int:
-    """How much of ``resource`` a quantity is: cpu in thousandths, everything else in its own unit; rounded up."""
-    value = parse(str(quantity))
+    """How much of ``resource`` a quantity is: cpu in thousandths, everything else in its own unit; rounded up.
+
+    Raises ValueError, which names the resource, for what is no quantity.
+    """
+    try:
+        value = parse(str(quantity))
+    except ValueError as error:
+        raise ValueError(f"{resource}: {quantity!r} is no Kubernetes quantity (such as 2, 500m, 1.5Gi)") from error
     if resource == "cpu":
         value *= 1000
     return int(value.to_integral_value(rounding=ROUND_CEILING))

@@ -1,7 +1,7 @@
 """In-tree scores, and the choice among the best.
 
-One score stands for kube-scheduler's dozen: the emptier a node, the better. On nodes that differ in nothing else the rest
-of the dozen gives every node the same.
+One score stands for kube-scheduler's dozen: the emptier a node, the better. On nodes that differ in nothing else the
+rest of the dozen gives every node the same.
 """
 
 from __future__ import annotations

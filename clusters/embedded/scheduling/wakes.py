@@ -1,8 +1,8 @@
 """Which changes of the cluster give a pod that waits another try.
 
-For a pod that an extender has turned away any change counts that the scheduler watches, with two exceptions that matter
-here: a pod bound elsewhere, or changed, wakes nobody (it can only take), and a ConfigMap is not watched at all. A pod that
-only in-tree filters turned away wakes for what can change their mind.
+For a pod that an extender has turned away any change counts that the scheduler watches, with two exceptions that
+matter here: a pod bound elsewhere, or changed, wakes nobody (it can only take), and a ConfigMap is not watched at
+all. A pod that only in-tree filters turned away wakes for what can change their mind.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ def node_events(old: Object | None, new: Object) -> frozenset[ClusterEvent]:
 
 def facets(node: Object) -> dict[ClusterEvent, object]:
     """The parts of a node whose change is an event of its own."""
-    status = node.get("status") or {}
+    spec, status = node.get("spec") or {}, node.get("status") or {}
     return {
         ClusterEvent.NODE_ALLOCATABLE: status.get("allocatable") or {},
         ClusterEvent.NODE_LABELS: node["metadata"].get("labels") or {},
         ClusterEvent.NODE_ANNOTATIONS: node["metadata"].get("annotations") or {},
-        ClusterEvent.NODE_TAINTS: (node["spec"].get("taints") or [], bool(node["spec"].get("unschedulable"))),
+        ClusterEvent.NODE_TAINTS: (spec.get("taints") or [], bool(spec.get("unschedulable"))),
         ClusterEvent.NODE_CONDITIONS: {each["type"]: each["status"] for each in status.get("conditions") or []},
     }
 

@@ -140,6 +140,20 @@ async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest
         await next_registration(kubelet)
 
 
+async def test_a_plugin_that_nobody_watches_any_more_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet drops the new plugin when the stream of the one before it ends late."""
+    monkeypatch.setattr(registration, "_UNWATCHED_SECONDS", 0.2)
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
+            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            await stream.read()
+            await asyncio.sleep(0.4)
+            assert kubelet.registered.empty()
+            stream.cancel()
+        await next_registration(kubelet)
+
+
 async def test_the_first_message_is_the_full_list_and_streams_end_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
     """DP-002, DP-009."""
     async with staying(monkeypatch) as kubelet:

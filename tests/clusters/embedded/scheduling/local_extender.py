@@ -50,7 +50,7 @@ class LocalExtender:
         self.calls: list[Call] = []
         self.port = 0
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
@@ -67,8 +67,11 @@ class LocalExtender:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-            for writer in self._writers:
+            connections = list(self._connections)
+            for task, writer in self._connections.items():
                 writer.transport.abort()
+                task.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
             await self._server.wait_closed()
             self._server = None
 
@@ -79,7 +82,9 @@ class LocalExtender:
         await self.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections[task] = writer
         try:
             while True:
                 call = await read_call(reader)
@@ -88,10 +93,11 @@ class LocalExtender:
                 head = f"HTTP/1.1 {answer.status} Word\r\nContent-Length: {len(answer.encoded)}\r\n\r\n"
                 writer.write(head.encode() + answer.encoded)
                 await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            # The caller has gone, or stop() has ended us; asyncio would log a cancelled connection as an error.
             pass
         finally:
-            self._writers.discard(writer)
+            del self._connections[task]
             writer.close()
 
 

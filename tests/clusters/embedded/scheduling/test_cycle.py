@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -14,6 +14,8 @@ from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY, NODE_RESOU
 from clusters.embedded.scheduling.fit_error import FitError, NoNodesError
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
 from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+
+CycleOf = Callable[..., SchedulingCycle]
 
 POD = make_pod(limits={MEMORY: "2"})
 REASON = "Insufficient GPU Memory in one device"
@@ -39,13 +41,23 @@ def cards(count: int, units: int = 10) -> list[dict[str, Any]]:
     return [make_node(f"n{number}", {MEMORY: str(units)}) for number in range(count)]
 
 
-def cycle_of(nodes: list[dict[str, Any]], *extenders: ExtenderConfiguration, **fields: Any) -> SchedulingCycle:
-    view = ClusterView()
-    for node in nodes:
-        view.set_node(node)
-    configuration = Configuration(extenders, **fields)
-    clients = [ExtenderClient(each) for each in configuration.extenders_in_order]
-    return SchedulingCycle(configuration, clients, view, random.Random(1))
+@pytest.fixture
+async def cycle_of() -> AsyncIterator[CycleOf]:
+    """Makes cycles over a cluster of the given nodes; closes their clients."""
+    clients: list[ExtenderClient] = []
+
+    def make(nodes: list[dict[str, Any]], *extenders: ExtenderConfiguration) -> SchedulingCycle:
+        view = ClusterView()
+        for node in nodes:
+            view.set_node(node)
+        configuration = Configuration(extenders)
+        own = [ExtenderClient(each) for each in configuration.extenders_in_order]
+        clients.extend(own)
+        return SchedulingCycle(configuration, own, view, random.Random(1))
+
+    yield make
+    for client in clients:
+        await client.close()
 
 
 def asked(local: LocalExtender, verb: str = "filter") -> list[list[str]]:
@@ -62,7 +74,7 @@ def refusing(*refused: str, unresolvable: bool = False, silent: bool = False) ->
     return respond
 
 
-async def test_only_nodes_with_enough_in_total_reach_the_extender(extender: LocalExtender) -> None:
+async def test_only_nodes_with_enough_in_total_reach_the_extender(cycle_of: CycleOf, extender: LocalExtender) -> None:
     """Without ignoredByScheduler a node without cards is never asked about; with it, it is."""
     nodes = [*cards(2), make_node("plain")]
 
@@ -73,7 +85,7 @@ async def test_only_nodes_with_enough_in_total_reach_the_extender(extender: Loca
     assert [["n0", "n1"], ["n0", "n1", "plain"]] == asked(extender)
 
 
-async def test_an_extender_hears_only_of_pods_that_it_manages(extender: LocalExtender) -> None:
+async def test_an_extender_hears_only_of_pods_that_it_manages(cycle_of: CycleOf, extender: LocalExtender) -> None:
     configuration = at(extender, managed_resources=(ManagedResource(MEMORY),))
 
     await cycle_of(cards(2), configuration).place(make_pod(), Profile())
@@ -81,7 +93,7 @@ async def test_an_extender_hears_only_of_pods_that_it_manages(extender: LocalExt
     assert [] == extender.calls
 
 
-async def test_all_refused_says_why_and_who(extender: LocalExtender) -> None:
+async def test_all_refused_says_why_and_who(cycle_of: CycleOf, extender: LocalExtender) -> None:
     extender.respond = refusing("n0", "n1")
 
     with pytest.raises(FitError) as caught:
@@ -91,7 +103,7 @@ async def test_all_refused_says_why_and_who(extender: LocalExtender) -> None:
     assert {EXTENDER, NODE_RESOURCES_FIT} == caught.value.rejectors
 
 
-async def test_a_silent_extender_is_to_blame_all_the_same(extender: LocalExtender) -> None:
+async def test_a_silent_extender_is_to_blame_all_the_same(cycle_of: CycleOf, extender: LocalExtender) -> None:
     extender.respond = refusing("n0", silent=True)
 
     with pytest.raises(FitError) as caught:
@@ -101,7 +113,9 @@ async def test_a_silent_extender_is_to_blame_all_the_same(extender: LocalExtende
 
 
 @pytest.mark.parametrize("unresolvable", [True, False])
-async def test_a_refusal_tells_what_eviction_could_cure(extender: LocalExtender, unresolvable: bool) -> None:
+async def test_a_refusal_tells_what_eviction_could_cure(
+    cycle_of: CycleOf, extender: LocalExtender, unresolvable: bool
+) -> None:
     extender.respond = refusing("n0", unresolvable=unresolvable)
 
     with pytest.raises(FitError) as caught:
@@ -110,7 +124,7 @@ async def test_a_refusal_tells_what_eviction_could_cure(extender: LocalExtender,
     assert unresolvable is not caught.value.diagnosis.rejections["n0"].resolvable
 
 
-async def test_a_node_in_both_maps_is_unresolvable(extender: LocalExtender) -> None:
+async def test_a_node_in_both_maps_is_unresolvable(cycle_of: CycleOf, extender: LocalExtender) -> None:
     async def both(call: Call) -> Answer:
         return Answer({"NodeNames": [], "FailedAndUnresolvableNodes": {"n0": "never"}, "FailedNodes": {"n0": "full"}})
 
@@ -120,7 +134,9 @@ async def test_a_node_in_both_maps_is_unresolvable(extender: LocalExtender) -> N
         await cycle_of(cards(1), at(extender)).place(POD, Profile())
 
 
-async def test_extenders_are_asked_in_turn_ignorable_ones_last(extender: LocalExtender, other: LocalExtender) -> None:
+async def test_extenders_are_asked_in_turn_ignorable_ones_last(
+    cycle_of: CycleOf, extender: LocalExtender, other: LocalExtender
+) -> None:
     extender.respond = refusing("n0")
     other.respond = refusing("n1")
     configuration = [at(other, ignorable=True), at(extender)]
@@ -130,7 +146,7 @@ async def test_extenders_are_asked_in_turn_ignorable_ones_last(extender: LocalEx
     assert [["n1", "n2"]] == asked(other)
 
 
-async def test_no_node_left_ends_the_chain(extender: LocalExtender, other: LocalExtender) -> None:
+async def test_no_node_left_ends_the_chain(cycle_of: CycleOf, extender: LocalExtender, other: LocalExtender) -> None:
     extender.respond = refusing("n0")
 
     with pytest.raises(FitError):
@@ -139,7 +155,7 @@ async def test_no_node_left_ends_the_chain(extender: LocalExtender, other: Local
     assert [] == other.calls
 
 
-async def test_a_failing_extender_fails_the_cycle_unless_ignorable(extender: LocalExtender) -> None:
+async def test_a_failing_extender_fails_the_cycle_unless_ignorable(cycle_of: CycleOf, extender: LocalExtender) -> None:
     async def broken(call: Call) -> Answer:
         return Answer({}, status=500)
 
@@ -150,7 +166,7 @@ async def test_a_failing_extender_fails_the_cycle_unless_ignorable(extender: Loc
     assert await cycle_of(cards(1), at(extender, ignorable=True)).place(POD, Profile()) == "n0"
 
 
-async def test_the_window_rotates(extender: LocalExtender) -> None:
+async def test_the_window_rotates(cycle_of: CycleOf, extender: LocalExtender) -> None:
     """Of 250 nodes 120 are asked about (48 %), and the next cycle goes on where the search ended."""
     cycle = cycle_of(cards(250), at(extender))
 
@@ -161,13 +177,13 @@ async def test_the_window_rotates(extender: LocalExtender) -> None:
     assert expected == asked(extender)
 
 
-async def test_the_profile_s_percentage_widens_the_window(extender: LocalExtender) -> None:
+async def test_the_profile_s_percentage_widens_the_window(cycle_of: CycleOf, extender: LocalExtender) -> None:
     await cycle_of(cards(250), at(extender)).place(POD, Profile(percentage_of_nodes_to_score=100))
 
     assert [250] == [len(names) for names in asked(extender)]
 
 
-async def test_refused_nodes_do_not_use_up_the_window(extender: LocalExtender) -> None:
+async def test_refused_nodes_do_not_use_up_the_window(cycle_of: CycleOf, extender: LocalExtender) -> None:
     nodes = [*(make_node(f"plain{number}") for number in range(100)), *cards(150)]
 
     await cycle_of(nodes, at(extender)).place(POD, Profile())
@@ -184,7 +200,7 @@ def scoring(scores: dict[str, int]) -> Any:
     return respond
 
 
-async def test_the_extender_s_score_decides_between_equal_nodes(extender: LocalExtender) -> None:
+async def test_the_extender_s_score_decides_between_equal_nodes(cycle_of: CycleOf, extender: LocalExtender) -> None:
     extender.respond = scoring({"n1": 9, "n0": 1, "unknown": 10})
     cycle = cycle_of(cards(3), at(extender, prioritize_verb="prioritize", weight=1))
 
@@ -192,14 +208,14 @@ async def test_the_extender_s_score_decides_between_equal_nodes(extender: LocalE
     assert [["n0", "n1", "n2"]] == asked(extender, "prioritize")
 
 
-async def test_a_single_node_is_taken_without_scores(extender: LocalExtender) -> None:
+async def test_a_single_node_is_taken_without_scores(cycle_of: CycleOf, extender: LocalExtender) -> None:
     cycle = cycle_of(cards(1), at(extender, prioritize_verb="prioritize", weight=1))
 
     assert await cycle.place(POD, Profile()) == "n0"
     assert ["filter"] == extender.verbs()
 
 
-async def test_scores_that_fail_have_no_say(extender: LocalExtender) -> None:
+async def test_scores_that_fail_have_no_say(cycle_of: CycleOf, extender: LocalExtender) -> None:
     """A tie then, broken by the seed."""
 
     async def respond(call: Call) -> Answer:
@@ -215,19 +231,19 @@ def nominated(name: str) -> dict[str, Any]:
     return {**POD, "status": {"nominatedNodeName": name}}
 
 
-async def test_a_nominated_node_is_asked_about_first_and_alone(extender: LocalExtender) -> None:
+async def test_a_nominated_node_is_asked_about_first_and_alone(cycle_of: CycleOf, extender: LocalExtender) -> None:
     assert await cycle_of(cards(3), at(extender)).place(nominated("n1"), Profile()) == "n1"
     assert [["n1"]] == asked(extender)
 
 
-async def test_a_nominated_node_that_does_not_fit_means_all_nodes(extender: LocalExtender) -> None:
+async def test_a_nominated_node_that_does_not_fit_means_all_nodes(cycle_of: CycleOf, extender: LocalExtender) -> None:
     extender.respond = refusing("n1")
 
     assert await cycle_of(cards(2), at(extender)).place(nominated("n1"), Profile()) == "n0"
     assert [["n1"], ["n0", "n1"]] == asked(extender)
 
 
-async def test_a_failure_for_a_nominated_node_is_only_logged(extender: LocalExtender) -> None:
+async def test_a_failure_for_a_nominated_node_is_only_logged(cycle_of: CycleOf, extender: LocalExtender) -> None:
     async def fail_alone(call: Call) -> Answer:
         return Answer({"NodeNames": call.message["NodeNames"]}, 500 if len(call.message["NodeNames"]) == 1 else 200)
 
@@ -237,11 +253,11 @@ async def test_a_failure_for_a_nominated_node_is_only_logged(extender: LocalExte
     assert [["n1"], ["n0", "n1"]] == asked(extender)
 
 
-async def test_a_nominated_node_that_is_gone_is_no_matter(extender: LocalExtender) -> None:
+async def test_a_nominated_node_that_is_gone_is_no_matter(cycle_of: CycleOf, extender: LocalExtender) -> None:
     assert await cycle_of(cards(1), at(extender)).place(nominated("gone"), Profile()) == "n0"
 
 
-async def test_a_daemon_s_pod_looks_at_its_node_only(extender: LocalExtender) -> None:
+async def test_a_daemon_s_pod_looks_at_its_node_only(cycle_of: CycleOf, extender: LocalExtender) -> None:
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     pod = make_pod(limits={MEMORY: "2"}, affinity=affinity)
@@ -254,6 +270,6 @@ async def test_a_daemon_s_pod_looks_at_its_node_only(extender: LocalExtender) ->
     assert {NODE_AFFINITY, NODE_RESOURCES_FIT} == caught.value.rejectors
 
 
-async def test_a_cluster_without_nodes_says_so() -> None:
+async def test_a_cluster_without_nodes_says_so(cycle_of: CycleOf) -> None:
     with pytest.raises(NoNodesError):
         await cycle_of([]).place(POD, Profile())

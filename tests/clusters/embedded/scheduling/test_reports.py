@@ -1,6 +1,24 @@
 from __future__ import annotations
 
-from clusters.embedded.scheduling.reports import LONGEST_MESSAGE, Report, changed_condition, event_of, shortened
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import httpx2
+
+from clusters.api_client import ApiClient
+from clusters.embedded.scheduling.reports import (
+    LONGEST_MESSAGE,
+    UNSCHEDULABLE,
+    Report,
+    Reporter,
+    changed_condition,
+    event_of,
+    shortened,
+)
+from clusters.waiting import eventually
+from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, Respond
 from tests.clusters.embedded.scheduling.objects import make_pod
 
 AT = "2026-01-02T03:04:05Z"
@@ -37,3 +55,44 @@ def test_shortened_fits_an_event() -> None:
     for message in ("x" * 3000, "ü" * 3000):
         assert len(shortened(message).encode()) <= LONGEST_MESSAGE
         assert shortened(message).endswith(" ...")
+
+
+async def written(respond: Respond, pods: list[dict[str, object]], done: Callable[[list[str]], bool]) -> list[Call]:
+    """What a reporter sends an API server that answers ``respond``, for one failure of each pod in turn."""
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    async with LocalExtender(respond) as server:
+        http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}")
+        reporter = Reporter(ApiClient(http), lambda: now, lambda uid: None)
+        running = asyncio.create_task(reporter.run())
+
+        async def look() -> list[str]:
+            return server.verbs()
+
+        for pod in pods:
+            reporter.failed(pod, UNSCHEDULABLE, "no card")
+        await eventually(look, done, "all is reported")
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await http.aclose()
+        return server.calls
+
+
+async def test_reporter_writes_a_new_event_where_the_old_one_is_gone() -> None:
+    """Events expire after an hour; a pod may wait longer."""
+
+    async def respond(call: Call) -> Answer:
+        return Answer({}, 201) if call.verb == "events" else Answer({"reason": "NotFound"}, 404)
+
+    calls = await written(respond, [make_pod("p1"), make_pod("p1")], lambda verbs: verbs.count("events") == 2)
+
+    assert [("events", 1), ("p1.uid-p1.1", 2), ("events", 1)] == [(call.verb, call.message["count"]) for call in calls]
+
+
+async def test_reporter_goes_on_after_a_report_that_could_not_be_written() -> None:
+    async def respond(call: Call) -> Answer:
+        return Answer({"reason": "Forbidden"}, 403 if "p1" in str(call.body) else 201)
+
+    calls = await written(respond, [make_pod("p1"), make_pod("p2")], lambda verbs: len(verbs) == 2)
+
+    assert ["p1", "p2"] == [call.message["involvedObject"]["name"] for call in calls]

@@ -15,6 +15,7 @@ from clusters.embedded.scheduling.window import feasible_nodes_to_find
         (99, 99),
         (100, 100),
         (200, 100),
+        (249, 122),
         (500, 230),
         (1000, 420),
         (2000, 680),

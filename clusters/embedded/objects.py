@@ -1,0 +1,46 @@
+"""API objects as decoded JSON, and what all of them have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def metadata_of(item: Object) -> Object:
+    """The metadata; empty where there is none."""
+    return item.get("metadata") or {}
+
+
+def name_of(item: Object) -> str:
+    """The name, or an empty text."""
+    return str(metadata_of(item).get("name") or "")
+
+
+def namespace_of(item: Object) -> str:
+    """The namespace; an empty text for an object of the whole cluster."""
+    return str(metadata_of(item).get("namespace") or "")
+
+
+def uid_of(item: Object) -> str:
+    """The uid: an object created again under its name has another one."""
+    return str(metadata_of(item).get("uid") or "")
+
+
+def labels_of(item: Object) -> dict[str, str]:
+    """The labels; empty where there are none."""
+    return metadata_of(item).get("labels") or {}
+
+
+def is_deleting(item: Object) -> bool:
+    """Whether somebody has asked to delete it."""
+    return bool(metadata_of(item).get("deletionTimestamp"))
+
+
+def without_nulls(value: Any) -> Any:
+    """A copy in which fields that are null are absent: to the API both mean the zero value."""
+    if isinstance(value, dict):
+        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [without_nulls(each) for each in value]
+    return value

@@ -1,0 +1,232 @@
+"""The embedded cluster: API server, controllers, scheduler and kubelets in this process; the programs under test in their own.
+
+Everything lies in one short temporary folder (paths of unix sockets hold 107 bytes at most) and listens on loopback. What is
+simulated: the machines, the containers and the cards. What is real: HTTP, gRPC, pynvml, the programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import operator
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from clusters.api_client import ApiClient, ApiError
+from clusters.embedded.controllers import Controllers
+from clusters.embedded.scheduler import Scheduler
+from clusters.embedded.scheduling import configuration_file
+from clusters.embedded.server import EmbeddedApi
+from clusters.images.behaviour import Behaviours
+from clusters.kubelet.cards import NoCards, StateFileCards
+from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.machine import Machine
+from clusters.program import Program
+from clusters.provider import ClusterError, NodeSpec
+from clusters.resources import NODES
+from clusters.targets import Target
+from clusters.waiting import eventually
+from fake_nvml.box import Box
+from fake_nvml.state import State
+
+SCHEDULER_CONFIG: Final = Path(__file__).parent.parent / "deploy" / "base" / "scheduler-config.yaml"
+EXTENDER: Final = "extender"
+DEVICE_PLUGIN: Final = "device_plugin"
+_SEED: Final = 1
+
+
+class EmbeddedCluster:
+    """One embedded cluster (the seam is ``clusters.provider.Cluster``)."""
+
+    def __init__(self, nodes: Sequence[NodeSpec], target: Target, environment: Mapping[str, str]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._target = target
+        # Programs are found where this interpreter's are.
+        path = f"{Path(sys.executable).parent}:{environment.get('PATH', '/usr/bin:/bin')}"
+        self._environment = {**environment, "PATH": path, "NO_PROXY": "127.0.0.1,localhost"}
+        self._stack = contextlib.AsyncExitStack()
+        self._folder = Path()
+        self._port = 0
+        self._kubelets: dict[str, Kubelet] = {}
+        self._programs: dict[tuple[str, str | None], Program] = {}
+        self.kubeconfig = Path()
+        self.api: ApiClient
+
+    async def start(self) -> None:
+        """Bring it up; see the seam."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="gs-", dir="/tmp"))  # short, see above
+        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        await self._start_control_plane()
+        for node in self._nodes.values():
+            await self._start_node(node)
+        self._port = free_port()
+        await asyncio.gather(
+            self.launch(EXTENDER), *(self.launch(DEVICE_PLUGIN, name) for name in self._nodes if self._has_cards(name))
+        )
+        await self._start_scheduler()
+
+    async def stop(self) -> None:
+        """End the programs first, then what they talk to; see the seam."""
+        await asyncio.gather(*(program.stop() for program in self._programs.values()))
+        await self._stack.aclose()
+
+    def extender_url(self) -> str:
+        """See the seam."""
+        return f"http://127.0.0.1:{self._port}{self._target.extender.path}"
+
+    async def kill(self, program: str, node: str | None = None) -> None:
+        """See the seam."""
+        await self._programs[program, node].kill()
+        if program == DEVICE_PLUGIN and node is not None:
+            # Until the node shows it, pods would still be sent there, and a launch would find the old numbers.
+            await eventually(
+                lambda: self._announces_cards(node), operator.not_, f"{node} shows that its plugin is gone"
+            )
+
+    async def launch(self, program: str, node: str | None = None) -> None:
+        """See the seam."""
+        key = (program, node)
+        if program == EXTENDER:
+            if key not in self._programs:
+                self._programs[key] = self._extender()
+            await self._programs[key].launch(self._extender_is_ready)
+            return
+        if node not in self._nodes:
+            raise ClusterError(f"there is no node {node!r} to launch {program} on")
+        if key not in self._programs:
+            self._programs[key] = self._device_plugin(node)
+        await self._programs[key].launch(lambda: self._announces_cards(node))
+
+    async def restart_kubelet(self, node: str) -> None:
+        """See the seam."""
+        await self._kubelets[node].restart()
+
+    def cards(self, node: str) -> list[dict[str, Any]]:
+        """See the seam."""
+        return list(json.loads(self._fake_nvml("show", node, "-o", "json"))["cards"])
+
+    def describe_cards(self, node: str) -> str:
+        """See the seam."""
+        return self._fake_nvml("show", node)
+
+    def log(self, program: str, node: str | None = None) -> str:
+        """See the seam."""
+        known = self._programs.get((program, node))
+        return known.log() if known is not None else ""
+
+    async def _start_control_plane(self) -> None:
+        server = EmbeddedApi()
+        url = await server.start()
+        self._stack.push_async_callback(server.stop)
+        self.kubeconfig = self._folder / "kubeconfig"
+        partial = self._folder / "kubeconfig.part"
+        partial.write_text(server.kubeconfig(url))
+        partial.rename(self.kubeconfig)
+        self.api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
+        controllers = Controllers(self.api)
+        await controllers.start()
+        self._stack.push_async_callback(controllers.stop)
+
+    async def _start_node(self, node: NodeSpec) -> None:
+        folder = self._folder / node.name
+        folder.mkdir()
+        State.create(self._state_file(node.name), Box.load(node.box, seed=node.name, driver=node.driver)).close()
+        state = State.open(self._state_file(node.name))
+        self._stack.callback(state.close)
+        kubelet = Kubelet(
+            Machine(node.name, cpu=node.cpu, memory=node.memory, pods=node.pods, labels=self._labels(node)),
+            folder,
+            self.api,
+            behaviours=Behaviours.load(),
+            cards=StateFileCards(state) if self._has_cards(node.name) else NoCards(),
+            seed=node.name,
+            clock=time.time,  # noqa: TID251  # the cluster's clock is the machine's
+        )
+        await kubelet.start()
+        self._stack.push_async_callback(kubelet.stop)
+        self._kubelets[node.name] = kubelet
+
+    async def _start_scheduler(self) -> None:
+        configuration = configuration_file.load(SCHEDULER_CONFIG).with_url_prefix(self.extender_url())
+        scheduler = Scheduler(self.api, configuration, seed=_SEED, now=lambda: datetime.now(UTC), clock=time.monotonic)  # noqa: TID251
+        await scheduler.start()
+        self._stack.push_async_callback(scheduler.stop)
+        await scheduler.wait_synced()
+
+    def _state_file(self, node: str) -> Path:
+        return self._folder / node / "nvml"
+
+    def _has_cards(self, node: str) -> bool:
+        return self._nodes[node].box != "none"
+
+    def _labels(self, node: NodeSpec) -> dict[str, str]:
+        """The label by which the manifests place the device plugin, on nodes that have cards."""
+        return {**({"gpushare": "true"} if self._has_cards(node.name) else {}), **node.labels}
+
+    def _extender(self) -> Program:
+        argv, environment = self._target.extender.command(port=str(self._port), kubeconfig=str(self.kubeconfig))
+        return Program(EXTENDER, argv, {**self._environment, **environment}, self._folder / "extender.log")
+
+    def _device_plugin(self, node: str) -> Program:
+        """The plugin, started through the fake: it loads pynvml as it always does."""
+        folder = self._folder / node
+        argv, environment = self._target.device_plugin.command(
+            node=node,
+            kubeconfig=str(self.kubeconfig),
+            device_plugin_path=str(folder / "device-plugins"),
+            pod_resources_socket=str(folder / "pod-resources" / "kubelet.sock"),
+        )
+        simulated = {"FAKENVML_STATE": str(self._state_file(node))}
+        return Program(
+            f"{DEVICE_PLUGIN} of {node}",
+            ["fake-nvml", "exec", "--", *argv],
+            {**self._environment, **environment, **simulated},
+            folder / "device-plugin.log",
+        )
+
+    async def _extender_is_ready(self) -> bool:
+        url = f"http://127.0.0.1:{self._port}{self._target.extender.ready}"
+        try:
+            async with httpx2.AsyncClient(trust_env=False, timeout=5) as http:
+                return (await http.get(url)).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    async def _announces_cards(self, node: str) -> bool:
+        """The kubelet took the plugin's list, and the plugin wrote what its cards are."""
+        try:
+            status = (await self.api.get(NODES, node))["status"]
+        except ApiError:
+            return False
+        amounts = status.get("allocatable") or {}
+        return str(amounts.get(self._target.device_plugin.resource, "0")) != "0" and "aliyun.com/gpu-count" in amounts
+
+    def _fake_nvml(self, verb: str, node: str, *arguments: str) -> str:
+        argv = ["fake-nvml", verb, *arguments]
+        environment = {**self._environment, "FAKENVML_STATE": str(self._state_file(node))}
+        return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,181 @@
+"""The embedded scheduler: calls scheduler extenders exactly as kube-scheduler does, against any API server.
+
+Cycles (filter, prioritize) run strictly one after the other; binds run beside them, as many as there are. A pod is
+put on its node in memory before the bind starts and taken off again if it fails. Preemption is not imitated: a
+refused pod stays pending until something changes (the refusal, with what eviction could cure, is at hand in
+``FitError.diagnosis``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any
+
+from clusters.api_client import ApiClient, Object
+from clusters.embedded.scheduling.binding import BindError, bind
+from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.configuration import Configuration
+from clusters.embedded.scheduling.cycle import SchedulingCycle
+from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
+from clusters.embedded.scheduling.fit_error import SchedulingError
+from clusters.embedded.scheduling.informer import Informer
+from clusters.embedded.scheduling.intake import Intake
+from clusters.embedded.scheduling.pod_requests import full_name, node_of
+from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
+from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
+from clusters.embedded.scheduling.wakes import ClusterEvent
+from clusters.resources import NODES, PODS
+
+logger = logging.getLogger(__name__)
+
+# The longest sleep without a look at the queue, in seconds; a clock may run faster than the event loop's.
+TICK_SECONDS = 1.0
+
+
+class Scheduler:
+    """Schedules the pods of the configuration's profiles between ``start`` and ``stop``.
+
+    ``now`` answers the time of day in UTC (for events and conditions), ``clock`` monotonic seconds (for backoffs). The
+    caller keeps the ApiClient and closes it after ``stop``.
+    """
+
+    def __init__(
+        self,
+        api: ApiClient,
+        configuration: Configuration,
+        *,
+        seed: int,
+        now: Callable[[], datetime],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._configuration = configuration
+        self._profiles = {profile.scheduler_name: profile for profile in configuration.profiles}
+        self._view = ClusterView()
+        self._queue = SchedulingQueue(configuration.initial_backoff_seconds, configuration.max_backoff_seconds)
+        self._intake = Intake(self._view, self._queue, self._profiles)
+        self._extenders = [ExtenderClient(each) for each in configuration.extenders_in_order]
+        self._cycle = SchedulingCycle(configuration, self._extenders, self._view, random.Random(seed))  # noqa: S311 - ties
+        self._reporter = Reporter(api, now, self._intake.pod)
+        self._changed = asyncio.Event()
+        self._nodes = Informer(api, NODES, self._taking(self._intake.take_node))
+        self._pods = Informer(api, PODS, self._taking(self._intake.take_pod))
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Start; returns at once. An API server or extender that is not there yet is waited for."""
+        for field in self._configuration.not_imitated:
+            logger.warning("the embedded scheduler passes over %s", field)
+        for work in (self._nodes.run(), self._pods.run(), self._reporter.run(), self._run()):
+            self._spawn(work)
+
+    async def wait_synced(self) -> None:
+        """Return once every node and pod that was there at the start is known."""
+        await self._nodes.synced.wait()
+        await self._pods.synced.wait()
+
+    async def stop(self) -> None:
+        """End everything. A bind under way may still happen; whoever starts next sees its outcome."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for extender in self._extenders:
+            await extender.close()
+
+    async def _run(self) -> None:
+        await self.wait_synced()
+        while True:
+            item = self._queue.pop(self._clock())
+            if item is None:
+                await self._wait()
+            else:
+                await self._schedule(item)
+                # A cycle without an extender never waits; the watches need their turn.
+                await asyncio.sleep(0)
+
+    async def _wait(self) -> None:
+        """Until something changes or the next backoff ends."""
+        deadline = self._queue.next_deadline()
+        seconds = TICK_SECONDS if deadline is None else min(max(deadline - self._clock(), 0), TICK_SECONDS)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()
+
+    async def _schedule(self, item: QueuedPod) -> None:
+        """One cycle; a bind goes on beside the next one."""
+        try:
+            node = await self._cycle.place(
+                item.pod, self._profiles[item.pod["spec"].get("schedulerName", "default-scheduler")]
+            )
+            self._view.assume(item.pod, node)
+        except SchedulingError as error:
+            self._put_back(item, UNSCHEDULABLE, error, error.rejectors)
+        except ExtenderError as error:
+            self._put_back(item, SCHEDULER_ERROR, error)
+        except Exception as error:
+            logger.exception("scheduling cycle broke pod=%s", full_name(item.pod))
+            self._put_back(item, SCHEDULER_ERROR, error)
+        else:
+            self._spawn(self._bind(item, node))
+
+    async def _bind(self, item: QueuedPod, node: str) -> None:
+        try:
+            await bind(self._api, self._extenders, item.pod, node)
+        except BindError as error:
+            self._undo(item, error)
+        except Exception as error:
+            logger.exception("binding cycle broke pod=%s", full_name(item.pod))
+            self._undo(item, error)
+        else:
+            self._queue.done(item.uid)
+            logger.info("bound pod=%s node=%s", full_name(item.pod), node)
+            self._reporter.scheduled(item.pod, node)
+
+    def _undo(self, item: QueuedPod, error: Exception) -> None:
+        """A failed bind is a pod that left its node: others may want the place."""
+        if self._view.forget(item.uid):
+            self._queue.wake({ClusterEvent.POD_DELETED}, self._clock(), except_uid=item.uid)
+        self._put_back(item, SCHEDULER_ERROR, error)
+
+    def _put_back(
+        self, item: QueuedPod, reason: str, error: Exception, rejectors: frozenset[str] = frozenset()
+    ) -> None:
+        """Queue the pod again as it looks now, unless it is gone, or bound though the answer was late."""
+        pod = self._intake.pod(item.uid)
+        logger.info("not scheduled pod=%s reason=%s: %s", full_name(item.pod), reason, error)
+        if pod is None or node_of(pod) or pod["metadata"].get("deletionTimestamp"):
+            self._queue.done(item.uid)
+        elif reason == UNSCHEDULABLE:
+            self._queue.requeue_rejected(item, pod, rejectors, self._clock())
+        else:
+            self._queue.requeue_failed(item, pod, self._clock())
+        self._changed.set()
+        if pod is not None:
+            self._reporter.failed(item.pod, reason, str(error) or type(error).__name__)
+
+    def _taking(self, take: Callable[[str, Object, float], None]) -> Callable[[str, Object], None]:
+        def take_now(kind: str, item: Object) -> None:
+            take(kind, item, self._clock())
+            self._changed.set()
+
+        return take_now
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.critical("the scheduler has lost a task", exc_info=task.exception())

@@ -1,0 +1,154 @@
+"""One scheduling cycle: from a pod to the name of a node.
+
+In-tree filters first, over a window of the cluster; the extenders one after the other on what is left; then scores,
+unless only one node is left. The caller runs cycles strictly one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Sequence
+
+from clusters.api_client import Object
+from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo
+from clusters.embedded.scheduling.configuration import Configuration, Profile
+from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
+from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY, Demand, Rejection, demand_of, reject
+from clusters.embedded.scheduling.fit_error import Diagnosis, FitError, NoNodesError
+from clusters.embedded.scheduling.node_match import named_nodes
+from clusters.embedded.scheduling.pod_requests import full_name
+from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
+from clusters.embedded.scheduling.window import feasible_nodes_to_find
+
+logger = logging.getLogger(__name__)
+
+
+class SchedulingCycle:
+    """Places pods. Keeps one thing from cycle to cycle: where the search for fitting nodes starts."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        extenders: Sequence[ExtenderClient],
+        view: ClusterView,
+        rng: random.Random,
+    ) -> None:
+        self._configuration = configuration
+        self._extenders = extenders
+        self._view = view
+        self._rng = rng
+        self._start = 0
+
+    async def place(self, pod: Object, profile: Profile) -> str:
+        """The node for the pod. Raises SchedulingError where none fits, ExtenderError where an extender fails."""
+        nodes = self._view.nodes
+        if not nodes:
+            raise NoNodesError
+        demand = demand_of(pod, self._configuration.ignored_resources)
+        diagnosis = Diagnosis(len(nodes))
+        feasible = await self._nominated(demand, diagnosis)
+        if not feasible:
+            feasible = self._window(demand, nodes, profile, diagnosis)
+            feasible = await self._ask_extenders(pod, feasible, diagnosis)
+        if not feasible:
+            raise FitError(diagnosis)
+        if len(feasible) == 1:
+            return feasible[0].name
+        return pick_best(await self._scores(demand, feasible), self._rng)
+
+    async def _nominated(self, demand: Demand, diagnosis: Diagnosis) -> list[NodeInfo]:
+        """The nominated node alone, if it is there and fits; a failure here only means that all nodes are looked at."""
+        name = (demand.pod.get("status") or {}).get("nominatedNodeName")
+        info = self._view.node(name) if name else None
+        if info is None:
+            return []
+        rejection = reject(demand, info)
+        if rejection is not None:
+            diagnosis.rejections[info.name] = rejection
+            return []
+        try:
+            return await self._ask_extenders(demand.pod, [info], diagnosis)
+        except ExtenderError as error:
+            logger.warning("nominated node not evaluated pod=%s node=%s: %s", full_name(demand.pod), name, error)
+            return []
+
+    def _window(
+        self, demand: Demand, nodes: Sequence[NodeInfo], profile: Profile, diagnosis: Diagnosis
+    ) -> list[NodeInfo]:
+        """Nodes that pass the in-tree filters, from the rotating start on, until there are enough."""
+        node_count = len(nodes)
+        named = named_nodes(demand.pod)
+        if named is not None:
+            nodes = [info for info in nodes if info.name in named]
+            diagnosis.absent_reason = f"node(s) didn't satisfy plugin(s) [{NODE_AFFINITY}]"
+            diagnosis.silent_rejectors.add(NODE_AFFINITY)
+        wanted = feasible_nodes_to_find(len(nodes), self._configuration.percentage_for(profile))
+        feasible: list[NodeInfo] = []
+        for offset in range(len(nodes)):
+            info = nodes[(self._start + offset) % len(nodes)]
+            rejection = reject(demand, info)
+            if rejection is not None:
+                diagnosis.rejections[info.name] = rejection
+            elif len(feasible) == wanted:
+                # Only the first node too many ends the search, so refusals up to it count as looked at.
+                break
+            else:
+                feasible.append(info)
+        self._start = (self._start + len(feasible) + len(diagnosis.rejections)) % node_count
+        return feasible
+
+    async def _ask_extenders(self, pod: Object, feasible: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
+        """What is left after every interested extender; each sees what the one before has let through."""
+        before = len(feasible)
+        for extender in self._extenders:
+            if not feasible:
+                break
+            if not extender.configuration.is_interested(pod):
+                continue
+            try:
+                answer = await extender.filter(pod, feasible)
+            except ExtenderError as error:
+                if not extender.configuration.ignorable:
+                    raise
+                logger.warning("extender ignored url=%s: %s", extender.configuration.url_prefix, error)
+                continue
+            record(answer, diagnosis)
+            feasible = answer.nodes
+        if len(feasible) != before:
+            diagnosis.silent_rejectors.add(EXTENDER)
+        return feasible
+
+    async def _scores(self, demand: Demand, feasible: Sequence[NodeInfo]) -> list[tuple[str, int]]:
+        """In-tree scores plus those of the extenders, which are asked at the same time."""
+        judges = [
+            extender
+            for extender in self._extenders
+            if extender.configuration.prioritize_verb and extender.configuration.is_interested(demand.pod)
+        ]
+        answers = await asyncio.gather(*(scores_of(judge, demand.pod, feasible) for judge in judges))
+        extra: dict[str, int] = {}
+        for name, score in (entry for answer in answers for entry in answer):
+            extra[name] = extra.get(name, 0) + score
+        return [
+            (info.name, with_extenders(least_allocated(demand.requests, info), extra.get(info.name, 0)))
+            for info in feasible
+        ]
+
+
+def record(answer: Filtered, diagnosis: Diagnosis) -> None:
+    """Keep an extender's words about the nodes it refuses; one in both maps counts as unresolvable."""
+    for name, reason in answer.failed.items():
+        diagnosis.rejections[name] = Rejection(EXTENDER, (reason,), resolvable=True)
+    for name, reason in answer.unresolvable.items():
+        diagnosis.rejections[name] = Rejection(EXTENDER, (reason,), resolvable=False)
+
+
+async def scores_of(extender: ExtenderClient, pod: Object, feasible: Sequence[NodeInfo]) -> list[tuple[str, int]]:
+    """An extender's scores; one that fails has no say, and the pod is placed without it."""
+    try:
+        return await extender.prioritize(pod, feasible)
+    except ExtenderError as error:
+        logger.debug("scores ignored url=%s: %s", extender.configuration.url_prefix, error)
+        return []

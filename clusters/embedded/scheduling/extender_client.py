@@ -1,0 +1,133 @@
+"""Calls one scheduler extender over HTTP, by kube-scheduler's rules.
+
+One POST per call. Only status 200 is success; the body of any other answer is not read. The timeout covers the call
+from connecting to the last byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import httpx2
+
+from clusters.api_client import Object
+from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
+from clusters.embedded.scheduling.configuration import ExtenderConfiguration
+from clusters.embedded.scheduling.messages import (
+    AnswerError,
+    FilterAnswer,
+    bind_request,
+    decode_bind,
+    decode_filter,
+    decode_prioritize,
+    filter_request,
+)
+from clusters.embedded.scheduling.tls import context_for
+
+# How long an idle connection is kept, in seconds; net/http's default transport does the same.
+IDLE_SECONDS = 90
+
+
+class ExtenderError(Exception):
+    """A call that failed as a whole: no answer, a status other than 200, a broken answer, or ``Error`` in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The nodes that an extender lets through, and its words about the others."""
+
+    nodes: list[NodeInfo]
+    failed: dict[str, str] = field(default_factory=dict)
+    unresolvable: dict[str, str] = field(default_factory=dict)
+
+
+class ExtenderClient:
+    """One extender and its connections."""
+
+    def __init__(self, configuration: ExtenderConfiguration) -> None:
+        self.configuration = configuration
+        is_tls = configuration.url_prefix.startswith("https://")
+        self._http = httpx2.AsyncClient(
+            verify=context_for(configuration) if is_tls else False,
+            # asyncio.timeout covers the call as a whole.
+            timeout=None,
+            follow_redirects=True,
+            trust_env=False,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_SECONDS),
+        )
+        name = configuration.tls.server_name if configuration.tls else ""
+        self._extensions = {"sni_hostname": name} if name else {}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def filter(self, pod: Object, nodes: Sequence[NodeInfo]) -> Filtered:
+        """Ask which nodes hold the pod; without a filterVerb all do. Raises ExtenderError."""
+        verb = self.configuration.filter_verb
+        if not verb:
+            return Filtered(list(nodes))
+        body = await self._post(verb, self._arguments(pod, nodes))
+        try:
+            answer = decode_filter(body)
+            return Filtered(self._let_through(answer, nodes), answer.failed, answer.unresolvable)
+        except ValueError as error:
+            raise ExtenderError(str(error)) from error
+
+    async def prioritize(self, pod: Object, nodes: Sequence[NodeInfo]) -> list[tuple[str, int]]:
+        """Ask for ``(node, score times weight)``. Raises ExtenderError."""
+        body = await self._post(self.configuration.prioritize_verb, self._arguments(pod, nodes))
+        try:
+            return [(host, score * self.configuration.weight) for host, score in decode_prioritize(body)]
+        except AnswerError as error:
+            raise ExtenderError(str(error)) from error
+
+    async def bind(self, pod: Object, node: str) -> None:
+        """Have the extender bind the pod; returning means bound. Raises ExtenderError."""
+        body = await self._post(self.configuration.bind_verb, bind_request(pod, node))
+        try:
+            decode_bind(body)
+        except AnswerError as error:
+            raise ExtenderError(str(error)) from error
+
+    def _arguments(self, pod: Object, nodes: Sequence[NodeInfo]) -> bytes:
+        if self.configuration.node_cache_capable:
+            return filter_request(pod, names=[info.name for info in nodes])
+        return filter_request(pod, nodes=[info.node for info in nodes])
+
+    def _let_through(self, answer: FilterAnswer, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """With a node cache the names count, and each must have been asked about; else the returned nodes do."""
+        if self.configuration.node_cache_capable and answer.node_names is not None:
+            asked = {info.name: info for info in nodes}
+            for name in answer.node_names:
+                if name not in asked:
+                    raise AnswerError(
+                        f'extender "{self.configuration.url_prefix}" claims a filtered node "{name}" '
+                        "which is not found in the input node list"
+                    )
+            return [asked[name] for name in answer.node_names]
+        return [node_info(node) for node in answer.nodes or []]
+
+    async def _post(self, verb: str, content: bytes) -> bytes:
+        url = f"{self.configuration.url_prefix.rstrip('/')}/{verb}"
+        try:
+            async with (
+                asyncio.timeout(self.configuration.timeout_seconds),
+                self._http.stream(
+                    "POST",
+                    url,
+                    content=content,
+                    headers={"Content-Type": "application/json"},
+                    extensions=self._extensions,
+                ) as response,
+            ):
+                if response.status_code != 200:
+                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status_code}")
+                return await response.aread()
+        except TimeoutError as error:
+            seconds = self.configuration.timeout_seconds
+            raise ExtenderError(f'Post "{url}": no complete answer within {seconds:g} s (httpTimeout)') from error
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error

@@ -1,0 +1,72 @@
+"""kubeconfig files as one document, by kubectl's rules: of things with the same name, and of two current contexts, the
+first file's counts; paths inside a file are relative to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gpushare.errors import UsageError
+
+# The lists of named things, and what each thing is called in its entry.
+_SECTIONS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
+# Fields that name a file. lightkube resolves the certificates itself, but against one file for all.
+_FILES: Final = {
+    "cluster": ("certificate-authority",),
+    "user": ("client-certificate", "client-key", "tokenFile"),
+}
+
+
+def load(paths: Sequence[Path]) -> dict[str, Any]:
+    """The merged document. Raises UsageError for a file that cannot be read or is no kubeconfig."""
+    merged: dict[str, Any] = {"current-context": None, **{section: [] for section in _SECTIONS}}
+    known: set[tuple[str, str]] = set()
+    for path in paths:
+        document = _read(path)
+        merged["current-context"] = merged["current-context"] or document.get("current-context")
+        for section, name, content in _entries(path, document):
+            if (section, name) not in known:
+                known.add((section, name))
+                merged[section].append({"name": name, _SECTIONS[section]: content})
+    return merged
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UsageError(f"cannot read the kubeconfig {path}: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} is no kubeconfig: expected a mapping with clusters, contexts and users")
+    return document
+
+
+def _entries(path: Path, document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """``(section, name, content)`` of all named things, file names made absolute. Raises UsageError."""
+    for section, word in _SECTIONS.items():
+        # kubectl writes null for an empty list.
+        for entry in document.get(section) or ():
+            content = entry.get(word) if isinstance(entry, dict) else None
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                raise UsageError(f"{path}: an entry of {section} has no name")
+            if content is not None and not isinstance(content, dict):
+                raise UsageError(f"{path}: the {word} {entry['name']!r} is no mapping")
+            yield section, entry["name"], _absolute(path, word, dict(content or {}))
+
+
+def _absolute(path: Path, word: str, content: dict[str, Any]) -> dict[str, Any]:
+    folder = path.absolute().parent
+    for field in _FILES.get(word, ()):
+        if content.get(field):
+            content[field] = str(folder / str(content[field]))
+    plugin = content.get("exec")
+    # As a shell does: a command with a slash is a file, one without is looked up on PATH.
+    if word == "user" and isinstance(plugin, dict) and "/" in str(plugin.get("command")):
+        content["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
+    return content

@@ -1,0 +1,5 @@
+"""``kubectl inspect gpushare``: who has which card.
+
+Membership rule: ask the API server once (``collect``), then pure functions from objects to facts (``report``) and
+from facts to text (``table``). The text is the original's to the byte, because people parse it.
+"""

@@ -1,0 +1,105 @@
+"""The command line, as the original's users type it: Go's spellings (``-d=true``, ``--d``, ``-kubeconfig x``), glog's flags."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpushare import __version__
+
+_COMMAND: Final = "kubectl inspect gpushare"
+# The original's logging flags: read, and without effect.
+_GLOG_SWITCHES: Final = frozenset({"logtostderr", "alsologtostderr"})
+_GLOG_VALUES: Final = frozenset({"v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at"})
+_LONG: Final = frozenset({"kubeconfig", "context", "request-timeout", "help", "version"})
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What is asked. ``request_timeout_seconds`` is None for no limit."""
+
+    node: str | None
+    details: bool
+    kubeconfig: str | None
+    context: str | None
+    request_timeout_seconds: float | None
+
+
+def parse(program: str, argv: Sequence[str]) -> Arguments:
+    """Read the command line; argparse ends the program with 2 on one that makes no sense, with 0 after the help."""
+    parser = _parser(_COMMAND if Path(program).name.startswith("kubectl-") else Path(program).name)
+    parsed = parser.parse_args(_from_go(argv))
+    return Arguments(
+        node=parsed.node or None,
+        details=parsed.details,
+        kubeconfig=parsed.kubeconfig or None,
+        context=parsed.context or None,
+        request_timeout_seconds=parsed.request_timeout,
+    )
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description="Show which pod holds how much memory of which card.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("node", nargs="?", help="only this node (default: all nodes that have shared cards)")
+    parser.add_argument("-d", dest="details", action="store_true", help="one line for each pod")
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="kubeconfig (default: $KUBECONFIG, else ~/.kube/config, else in-cluster)"
+    )
+    parser.add_argument("--context", metavar="NAME", help="context of the kubeconfig (default: its current one)")
+    parser.add_argument(
+        "--request-timeout",
+        metavar="TIME",
+        type=_duration,
+        default="10s",
+        help="longest wait for an answer, such as 5s or 1m; 0 for no limit (default: %(default)s)",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def _from_go(argv: Sequence[str]) -> list[str]:
+    """The same arguments in argparse's spelling, without glog's."""
+    rest = list(argv)
+    found: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        match = re.fullmatch(r"--?([A-Za-z][\w-]*)(?:=(.*))?", word, re.DOTALL)
+        if word == "--":
+            return [*found, word, *rest]
+        if match is None:
+            found.append(word)
+        elif match[1] in _GLOG_VALUES and match[2] is None:
+            rest = rest[1:]
+        elif match[1] not in _GLOG_VALUES:
+            found.extend(_switch_or_long(word, match[1], match[2]))
+    return found
+
+
+def _switch_or_long(word: str, name: str, value: str | None) -> list[str]:
+    if name in _GLOG_SWITCHES or (name == "d" and value in _FALSE):
+        return []
+    if name == "d" and (value is None or value in _TRUE):
+        return ["-d"]
+    if name in _LONG:
+        return [f"--{name}" if value is None else f"--{name}={value}"]
+    return [word]
+
+
+def _duration(text: str) -> float | None:
+    """Seconds of kubectl's durations: ``0`` (none), ``30``, ``500ms``, ``5s``, ``1m``, ``1h``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text, re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 5s, 1m or 0")
+    seconds = float(match[1]) * _SECONDS[match[2] or ""]
+    return seconds or None

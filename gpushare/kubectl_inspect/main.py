@@ -1,0 +1,62 @@
+"""The console script: arguments → two lists → a table on stdout; errors on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from gpushare.errors import GpushareError, UsageError
+from gpushare.kube import config
+from gpushare.kubectl_inspect import arguments, report, table
+from gpushare.kubectl_inspect.arguments import Arguments
+from gpushare.kubectl_inspect.collect import collect
+from gpushare.manifests import Node, Pod
+
+# What a shell says of a program that Ctrl-C ended.
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0, 1 when the API server does not answer what was asked, 2 for flags or a kubeconfig of no sense."""
+    program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
+    try:
+        return run(arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough (head, less); the interpreter must not flush into the pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
+    """What ``main`` does, with its surroundings passed in."""
+    try:
+        nodes, pods = asyncio.run(_collect(asked, environment))
+    except GpushareError as error:
+        err.write(f"error: {error}\n")
+        return 2 if isinstance(error, UsageError) else 1
+    reports, problems = report.build(nodes, pods)
+    err.writelines(f"warning: {problem}\n" for problem in problems)
+    out.write(table.details(reports) if asked.details else table.summary(reports))
+    out.flush()
+    return 0
+
+
+async def _collect(asked: Arguments, environment: Mapping[str, str]) -> tuple[list[Node], list[Pod]]:
+    client = config.connect(
+        asked.kubeconfig or environment.get("KUBECONFIG"),
+        asked.context,
+        timeout_seconds=asked.request_timeout_seconds,
+    )
+    try:
+        return await collect(client, asked.node)
+    finally:
+        await client.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""From nodes and pods, as the API lists them, to what is booked on which card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from gpushare import wire
+from gpushare.errors import GpushareError, InvalidAllocationError
+from gpushare.manifests import Node, Pod
+from gpushare.model.allocation import decode
+from gpushare.model.node import Booking, NodeInfo, capacity, devices_of, lay_out, published_cards
+from gpushare.model.pod import is_finished, pod_request
+
+# Upstream quirk: a card of more than this many units is taken to be counted in MiB.
+_MOST_GIB: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node with cards. ``total`` in units of ``unit`` (``GiB``, ``MiB``, ``256MiB``; empty: no card to tell by)."""
+
+    name: str
+    address: str
+    total: int
+    unit: str
+    info: NodeInfo
+
+    @property
+    def used(self) -> int:
+        """Units booked, those that no card is known for too."""
+        return sum(device.used for device in self.info.devices) + self.info.unplaced
+
+
+def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
+    """The nodes that have card memory, by name, and a line for each pod whose booking cannot be read.
+
+    Such a pod is not left out: its units show as pending.
+    """
+    by_node: dict[str, list[Booking]] = {}
+    problems: list[str] = []
+    for pod in sorted(pods, key=lambda pod: (pod.metadata.name, pod.metadata.namespace)):
+        if not pod.spec.node_name or is_finished(pod):
+            continue
+        try:
+            booking, problem = _booking(pod)
+        except GpushareError as error:
+            booking, problem = None, str(error)
+        if problem:
+            problems.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
+        if booking is not None and booking.units > 0:
+            by_node.setdefault(pod.spec.node_name, []).append(booking)
+    reports = (_report(node, by_node.get(node.metadata.name, ())) for node in nodes)
+    return tuple(sorted((one for one in reports if one.total > 0), key=lambda one: one.name)), tuple(problems)
+
+
+def _booking(pod: Pod) -> tuple[Booking, str]:
+    """The pod's booking, and what is wrong with its annotations. Raises InvalidQuantityError."""
+    meta = pod.metadata
+    request = pod_request(pod)
+    problem = ""
+    shares: tuple[tuple[int, int], ...] = ()
+    if request > 0:
+        try:
+            allocation = decode(meta.annotations, request)
+            shares = allocation.shares if allocation else ()
+        except InvalidAllocationError as error:
+            problem = str(error)
+    return Booking(meta.uid, meta.namespace, meta.name, request, shares), problem
+
+
+def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
+    """Each card's true size where the device plugin published it; else what is allocatable, divided by the count."""
+    published = published_cards(node)
+    as_listed = node if published else _with_allocatable(node)
+    total = capacity(as_listed, wire.RESOURCE_MEMORY)
+    devices = devices_of(as_listed)
+    unit = published.unit if published else ""
+    if not unit and devices:
+        unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
+    info = lay_out(node.metadata.name, devices, bookings)
+    return NodeReport(node.metadata.name, _address(node), total, unit, info)
+
+
+def _with_allocatable(node: Node) -> Node:
+    """The node with its allocatable amounts for its capacity: what the original divides by the number of cards."""
+    if node.status is None:
+        return node
+    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, capacity=node.status.allocatable))
+
+
+def _address(node: Node) -> str:
+    addresses = (node.status.addresses if node.status else None) or ()
+    return next((one.address for one in addresses if one.type == "InternalIP"), "unknown")

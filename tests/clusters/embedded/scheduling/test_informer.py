@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import httpx2
+
+from clusters.api_client import ApiClient
+from clusters.embedded.scheduling.informer import Informer
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from tests.clusters.embedded.scheduling.objects import make_pod
+
+
+class LocalLists:
+    """An API server that answers each list with the next of ``lists`` (the last one for ever) and refuses to watch."""
+
+    def __init__(self, *lists: list[str]) -> None:
+        self.lists = list(lists)
+        self.server = LocalExtender(self.respond)
+
+    async def respond(self, call: Call) -> Answer:
+        if "watch=1" in call.verb:
+            return Answer({"reason": "Forbidden", "message": "no"}, status=403)
+        names = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+        return Answer({"metadata": {"resourceVersion": "1"}, "items": [make_pod(name) for name in names]})
+
+
+async def follow(lists: LocalLists, until: tuple[str, str], broken: str = "") -> list[tuple[str, str]]:
+    """What an informer hands over, up to ``until``; ``broken`` is a pod at which its consumer chokes."""
+    seen: list[tuple[str, str]] = []
+
+    def take(kind: str, pod: dict[str, dict[str, str]]) -> None:
+        seen.append((kind, pod["metadata"]["name"]))
+        if pod["metadata"]["name"] == broken:
+            raise ValueError("makes no sense")
+
+    async def look() -> list[tuple[str, str]]:
+        return seen
+
+    async with lists.server as server, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+        informer = Informer(ApiClient(http), PODS, take)
+        running = asyncio.create_task(informer.run())
+        await eventually(look, lambda events: until in events, f"{until} is handed over")
+        assert informer.synced.is_set()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    return seen[: seen.index(until) + 1]
+
+
+async def test_what_went_while_the_watch_was_broken_is_handed_over_as_deleted() -> None:
+    """A refused watch starts again from a list; nothing that is gone stays in the picture."""
+    seen = await follow(LocalLists(["a", "b"], ["b"]), until=("DELETED", "a"))
+
+    assert [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b"), ("DELETED", "a")] == seen
+
+
+async def test_an_object_that_makes_no_sense_does_not_stop_the_others() -> None:
+    assert ("ADDED", "b") in await follow(LocalLists(["a", "b"]), until=("ADDED", "b"), broken="a")

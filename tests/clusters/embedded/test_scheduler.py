@@ -1,0 +1,451 @@
+"""The whole scheduler: against the embedded API server and a local extender, both over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from clusters.embedded.server import EmbeddedApi
+
+from clusters.api_client import ApiClient, ApiError
+from clusters.embedded.scheduler import Scheduler
+from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
+from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
+from clusters.waiting import eventually
+from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, accept_all
+from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+
+REASON = "Insufficient GPU Memory in one device"
+# Long enough to be seen, short enough to be waited for.
+BACKOFF = {"initial_backoff_seconds": 0.05, "max_backoff_seconds": 0.2}
+# Against hangs only.
+SECONDS = 30.0
+
+
+class Cluster:
+    """An API server, an extender that binds by itself, and a scheduler between them."""
+
+    def __init__(self, server: EmbeddedApi, url: str, api: ApiClient, extender: LocalExtender) -> None:
+        self.server, self.api, self.extender = server, api, extender
+        self.port = int(url.rsplit(":", 1)[1])
+        self.configuration = Configuration(
+            (
+                ExtenderConfiguration(
+                    extender.url,
+                    filter_verb="filter",
+                    bind_verb="bind",
+                    node_cache_capable=True,
+                    managed_resources=(ManagedResource(MEMORY),),
+                ),
+            ),
+            **BACKOFF,
+        )
+        self.stack = AsyncExitStack()
+        extender.respond = self.respond
+        self.refuse = False
+
+    async def respond(self, call: Call) -> Answer:
+        """A filter that refuses all while ``refuse`` is set, and a bind that binds."""
+        if call.verb != "bind":
+            names = call.message["NodeNames"]
+            refused = dict.fromkeys(names, REASON) if self.refuse else {}
+            return Answer({"NodeNames": [] if self.refuse else names, "FailedNodes": refused, "Error": ""})
+        return await self.bind(call)
+
+    async def bind(self, call: Call) -> Answer:
+        message = call.message
+        path = PODS.path(message["PodNamespace"], message["PodName"], "binding")
+        metadata = {"name": message["PodName"], "namespace": message["PodNamespace"], "uid": message["PodUID"]}
+        target = {"apiVersion": "v1", "kind": "Node", "name": message["Node"]}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        try:
+            await self.api.request("POST", path, body=body)
+        except ApiError as error:
+            return Answer({"Error": error.message})
+        return Answer({"Error": ""})
+
+    async def schedule(self) -> Scheduler:
+        scheduler = Scheduler(self.api, self.configuration, seed=1, now=lambda: datetime.now(UTC))
+        await scheduler.start()
+        self.stack.push_async_callback(scheduler.stop)
+        return scheduler
+
+    async def add_node(self, name: str = "n1", units: int = 10) -> None:
+        node = make_node(name, {MEMORY: str(units)})
+        node["status"]["capacity"] = node["status"]["allocatable"]
+        status = node["status"]
+        await self.api.create(node)
+        await self.api.patch(NODES, name, {"status": status}, subresource="status")
+
+    async def add_pod(self, name: str = "p1", units: int = 2, **spec: Any) -> None:
+        await self.api.create(make_pod(name, {MEMORY: str(units)} if units else {}, **spec))
+
+    async def node_of(self, name: str = "p1") -> str:
+        return (await self.api.get(PODS, name, "default"))["spec"].get("nodeName") or ""
+
+    async def bound(self, name: str = "p1") -> str:
+        return await eventually(lambda: self.node_of(name), bool, f"{name} is bound", seconds=SECONDS)
+
+    async def condition(self, name: str = "p1") -> dict[str, Any]:
+        conditions = (await self.api.get(PODS, name, "default"))["status"].get("conditions") or []
+        return next((dict(each) for each in conditions if each["type"] == "PodScheduled"), {})
+
+    async def waits(self, reason: str, name: str = "p1") -> dict[str, Any]:
+        return await eventually(
+            lambda: self.condition(name),
+            lambda seen: seen.get("reason") == reason,
+            f"{name}: {reason}",
+            seconds=SECONDS,
+        )
+
+    async def event(self, reason: str, name: str = "p1", message: str = "") -> dict[str, Any]:
+        async def look() -> list[dict[str, Any]]:
+            return [
+                each
+                for each in await self.api.list(EVENTS, "default")
+                if (each["reason"], each["involvedObject"]["name"]) == (reason, name) and message in each["message"]
+            ]
+
+        return (await eventually(look, bool, f"event {reason} on {name}", seconds=SECONDS))[0]
+
+    async def calls(self, verb: str, count: int) -> None:
+        async def look() -> int:
+            return self.extender.verbs().count(verb)
+
+        await eventually(look, lambda seen: seen >= count, f"{count} calls of {verb}", seconds=SECONDS)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    server = EmbeddedApi()
+    kubeconfig = tmp_path / "kubeconfig"
+    url = await server.start()
+    kubeconfig.write_text(server.kubeconfig(url))
+    async with ApiClient.from_kubeconfig(kubeconfig) as api, LocalExtender() as extender:
+        cluster = Cluster(server, url, api, extender)
+        try:
+            yield cluster
+        finally:
+            await cluster.stack.aclose()
+            await cluster.server.stop()
+
+
+async def test_a_pod_goes_through_filter_and_bind_of_the_extender(cluster: Cluster) -> None:
+    await cluster.add_node()
+    await cluster.schedule()
+    await cluster.add_pod()
+
+    assert await cluster.bound() == "n1"
+    assert ["filter", "bind"] == cluster.extender.verbs()
+    assert (await cluster.event("Scheduled"))["message"] == "Successfully assigned default/p1 to n1"
+
+
+async def test_what_was_there_before_the_scheduler_is_scheduled_too(cluster: Cluster) -> None:
+    await cluster.add_pod()
+    await cluster.add_node()
+    await cluster.schedule()
+
+    assert await cluster.bound() == "n1"
+
+
+async def test_a_pod_that_asks_no_card_is_bound_without_the_extender(cluster: Cluster) -> None:
+    await cluster.add_node()
+    await cluster.schedule()
+    await cluster.add_pod(units=0)
+
+    assert await cluster.bound() == "n1"
+    assert [] == cluster.extender.calls
+
+
+async def test_a_pod_of_another_scheduler_is_left_alone(cluster: Cluster) -> None:
+    await cluster.add_node()
+    await cluster.schedule()
+    await cluster.add_pod("theirs", schedulerName="other")
+    await cluster.add_pod("ours")
+
+    await cluster.bound("ours")
+    assert await cluster.node_of("theirs") == ""
+
+
+async def test_a_refused_pod_says_why_and_waits_for_room(cluster: Cluster) -> None:
+    """The condition and the event carry the counted reasons; a deleted neighbour is another try."""
+    await cluster.add_node()
+    await cluster.schedule()
+    await cluster.add_pod("big", units=8)
+    await cluster.bound("big")
+    await cluster.add_pod(units=4)
+
+    expected = f"0/1 nodes are available: 1 Insufficient {MEMORY}."
+    assert (await cluster.waits("Unschedulable"))["message"] == expected
+    assert (await cluster.event("FailedScheduling"))["message"] == expected
+
+    await cluster.api.delete(PODS, "big", "default", grace_seconds=0)
+    assert await cluster.bound() == "n1"
+
+
+async def test_a_pod_refused_by_the_extender_wakes_by_a_node_but_not_by_a_config_map(cluster: Cluster) -> None:
+    await cluster.add_node()
+    cluster.refuse = True
+    await cluster.schedule()
+    await cluster.add_pod()
+    assert REASON in (await cluster.waits("Unschedulable"))["message"]
+    asked = len(cluster.extender.calls)
+
+    await cluster.api.create(
+        {"apiVersion": "v1", "kind": CONFIG_MAPS.kind, "metadata": {"name": "unhealthy"}}, "default"
+    )
+    await cluster.add_pod("other", units=0)
+    await cluster.bound("other")
+    assert asked == len(cluster.extender.calls)
+
+    cluster.refuse = False
+    await cluster.api.patch(NODES, "n1", {"metadata": {"annotations": {"cards": "healed"}}})
+    assert await cluster.bound() == "n1"
+
+
+async def test_the_same_refusal_again_counts_up_one_event(cluster: Cluster) -> None:
+    await cluster.add_node()
+    cluster.refuse = True
+    await cluster.schedule()
+    await cluster.add_pod()
+    await cluster.event("FailedScheduling")
+    await cluster.api.patch(NODES, "n1", {"metadata": {"annotations": {"cards": "same"}}})
+
+    async def counts() -> list[int]:
+        return [each["count"] for each in await cluster.api.list(EVENTS, "default")]
+
+    await eventually(counts, lambda seen: seen == [2], "one event, counted twice", seconds=SECONDS)
+
+
+async def test_an_extender_that_is_down_is_an_error_and_heals_by_itself(cluster: Cluster) -> None:
+    await cluster.add_node()
+    await cluster.extender.stop()
+    await cluster.schedule()
+    await cluster.add_pod()
+
+    assert "filter" in (await cluster.waits("SchedulerError"))["message"]
+    await cluster.event("FailedScheduling")
+
+    await cluster.extender.start()
+    assert await cluster.bound() == "n1"
+
+
+async def test_the_api_server_may_come_late(cluster: Cluster) -> None:
+    await cluster.server.stop()
+    scheduler = await cluster.schedule()
+    cluster.server = EmbeddedApi()
+    await cluster.server.start(cluster.port)
+    await scheduler.wait_synced()
+    await cluster.add_node()
+    await cluster.add_pod()
+
+    assert await cluster.bound() == "n1"
+
+
+async def test_binds_run_beside_each_other_and_beside_filters(cluster: Cluster) -> None:
+    """Filters one after the other; binds as many as there are, however slow."""
+    running, most = 0, 0
+    release = asyncio.Event()
+
+    async def slow(call: Call) -> Answer:
+        nonlocal running, most
+        if call.verb == "bind":
+            await release.wait()
+            return await cluster.bind(call)
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return await accept_all(call)
+
+    cluster.extender.respond = slow
+    await cluster.add_node()
+    await cluster.schedule()
+    for number in range(5):
+        await cluster.add_pod(f"p{number}")
+
+    await cluster.calls("bind", 5)
+    assert (1, 5) == (most, cluster.extender.verbs().count("filter"))
+    release.set()
+    for number in range(5):
+        await cluster.bound(f"p{number}")
+
+
+async def test_a_pod_counts_on_its_node_while_its_bind_is_under_way(cluster: Cluster) -> None:
+    """Five pods of 4 on 10: two are being bound, the others are refused before any bind has ended."""
+    release = asyncio.Event()
+
+    async def slow(call: Call) -> Answer:
+        if call.verb == "bind":
+            await release.wait()
+            return await cluster.bind(call)
+        return await accept_all(call)
+
+    cluster.extender.respond = slow
+    await cluster.add_node(units=10)
+    await cluster.schedule()
+    for number in range(5):
+        await cluster.add_pod(f"p{number}", units=4)
+    for number in range(2, 5):
+        await cluster.waits("Unschedulable", f"p{number}")
+
+    assert cluster.extender.verbs().count("bind") == 2
+    release.set()
+    await cluster.bound("p0")
+    await cluster.bound("p1")
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_failed_bind_gives_the_place_back_and_is_tried_again(cluster: Cluster, status: int) -> None:
+    """Also to others: the pod that waits for room gets another try at once."""
+    fail = asyncio.Event()
+    fail.set()
+
+    async def respond(call: Call) -> Answer:
+        if call.verb != "bind":
+            return await accept_all(call)
+        if fail.is_set():
+            return Answer({"Error": "card is gone"}, status)
+        return await cluster.bind(call)
+
+    cluster.extender.respond = respond
+    await cluster.add_node(units=10)
+    await cluster.schedule()
+    await cluster.add_pod(units=10)
+
+    said = (await cluster.waits("SchedulerError"))["message"]
+    assert said == "card is gone" if status == 200 else said.endswith("code 500")
+    await cluster.calls("bind", 3)
+
+    fail.clear()
+    assert await cluster.bound() == "n1"
+
+
+async def test_a_failed_bind_gives_those_who_wait_another_try(cluster: Cluster) -> None:
+    """The place is free again, though no pod was deleted."""
+    release = asyncio.Event()
+
+    async def fail_one(call: Call) -> Answer:
+        if call.verb == "bind" and call.message["PodName"] == "p1":
+            await release.wait()
+            return Answer({"Error": "card is gone"})
+        return await cluster.respond(call)
+
+    cluster.extender.respond = fail_one
+    await cluster.add_node(units=10)
+    await cluster.schedule()
+    await cluster.add_pod(units=10)
+    await cluster.calls("bind", 1)
+    await cluster.add_pod("next", units=10)
+    await cluster.waits("Unschedulable", "next")
+
+    release.set()
+    assert await cluster.bound("next") == "n1"
+
+
+async def test_a_pod_that_is_bound_though_the_answer_was_late_is_not_tried_again(cluster: Cluster) -> None:
+    async def bind_and_fail(call: Call) -> Answer:
+        if call.verb != "bind":
+            return await accept_all(call)
+        await cluster.bind(call)
+        uid = call.message["PodUID"]
+
+        async def look() -> dict[str, Any]:
+            # The scheduler's own copy, which only its watch brings up to date.
+            return scheduler._intake.pod(uid) or {"spec": {}}
+
+        await eventually(look, lambda pod: "nodeName" in pod["spec"], "the scheduler sees the pod bound")
+        return Answer({"Error": "late"}, status=504)
+
+    cluster.extender.respond = bind_and_fail
+    await cluster.add_node(units=10)
+    scheduler = await cluster.schedule()
+    await cluster.add_pod(units=8)
+    await cluster.event("FailedScheduling", message="code 504")
+    uid = (await cluster.api.get(PODS, "p1", "default"))["metadata"]["uid"]
+    assert scheduler._queue.pool_of(uid) is None
+    cluster.extender.respond = cluster.respond
+    await cluster.add_pod("next", units=4)
+
+    assert "Insufficient" in (await cluster.waits("Unschedulable", "next"))["message"]
+    assert cluster.extender.verbs() == ["filter", "bind"]
+
+
+async def test_a_pod_deleted_while_it_is_being_bound_leaves_no_trace(cluster: Cluster) -> None:
+    async def delete_first(call: Call) -> Answer:
+        if call.verb == "bind" and call.message["PodName"] == "p1":
+            await cluster.api.delete(PODS, "p1", "default", grace_seconds=0)
+        return await cluster.respond(call)
+
+    cluster.extender.respond = delete_first
+    await cluster.add_node(units=10)
+    await cluster.schedule()
+    await cluster.add_pod(units=10)
+    await cluster.calls("bind", 1)
+    await cluster.add_pod("next", units=10)
+
+    assert await cluster.bound("next") == "n1"
+
+
+async def test_gates_hold_a_pod_back(cluster: Cluster) -> None:
+    await cluster.add_node()
+    await cluster.schedule()
+    await cluster.add_pod("gated", schedulingGates=[{"name": "wait"}])
+    await cluster.add_pod("free")
+    await cluster.bound("free")
+    assert await cluster.node_of("gated") == ""
+
+    await cluster.api.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "default")
+    assert await cluster.bound("gated") == "n1"
+
+
+async def test_a_restarted_scheduler_counts_what_is_bound(cluster: Cluster) -> None:
+    await cluster.add_node(units=10)
+    first = await cluster.schedule()
+    await cluster.add_pod(units=8)
+    await cluster.bound()
+    await first.stop()
+
+    await cluster.schedule()
+    await cluster.add_pod("next", units=4)
+
+    assert "Insufficient" in (await cluster.waits("Unschedulable", "next"))["message"]
+
+
+async def test_a_pod_that_makes_no_sense_does_not_stop_the_others() -> None:
+    """An API server that validates nothing hands over a pod whose affinity breaks the cycle; the next one is bound."""
+    affinity = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [affinity]}}
+    pods = [make_pod("broken", affinity={"nodeAffinity": required}), make_pod("good")]
+    items = {"nodes": [make_node()], "pods": pods}
+
+    async def respond(call: Call) -> Answer:
+        if "watch=1" in call.verb:
+            await asyncio.Event().wait()
+        kind = call.verb.split("?")[0]
+        return Answer({"metadata": {"resourceVersion": "1"}, "items": items.get(kind, [])})
+
+    async with LocalExtender(respond) as server:
+        http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}")
+        scheduler = Scheduler(ApiClient(http), Configuration(), seed=1, now=lambda: datetime.now(UTC))
+        await scheduler.start()
+
+        async def look() -> list[str]:
+            return [call.message["metadata"]["name"] for call in server.calls if call.verb == "binding"]
+
+        await eventually(look, lambda names: names == ["good"], "the good pod is bound", seconds=SECONDS)
+
+        async def reported() -> list[str]:
+            return [
+                call.message["message"] for call in server.calls if call.verb == "events" and "Near" in str(call.body)
+            ]
+
+        await eventually(reported, bool, "the broken pod has an event that names the operator", seconds=SECONDS)
+        await scheduler.stop()
+        await http.aclose()

@@ -1,0 +1,133 @@
+"""A short folder for sockets, a device manager behind a real registration socket, and plugins that are stopped."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters.images.behaviour import Behaviours
+from clusters.kubelet.cards import StateFileCards
+from clusters.kubelet.device_manager import DeviceManager
+from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.machine import Machine
+from clusters.kubelet.registration import RegistrationServer
+from clusters.kubelet.timings import Timings
+from fake_nvml.box import Box
+from fake_nvml.state import State
+from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids, register
+from tests.clusters.kubelet.stub_api import StubApi
+from tests.clusters.kubelet.waiting import until
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Unix sockets take about 107 bytes of path; pytest's own temporary folders are longer."""
+    path = Path(tempfile.mkdtemp(prefix="gs-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+class Node:
+    """A device manager with its registration socket."""
+
+    def __init__(self, folder: Path, timings: Timings) -> None:
+        self.folder = folder
+        self.changes = 0
+        self.devices = DeviceManager(folder, random.Random(1), timings, self._changed)
+        self.registration = RegistrationServer(folder, self.devices.connect)
+        self.plugins: list[Plugin] = []
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def start(self) -> bool:
+        had_checkpoint = self.devices.start()
+        await self.registration.start()
+        return had_checkpoint
+
+    async def stop(self) -> None:
+        await self.registration.stop()
+        await self.devices.stop()
+
+    async def plug(self, plugin: Plugin, endpoint: str = "plugin.sock") -> Plugin:
+        """Serve, register, and wait for the first list."""
+        self.plugins.append(plugin)
+        changes = self.changes
+        await plugin.serve(self.folder / endpoint)
+        await register(self.folder, endpoint)
+        await until(lambda: self.changes > changes, "the first list")
+        return plugin
+
+
+@pytest.fixture
+def timings() -> Timings:
+    return Timings(dial=0.3)
+
+
+@pytest.fixture
+async def node(folder: Path, timings: Timings) -> AsyncIterator[Node]:
+    node = Node(folder, timings)
+    await node.start()
+    yield node
+    await node.stop()
+    for plugin in node.plugins:
+        await plugin.stop()
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[StubApi]:
+    api = StubApi()
+    await api.start()
+    yield api
+    await api.stop()
+
+
+@pytest.fixture
+def state(folder: Path) -> Iterator[State]:
+    """One simulated T4 of 15,079 MiB."""
+    with State.create(folder / "nvml", Box.load("t4x1", seed="n1")) as state:
+        yield state
+
+
+@pytest.fixture
+def pod_timings() -> Timings:
+    return Timings(start_retry=0.01, start_retry_longest=0.05, restart=0.01, restart_longest=0.05, node_sync=0.0)
+
+
+@pytest.fixture
+async def kubelet(folder: Path, api: StubApi, state: State, pod_timings: Timings) -> AsyncIterator[Kubelet]:
+    kubelet = Kubelet(
+        Machine("n1", labels={"gpushare": "true"}),
+        folder,
+        api.client,
+        behaviours=Behaviours.load(),
+        cards=StateFileCards(state),
+        seed=1,
+        clock=lambda: 1_700_000_000.0,
+        timings=pod_timings,
+    )
+    await kubelet.start()
+    yield kubelet
+    await kubelet.stop()
+
+
+@pytest.fixture
+async def plugin(kubelet: Kubelet, api: StubApi) -> AsyncIterator[Plugin]:
+    """A plugin with ten ids on the one card, known to the node's status."""
+    plugin = Plugin(ids(f"id-{n}" for n in range(10)), pre_start=True)
+    await plug(kubelet, api, plugin)
+    yield plugin
+    await plugin.stop()
+
+
+async def plug(kubelet: Kubelet, api: StubApi, plugin: Plugin) -> None:
+    """Serve, register, and wait until the node's status shows it."""
+    await plugin.serve(kubelet.plugin_folder / "plugin.sock")
+    await register(kubelet.plugin_folder, "plugin.sock")
+    count = str(len(plugin.devices))
+    await until(lambda: api.node()["status"]["allocatable"].get(RESOURCE) == count, "allocatable")

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from clusters.kubelet.amounts import amount_of, is_extended, requests_of
+from tests.clusters.kubelet.plugin import RESOURCE
+from tests.clusters.kubelet.pods_of_tests import container, pod
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("14", 14),
+        ("500m", Fraction(1, 2)),
+        ("1.5", Fraction(3, 2)),
+        ("10k", 10_000),
+        ("1Ki", 1024),
+        ("2Gi", 2 * 2**30),
+        ("1e3", 1000),
+        ("2E", 2 * 10**18),
+        ("100n", Fraction(1, 10**7)),
+    ],
+)
+def test_quantities_are_read(text, amount):
+    assert amount_of(text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "1 Gi", "1KiB", "0x10", "--1"])
+def test_other_texts_are_refused(text):
+    with pytest.raises(ValueError, match="is not a quantity"):
+        amount_of(text)
+
+
+def test_what_runs_together_is_added_and_the_start_may_be_hungrier():
+    """Sidecars count beside containers; an init container counts beside the sidecars before it."""
+    inits = (container("small", 1), container("side", 2, restartPolicy="Always"), container("big", 7))
+
+    assert requests_of(pod("p", container("a", 3), container("b", 1), inits=inits)) == {RESOURCE: 9}
+    assert requests_of(pod("p", container("a", 8), inits=inits)) == {RESOURCE: 10}
+
+
+def test_kubernetes_own_resources_are_not_extended():
+    assert [is_extended(name) for name in ("cpu", "aliyun.com/gpu-mem", "x.kubernetes.io/y")] == [False, True, False]

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.kubelet import checkpoint
+from clusters.kubelet.devices import Allocation, Device, DeviceBook
+
+R = "example.com/slice"
+
+
+def test_the_file_has_the_shape_that_plugins_read():
+    book = DeviceBook()
+    book.replace_devices(R, [Device("a", numa=(0,)), Device("b"), Device("c", healthy=False)])
+    book.store(Allocation("uid-1", "main", R, ("b", "a"), b"\x0a\x01"))
+
+    document = json.loads(checkpoint.encode(book))
+
+    assert document["Data"] == {
+        "PodDeviceEntries": [
+            {
+                "PodUID": "uid-1",
+                "ContainerName": "main",
+                "ResourceName": R,
+                "DeviceIDs": {"-1": ["b"], "0": ["a"]},
+                "AllocResp": "CgE=",
+            }
+        ],
+        "RegisteredDevices": {R: ["a", "b", "c"]},
+    }
+
+
+names = st.text("abc", min_size=1, max_size=4)
+allocations = st.builds(
+    Allocation, names, names, st.just(R), st.lists(names, unique=True, max_size=4).map(tuple), st.binary()
+)
+
+
+@given(st.lists(allocations, unique_by=lambda a: a.key))
+def test_what_is_written_is_read(many):
+    book = DeviceBook()
+    for allocation in many:
+        book.store(allocation)
+
+    assert checkpoint.decode(checkpoint.encode(book))[0] == tuple(many)
+
+
+def test_resources_come_back_without_devices(tmp_path):
+    """Until its plugin registers again a resource counts 0, and its allocations stay."""
+    before, after = DeviceBook(), DeviceBook()
+    before.replace_devices(R, [Device("a")])
+    before.store(Allocation("p", "c", R, ("a",)))
+    checkpoint.write(tmp_path, before)
+
+    assert checkpoint.restore(tmp_path, after)
+    assert after.knows(R)
+    assert after.devices(R) == ()
+    assert after.in_use(R) == {"a"}
+
+
+def test_no_file_is_a_new_machine(tmp_path):
+    assert not checkpoint.restore(tmp_path, DeviceBook())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"Data":{},"Checksum":1}', b"\xff"], ids=repr)
+def test_a_broken_file_is_refused_with_a_reason(content):
+    with pytest.raises(checkpoint.CheckpointError, match="checksum|not a checkpoint"):
+        checkpoint.decode(content)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import pytest
+
+from clusters.kubelet.device_manager import PreStartError
+from clusters.kubelet.devices import AllocationError
+from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids
+from tests.clusters.kubelet.pods_of_tests import container, pod
+from tests.clusters.kubelet.waiting import until
+
+
+async def admit(node, *pods, active=None):
+    for one in pods:
+        await node.devices.allocate(one, (), lambda: active or {p["metadata"]["uid"] for p in pods})
+
+
+def held(node, uid, name):
+    return {i for a in node.devices.book.allocations_of(uid, name) for i in a.ids}
+
+
+async def test_one_allocate_for_each_container_in_order(node):
+    """Init containers first, then containers; each call names exactly what the container asked."""
+    plugin = await node.plug(Plugin(ids(range(20))))
+
+    await admit(node, pod("p", container("a", 2), container("none"), container("b", 3), inits=(container("i", 4),)))
+
+    assert [len(one) for one in plugin.asked("allocate")] == [4, 2, 3]
+
+
+async def test_the_plugins_preference_is_obeyed(node):
+    """It is asked even where nothing is left to choose, with all free ids."""
+    plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
+    plugin.prefer = lambda available, must, size: sorted(available)[-size:]
+
+    await admit(node, pod("p", container("x", 2)), pod("q", container("x", 4)))
+
+    assert {*map(frozenset, plugin.asked("allocate"))} == {frozenset("ef"), frozenset("abcd")}
+    assert plugin.asked("prefer") == [("size=2",), ("size=4",)]
+
+
+async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node):
+    plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
+    plugin.prefer = lambda available, must, size: ["a", "nonsense"]
+
+    await admit(node, pod("p", container("x", 3)))
+
+    (chosen,) = plugin.asked("allocate")
+    assert chosen[0] == "a"
+    assert len(set(chosen)) == 3
+    assert set(chosen) <= set("abcdef")
+
+
+async def test_a_plugin_that_offers_no_preference_is_not_asked(node):
+    plugin = await node.plug(Plugin(ids("abc")))
+
+    await admit(node, pod("p", container("x", 2)))
+
+    assert plugin.asked("prefer") == []
+
+
+async def test_a_preference_that_fails_fails_the_pod(node):
+    plugin = await node.plug(Plugin(ids("abc"), prefers=True))
+    plugin.prefer_error = "no idea"
+
+    with pytest.raises(AllocationError, match="GetPreferredAllocation rpc failed with err: rpc error: code = Internal"):
+        await admit(node, pod("p", container("x", 1)))
+
+    assert plugin.asked("allocate") == []
+
+
+async def test_ids_of_an_ended_init_container_are_used_again(node):
+    """A pod of init(2) and app(3) needs three ids, the plugin is still asked twice, reused ids are a must."""
+    plugin = await node.plug(Plugin(ids("abc"), prefers=True))
+
+    await admit(node, pod("p", container("app", 3), inits=(container("init", 2),)))
+
+    init, app = map(set, plugin.asked("allocate"))
+    assert init < app == set("abc")
+    (_, asked) = plugin.asked("prefer")
+    assert set(asked) == init | {"size=3"}
+
+
+async def test_where_reuse_is_enough_no_preference_is_asked(node):
+    plugin = await node.plug(Plugin(ids("abcd"), prefers=True))
+
+    await admit(node, pod("p", container("app", 1), inits=(container("init", 2),)))
+
+    assert plugin.asked("prefer") == [("size=2",)]
+    assert len(plugin.asked("allocate")) == 2
+
+
+async def test_a_sidecar_keeps_its_ids(node):
+    """An init container before it passes its ids on to the sidecar; the app gets others."""
+    await node.plug(Plugin(ids("abcd")))
+    inits = (container("init", 1), container("side", 1, restartPolicy="Always"))
+
+    await admit(node, pod("p", container("app", 1), inits=inits))
+
+    assert held(node, "uid-p", "side") == held(node, "uid-p", "init")
+    assert held(node, "uid-p", "app").isdisjoint(held(node, "uid-p", "side"))
+
+
+async def test_an_allocate_error_names_code_and_text(node):
+    plugin = await node.plug(Plugin(ids("abc")))
+    plugin.allocate_error = "no card for you"
+
+    with pytest.raises(AllocationError, match="^rpc error: code = Internal desc = no card for you$"):
+        await admit(node, pod("p", container("x", 1)))
+
+    plugin.allocate_error = ""
+    await admit(node, pod("q", container("x", 3)))
+    assert held(node, "uid-q", "x") == set("abc")
+
+
+async def test_devices_of_an_ended_pod_serve_the_next(node):
+    await node.plug(Plugin(ids("abc")))
+    first, second = pod("p", container("x", 3)), pod("q", container("x", 3))
+    await admit(node, first)
+
+    with pytest.raises(AllocationError, match="Requested: 3, Available: 0"):
+        await admit(node, second, active={"uid-p", "uid-q"})
+    await admit(node, second, active={"uid-q"})
+
+    assert held(node, "uid-p", "x") == set()
+
+
+async def test_before_each_start_the_plugin_is_asked_about_the_same_ids(node):
+    """A restart of a container needs no new Allocate."""
+    plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
+    await admit(node, pod("p", container("x", 2)))
+
+    await node.devices.pre_start("uid-p", "x")
+    await node.devices.pre_start("uid-p", "x")
+
+    assert [set(one) for one in plugin.asked("pre_start")] == [held(node, "uid-p", "x")] * 2
+    assert len(plugin.asked("allocate")) == 1
+
+
+async def test_a_refused_start_says_why(node):
+    plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
+    plugin.pre_start_error = "not your card"
+    await admit(node, pod("p", container("x", 1)))
+
+    with pytest.raises(PreStartError, match="PreStartContainer rpc failed.*FailedPrecondition desc = not your card"):
+        await node.devices.pre_start("uid-p", "x")
+
+
+async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node):
+    plugin = await node.plug(Plugin(ids("abc")))
+    await admit(node, pod("p", container("x", 1)))
+
+    await node.devices.pre_start("uid-p", "x")
+
+    assert plugin.asked("pre_start") == []
+
+
+async def test_a_container_waits_for_its_plugin_to_come_back(node):
+    plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
+    await admit(node, pod("p", container("x", 1)))
+    await plugin.stop()
+    await until(lambda: node.devices.book.counts()[RESOURCE].allocatable == 0)
+
+    with pytest.raises(PreStartError, match="has been stopped"):
+        await node.devices.pre_start("uid-p", "x")
+
+
+async def test_after_a_restart_the_answer_is_remembered(node):
+    """Ids and variables come from the checkpoint; a pod that was not admitted before the restart fails."""
+    plugin = await node.plug(Plugin(ids("abc")))
+    await admit(node, pod("p", container("x", 2)))
+    before = held(node, "uid-p", "x"), node.devices.environment("uid-p", "x")
+
+    await node.stop()
+    assert await node.start()
+
+    assert (held(node, "uid-p", "x"), node.devices.environment("uid-p", "x")) == before
+    assert before[1]["NVIDIA_VISIBLE_DEVICES"] == "0"
+    await node.devices.allocate(pod("p", container("x", 2)), {"x"}, lambda: {"uid-p"})
+    with pytest.raises(AllocationError, match="no healthy devices present"):
+        await admit(node, pod("q", container("x", 1)), active={"uid-p", "uid-q"})
+    assert len(plugin.asked("allocate")) == 1
+
+
+async def test_a_broken_checkpoint_is_left_aside(node):
+    await node.stop()
+    (node.folder / "kubelet_internal_checkpoint").write_text("{")
+
+    assert await node.start()
+    assert node.devices.book.counts() == {}
+
+
+async def test_a_resource_that_no_plugin_owns_is_not_allocated(node):
+    await node.plug(Plugin(ids("abc")))
+
+    await admit(node, pod("p", {"name": "x", "image": "i", "resources": {"limits": {"other.com/thing": "1"}}}))
+
+    assert node.devices.book.allocations() == ()

@@ -1,0 +1,486 @@
+"""The kubelet as a whole: a real HTTP API, a real device plugin, simulated cards of fake_nvml."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc.aio
+import pytest
+
+from clusters.kubelet.proto import podresources_pb2, podresources_pb2_grpc
+from clusters.kubelet.timings import Timings
+from tests.clusters.kubelet.conftest import plug
+from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids
+from tests.clusters.kubelet.pods_of_tests import container, pod
+from tests.clusters.kubelet.waiting import until
+
+
+def states(api, name, kind="containerStatuses"):
+    """Container → the name of its state, and what is in it."""
+    return {one["name"]: next(iter(one["state"].items())) for one in api.pod(name)["status"].get(kind, ())}
+
+
+def conditions(item):
+    return {one["type"]: one["status"] for one in item["status"]["conditions"]}
+
+
+def is_gone(api, name):
+    return ("pods", "default", name) not in api.objects
+
+
+async def lister(kubelet, call):
+    async with grpc.aio.insecure_channel(f"unix:{kubelet.pod_resources_socket}") as channel:
+        return await call(podresources_pb2_grpc.PodResourcesListerStub(channel))
+
+
+async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
+    node = api.node()
+
+    assert node["metadata"]["labels"]["gpushare"] == "true"
+    assert conditions(node) == {"Ready": "True"}
+    assert node["status"]["capacity"] == {
+        "cpu": "8",
+        "memory": "32Gi",
+        "pods": "110",
+        "ephemeral-storage": "100Gi",
+        RESOURCE: "10",
+    }
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == kubelet.log_port
+    assert {"type": "InternalIP", "address": "127.0.0.1"} in node["status"]["addresses"]
+
+
+async def test_sick_devices_leave_allocatable_and_a_lost_plugin_leaves_capacity(kubelet, api, plugin):
+    plugin.announce({f"id-{n}": n < 6 for n in range(10)})
+    await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "6")
+    assert api.node()["status"]["capacity"][RESOURCE] == "10"
+
+    await plugin.stop()
+    await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "0")
+    assert api.node()["status"]["capacity"][RESOURCE] == "10"
+
+
+async def test_a_foreign_capacity_is_copied_to_allocatable(kubelet, api):
+    """An operator's amount in the capacity stays; one without a capacity goes."""
+    await api.client.request(
+        "PATCH",
+        "/api/v1/nodes/n1/status",
+        body={"status": {"capacity": {"aliyun.com/gpu-count": "1"}, "allocatable": {"wrong.com/x": "1"}}},
+    )
+
+    await until(lambda: api.node()["status"]["allocatable"].get("aliyun.com/gpu-count") == "1")
+    await until(lambda: "wrong.com/x" not in api.node()["status"]["allocatable"])
+    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
+
+
+async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugin, state):
+    """The player holds 1253 MiB of the card that it sees, until it is deleted."""
+    await api.put(pod("p", container("main", 3, image="cheyang/gpu-player:v2")))
+    await until(lambda: api.phase("p") == "Running")
+
+    status = api.pod("p")["status"]
+    assert conditions(api.pod("p")) == {"Initialized": "True", "Ready": "True", "ContainersReady": "True"}
+    assert states(api, "p")["main"][0] == "running"
+    assert status["podIP"].startswith("10.244.")
+    assert status["startTime"] == "2023-11-14T22:13:20Z"
+    assert [(p.name, p.mib) for p in state.cards()[0].processes] == [("python", 1253)]
+
+    await api.delete("p")
+    await until(lambda: is_gone(api, "p"))
+    assert state.cards()[0].processes == ()
+
+
+async def test_few_writes_for_each_pod(kubelet, api, plugin):
+    """No more than one for each thing that happens: admitted, three starts, stopping, ended, gone."""
+    before = len(api.writes)
+    await api.put(pod("p", container("a", 1), container("b", 1), container("c")))
+    await until(lambda: api.phase("p") == "Running" and conditions(api.pod("p"))["Ready"] == "True")
+    running = len(api.writes) - before
+    await api.delete("p")
+    await until(lambda: is_gone(api, "p"))
+
+    assert running <= 4
+    assert len(api.writes) - before <= 7
+
+
+async def test_the_pods_own_variable_wins(kubelet, api, plugin, state):
+    """A pod that names no card sees none, whatever the plugin said."""
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
+    spec = pod("p", container("main", 1, image="cheyang/gpu-player:v2", env=env), restartPolicy="Never")
+    await api.put(spec)
+    await until(lambda: api.phase("p") == "Failed")
+
+    log = await log_of(kubelet, "p/main")
+    assert log.splitlines()[0] == "NVIDIA_VISIBLE_DEVICES=none"
+    assert "no CUDA-capable device is detected" in log
+
+
+async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state):
+    state.add_process(state.cards()[0].uuid, 77, 14_500, "somebody")
+    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
+    await until(lambda: api.phase("p") == "Failed")
+
+    assert "CUDA out of memory" in await log_of(kubelet, "p/main")
+    assert states(api, "p")["main"][1]["exitCode"] == 1
+
+
+async def test_an_allocate_error_is_final(kubelet, api, plugin):
+    """The pod fails with the plugin's text and keeps its object; the next pod is admitted."""
+    plugin.allocate_error = "no card for you"
+    await api.put(pod("p", container("main", 1)))
+    await until(lambda: api.phase("p") == "Failed")
+
+    status = api.pod("p")["status"]
+    assert status["reason"] == "UnexpectedAdmissionError"
+    assert status["message"] == (
+        "Pod was rejected: Allocate failed due to rpc error: code = Internal desc = no card for you, "
+        "which is unexpected"
+    )
+    plugin.allocate_error = ""
+    await api.put(pod("q", container("main", 10)))
+    await until(lambda: api.phase("q") == "Running")
+    assert api.phase("p") == "Failed"
+
+
+async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin):
+    """The container waits with the reason, an event says it, and it runs as soon as the plugin agrees."""
+    plugin.pre_start_error = "wrong card"
+    await api.put(pod("p", container("main", 1)))
+    await until(lambda: len(plugin.asked("pre_start")) >= 3, "tries")
+
+    state, detail = states(api, "p")["main"]
+    assert (state, detail["reason"]) == ("waiting", "CreateContainerConfigError")
+    assert "FailedPrecondition desc = wrong card" in detail["message"]
+    assert api.phase("p") == "Pending"
+    assert {(event["reason"], event["type"]) for event in api.events()} == {("Failed", "Warning")}
+    assert "wrong card" in api.events()[0]["message"]
+
+    plugin.pre_start_error = ""
+    await until(lambda: api.phase("p") == "Running")
+    assert len(plugin.asked("allocate")) == 1
+
+
+async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api, plugin):
+    """All Allocates of a pod come before those of the next, in the order in which the pods were bound."""
+    for name in ("z", "m", "a"):
+        await api.put(pod(name, container("one", 1), container("two", 2)))
+    await until(lambda: all(api.phase(name) == "Running" for name in "zma"))
+
+    book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
+    owner = {
+        i: (p.name, c.name) for p in book.pod_resources for c in p.containers for d in c.devices for i in d.device_ids
+    }
+    order = [owner[one[0]] for one in plugin.asked("allocate")]
+    assert order == [(p, c) for p in "zma" for c in ("one", "two")]
+
+
+async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api):
+    await api.put(pod("p", {"name": "x", "image": "i", "resources": {"requests": {"cpu": "9"}}}))
+    await until(lambda: api.phase("p") == "Failed")
+
+    assert api.pod("p")["status"]["reason"] == "OutOfcpu"
+    assert "requested: 9000, used: 0, capacity: 8000" in api.pod("p")["status"]["message"]
+
+
+async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin):
+    inits = (
+        container("first", 1, command=["true"]),
+        container("side", restartPolicy="Always"),
+        container("second", command=["sh", "-c", "exit 0"]),
+    )
+    await api.put(pod("p", container("main", 1), inits=inits))
+    await until(lambda: api.phase("p") == "Running")
+
+    found = states(api, "p", "initContainerStatuses")
+    assert {name: state for name, (state, _) in found.items()} == {
+        "first": "terminated",
+        "side": "running",
+        "second": "terminated",
+    }
+
+
+async def test_a_failing_init_container_fails_a_pod_that_never_restarts(kubelet, api):
+    inits = (container("first", command=["false"]),)
+    await api.put(pod("p", container("main"), inits=inits, restartPolicy="Never"))
+    await until(lambda: api.phase("p") == "Failed")
+
+    assert states(api, "p")["main"][0] == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("command", "policy", "phase"),
+    [("true", "Never", "Succeeded"), ("false", "Never", "Failed"), ("true", "OnFailure", "Succeeded")],
+)
+async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase):
+    await api.put(pod("p", container("main", command=[command]), restartPolicy=policy))
+    await until(lambda: api.phase("p") == phase)
+
+    assert conditions(api.pod("p"))["Ready"] == "False"
+
+
+async def test_a_restarted_container_keeps_its_ids_and_is_asked_about_each_time(kubelet, api, plugin):
+    await api.put(pod("p", container("main", 2, command=["false"])))
+    await until(lambda: len(plugin.asked("pre_start")) >= 3, "restarts")
+
+    assert len(plugin.asked("allocate")) == 1
+    assert len({frozenset(one) for one in plugin.asked("pre_start")}) == 1
+    await until(lambda: api.pod("p")["status"]["containerStatuses"][0]["restartCount"] >= 2)
+    assert api.pod("p")["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+
+
+async def test_devices_of_an_ended_pod_are_free_for_the_next(kubelet, api, plugin):
+    await api.put(pod("p", container("main", 10, command=["true"]), restartPolicy="Never"))
+    await until(lambda: api.phase("p") == "Succeeded")
+
+    await api.put(pod("q", container("main", 10)))
+    await until(lambda: api.phase("q") == "Running")
+
+
+async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, plugin, state):
+    """The object stays as long as a container runs, and so does its memory and its devices."""
+    env = [{"name": "SIMULATED_STOP_SECONDS", "value": "0.3"}]
+    await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
+    await until(lambda: api.phase("p") == "Running")
+    await api.delete("p")
+    await until(lambda: conditions(api.pod("p"))["Ready"] == "False", "stopping")
+    held_while_stopping = [p.mib for p in state.cards()[0].processes]
+    await until(lambda: is_gone(api, "p"))
+
+    assert held_while_stopping == [1024]
+    assert state.cards()[0].processes == ()
+
+
+async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state):
+    """The object is gone at once and so is its hold on devices; the process goes on until it obeys."""
+    env = [{"name": "SIMULATED_STOP_SECONDS", "value": "0.3"}]
+    await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
+    await until(lambda: api.phase("p") == "Running")
+    await api.delete("p", grace=0)
+    await api.put(pod("q", container("main", 10)))
+    await until(lambda: api.phase("q") == "Running")
+
+    assert [p.mib for p in state.cards()[0].processes] == [1024]
+    await until(lambda: state.cards()[0].processes == ())
+
+
+async def test_a_pod_deleted_before_it_is_admitted_just_goes(kubelet, api, plugin):
+    doomed = pod("p", container("main", 1), inits=(container("init"),))
+    doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    await api.put(doomed)
+    await until(lambda: is_gone(api, "p"))
+
+    assert plugin.asked("allocate") == []
+    await api.put(pod("q", container("main")))
+    await until(lambda: api.phase("q") == "Running")
+    first_container_of_the_node = "simulated://5000000"
+    assert api.pod("q")["status"]["containerStatuses"][0]["containerID"] == first_container_of_the_node
+
+
+async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin):
+    """Active pods only, sidecars and containers, no ordinary init container; Get answers for one."""
+    inits = (container("init", 1, command=["true"]), container("side", 1, restartPolicy="Always"))
+    await api.put(pod("p", container("main", 2), container("plain"), inits=inits))
+    await api.put(pod("ended", container("main", 1, command=["true"]), restartPolicy="Never"))
+    await until(lambda: api.phase("p") == "Running" and api.phase("ended") == "Succeeded")
+
+    book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
+    request = podresources_pb2.GetPodResourcesRequest(pod_name="p", pod_namespace="default")
+    one = await lister(kubelet, lambda stub: stub.Get(request))
+    everything = await lister(
+        kubelet, lambda stub: stub.GetAllocatableResources(podresources_pb2.AllocatableResourcesRequest())
+    )
+
+    (shown,) = book.pod_resources
+    assert {c.name: [len(d.device_ids) for d in c.devices] for c in shown.containers} == {
+        "side": [1],
+        "main": [1, 1],
+        "plain": [],
+    }
+    assert one.pod_resources == shown
+    assert len(everything.devices) == 10
+
+
+async def test_pod_resources_refuses_a_burst(kubelet, api):
+    async def many(stub):
+        return await asyncio.gather(
+            *[stub.List(podresources_pb2.ListPodResourcesRequest()) for _ in range(30)], return_exceptions=True
+        )
+
+    answers = await lister(kubelet, many)
+
+    refused = [one for one in answers if isinstance(one, grpc.aio.AioRpcError)]
+    assert len(refused) == 20  # the clock of these tests stands still
+    assert {one.details() for one in refused} == {"rejected by rate limit"}
+
+
+async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin, state):
+    """Containers run on, the resource counts 0 until the plugin registers again, nothing is allocated anew."""
+    await api.put(pod("p", container("main", 4, image="cheyang/gpu-player:v2")))
+    await until(lambda: api.phase("p") == "Running")
+    before = api.pod("p")["status"]["containerStatuses"][0]["containerID"]
+
+    await kubelet.restart()
+
+    assert api.node()["status"]["allocatable"][RESOURCE] == "0"
+    assert [p.mib for p in state.cards()[0].processes] == [1253]
+    await plugin.stop()
+    await plug(kubelet, api, plugin)
+    await api.put(pod("q", container("main", 6)))
+    await until(lambda: api.phase("q") == "Running")
+    assert api.pod("p")["status"]["containerStatuses"][0]["containerID"] == before
+    assert [len(one) for one in plugin.asked("allocate")] == [4, 6]
+
+    await api.delete("p")
+    await until(lambda: is_gone(api, "p"))
+    assert state.cards()[0].processes == ()
+
+
+async def test_a_pod_that_comes_before_the_plugin_after_a_restart_fails(kubelet, api, plugin):
+    await kubelet.restart()
+    await api.put(pod("p", container("main", 1)))
+    await until(lambda: api.phase("p") == "Failed")
+
+    assert api.pod("p")["status"]["reason"] == "UnexpectedAdmissionError"
+    assert "no healthy devices present" in api.pod("p")["status"]["message"]
+
+
+async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api, plugin, state):
+    await api.put(pod("p", container("main", 10, image="cheyang/gpu-player:v2")))
+    await until(lambda: api.phase("p") == "Running")
+    await kubelet.stop(keep_containers=True)
+    await api.delete("p", grace=0)
+    await kubelet.start()
+
+    await until(lambda: state.cards()[0].processes == ())
+
+
+async def test_a_start_without_checkpoint_sets_old_amounts_to_zero(kubelet, api, plugin):
+    """A machine that was replaced shows none of the resources of the one before."""
+    await kubelet.stop()
+    (kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
+    await api.client.request(
+        "PATCH", "/api/v1/nodes/n1/status", body={"status": {"capacity": {"aliyun.com/gpu-count": "1"}}}
+    )
+    await kubelet.start()
+
+    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "0"
+    assert api.node()["status"]["capacity"][RESOURCE] == "0"
+
+
+async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugin):
+    await kubelet.stop()
+    await api.client.request(
+        "PATCH", "/api/v1/nodes/n1/status", body={"status": {"capacity": {"aliyun.com/gpu-count": "1"}}}
+    )
+    await kubelet.start()
+
+    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "1"
+
+
+async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin):
+    """What happened meanwhile is written when it is back."""
+    await api.put(pod("p", container("main", 1, command=["sh", "-c", "sleep 0.05; exit 0"]), restartPolicy="Never"))
+    await until(lambda: api.phase("p") == "Running")
+    api.away = True
+    plugin.announce(ids("ab"))
+    await asyncio.sleep(0)
+    api.away = False
+
+    await until(lambda: api.phase("p") == "Succeeded")
+    await until(lambda: api.node()["status"]["capacity"][RESOURCE] == "2")
+
+
+async def test_stop_ends_everything(kubelet, api, plugin, state):
+    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
+    await until(lambda: api.phase("p") == "Running")
+    await kubelet.stop()
+
+    assert state.cards()[0].processes == ()
+    assert api.phase("p") == "Running"
+
+
+async def test_a_hundred_pods(kubelet, api):
+    """A whole node's worth at once, admitted and running."""
+    big = Plugin(ids(range(100)))
+    await plug(kubelet, api, big)
+    for number in range(100):
+        await api.put(pod(f"p{number}", container("main", 1)))
+    await until(lambda: all(api.phase(f"p{number}") == "Running" for number in range(100)))
+
+    assert len({one for call in big.asked("allocate") for one in call}) == 100
+    await big.stop()
+
+
+async def log_of(kubelet, path):
+    import httpx2
+
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        answer = await http.get(f"http://127.0.0.1:{kubelet.log_port}/containerLogs/default/{path}")
+        assert answer.status_code == 200
+        return answer.text
+
+
+@pytest.mark.parametrize("pod_timings", [Timings(start_retry=3600, start_retry_longest=3600)], ids=["patient"])
+async def test_a_changed_annotation_lets_a_waiting_container_try_at_once(kubelet, api, plugin):
+    """As when somebody repaired the booking that the plugin found wrong."""
+    plugin.pre_start_error = "wrong card"
+    await api.put(pod("p", container("main", 1)))
+    await until(lambda: api.events(), "the refusal")
+    plugin.pre_start_error = ""
+    await api.annotate("p", repaired="yes")
+
+    await until(lambda: api.phase("p") == "Running")
+
+
+async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plugin):
+    env = [{"name": "SIMULATED_STOP_SECONDS", "value": "3000"}]
+    await api.put(pod("p", container("main", 1, image="simulated/slow-stopper", env=env)))
+    await until(lambda: api.phase("p") == "Running")
+    await api.delete("p", grace=600)
+    await until(lambda: conditions(api.pod("p"))["Ready"] == "False", "stopping")
+    await api.delete("p", grace=1)
+
+    await until(lambda: is_gone(api, "p"))
+
+
+async def test_after_a_start_pods_are_admitted_by_creation_time(kubelet, api, plugin):
+    """Bind order is not known any more; a list comes by name."""
+    await kubelet.stop()
+    for name, second in (("a", 3), ("b", 1), ("c", 2)):
+        item = pod(name, container("main", 11))  # too many: each is rejected, in order
+        item["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{second}Z"
+        await api.put(item)
+    await kubelet.start()
+    await until(lambda: all(api.phase(name) == "Failed" for name in "abc"))
+
+    assert [event["involvedObject"]["name"] for event in api.events()] == ["b", "c", "a"]
+
+
+async def test_a_pod_that_ended_before_a_restart_is_not_admitted_again(kubelet, api, plugin):
+    """Even though its devices are away, and this kubelet never knew its containers."""
+    await kubelet.stop()
+    await api.put(pod("p", container("main", 1)) | {"status": {"phase": "Succeeded"}})
+    await kubelet.start()
+    await api.put(pod("q", container("main")))
+    await until(lambda: api.phase("q") == "Running")
+
+    assert api.phase("p") == "Succeeded"
+    assert api.events() == []
+    await api.delete("p")
+    await until(lambda: is_gone(api, "p"))
+
+
+async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
+    """Also when its last changes arrive after we deleted it."""
+    import httpx2
+
+    await api.put(pod("p", container("main")))
+    await until(lambda: api.phase("p") == "Running")
+    await api.delete("p")
+    await until(lambda: is_gone(api, "p"))
+    await api.put(pod("q", container("main")))
+    await until(lambda: api.phase("q") == "Running")
+    async with httpx2.AsyncClient(trust_env=False) as http:
+        pods = (await http.get(f"http://127.0.0.1:{kubelet.log_port}/pods")).json()["items"]
+
+    assert [item["metadata"]["name"] for item in pods] == ["q"]
+    await until(lambda: kubelet.runtime.pods() == {"uid-q"})

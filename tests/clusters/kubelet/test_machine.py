@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from clusters.kubelet.machine import Machine
+
+
+def test_a_network_is_chosen_by_the_name():
+    """Two nodes of a cluster rarely give one address twice."""
+    first, second = Machine("gpu-1").pod_addresses, Machine("gpu-2").pod_addresses
+
+    assert len(first) == 254
+    assert set(first).isdisjoint(second)
+    assert Machine("n", pod_network="10.9.0.0/30").pod_addresses == ["10.9.0.1", "10.9.0.2"]

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from clusters.images.behaviour import Behaviour
+from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, phase_of, status_of
+from clusters.kubelet.pods import Container, Kind
+from clusters.kubelet.runtime import Run
+
+NOW = 1_700_000_000.0
+
+
+def one(kind=Kind.APP, *codes, running=False, waiting=None):
+    """A container that ended with each of the codes, and runs again where ``running``."""
+    item = Container(kind.value, "img", kind, {}, {}, (), ())
+    runs = []
+    for attempt, code in enumerate((*codes, None) if running else codes):
+        run = Run(item, Behaviour(), attempt, 5_000_000 + attempt, lambda: NOW)
+        if code is not None:
+            run.finish(code)
+        runs.append(run)
+    return ContainerState(item, tuple(runs), waiting)
+
+
+def state_of(*containers, policy="Always", **more):
+    return PodState(containers, policy, "2023-11-14T22:13:20Z", "127.0.0.1", "10.0.0.1", **more)
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        (state_of(one()), "Pending"),
+        (state_of(one(running=True), one()), "Running"),
+        (state_of(one(Kind.APP, 1)), "Running"),
+        (state_of(one(Kind.APP, 0), policy="Never"), "Succeeded"),
+        (state_of(one(Kind.APP, 0), one(Kind.APP, 3), policy="Never"), "Failed"),
+        (state_of(one(Kind.APP, 0), policy="OnFailure"), "Succeeded"),
+        (state_of(one(Kind.APP, 1), policy="OnFailure"), "Running"),
+        (state_of(one(Kind.INIT, 1), one()), "Pending"),
+        (state_of(one(Kind.INIT, 1), one(), policy="Never"), "Failed"),
+        (state_of(one(Kind.SIDECAR, running=True), one()), "Pending"),
+        (state_of(one(Kind.SIDECAR, running=True), one(Kind.APP, 0), policy="Never"), "Running"),
+        (state_of(one(Kind.SIDECAR, 143), one(Kind.APP, 0), policy="Never"), "Succeeded"),
+        (state_of(one(running=True), stopping=True), "Running"),
+        (state_of(one(Kind.APP, 143), stopping=True), "Failed"),
+        (state_of(one(Kind.APP, 0), stopping=True), "Succeeded"),
+        (state_of(one(), stopping=True), "Failed"),
+    ],
+)
+def test_the_phase_follows_from_the_containers(state, phase):
+    assert phase_of(state) == phase
+
+
+def test_a_condition_keeps_its_time_until_it_changes():
+    """And a reason that is over is taken away by null."""
+    before = status_of(state_of(one()), NOW, [])["conditions"]
+    after = {c["type"]: c for c in status_of(state_of(one(running=True)), NOW + 60, before)["conditions"]}
+
+    assert after["Initialized"]["lastTransitionTime"] == "2023-11-14T22:13:20Z"
+    assert after["Ready"] == {
+        "type": "Ready",
+        "status": "True",
+        "lastTransitionTime": "2023-11-14T22:14:20Z",
+        "reason": None,
+    }
+
+
+def test_a_container_that_waits_after_a_failure_shows_both():
+    waiting = Waiting("CrashLoopBackOff", "back-off 10s")
+    (shown,) = status_of(state_of(one(Kind.APP, 1, 2, waiting=waiting)), NOW, [])["containerStatuses"]
+
+    assert shown["state"] == {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}}
+    assert shown["lastState"]["terminated"]["exitCode"] == 2
+    assert (shown["restartCount"], shown["ready"]) == (1, False)
+
+
+def test_a_running_container_shows_the_end_before():
+    (shown,) = status_of(state_of(one(Kind.APP, 7, running=True)), NOW, [])["containerStatuses"]
+
+    assert shown["state"] == {"running": {"startedAt": "2023-11-14T22:13:20Z"}}
+    assert shown["lastState"]["terminated"]["exitCode"] == 7
+
+
+@pytest.mark.parametrize(("inits", "reason"), [((), "ContainerCreating"), ((one(Kind.INIT),), "PodInitializing")])
+def test_a_container_before_its_start_says_what_it_waits_for(inits, reason):
+    status = status_of(state_of(*inits, one()), NOW, [])
+
+    assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": reason}}

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from clusters.kubelet.pod_writer import PodWriter
+from tests.clusters.kubelet.pods_of_tests import container, pod
+
+
+def writer_of(api, item):
+    return PodWriter(api.client, item, "n1", lambda: 1_700_000_000.0, 0.0)
+
+
+async def test_only_the_newest_of_several_states_is_written(api):
+    item = pod("p", container("main"))
+    await api.put(item)
+    writer = writer_of(api, item)
+    for phase in ("Pending", "Running", "Succeeded"):
+        writer.publish({"phase": phase})
+    await writer.flush()
+    writer.publish({"phase": "Succeeded"})
+    await writer.flush()
+
+    assert api.writes == [("PATCH", "pods/p/status")]
+    assert api.phase("p") == "Succeeded"
+
+
+async def test_a_pod_that_is_gone_is_let_go(api):
+    """Nobody waits for an object that will not come back."""
+    writer = writer_of(api, pod("gone", container("main")))
+    writer.publish({"phase": "Running"})
+    await writer.flush()
+    await writer.delete()
+
+    assert api.objects == {}
+
+
+async def test_an_event_names_pod_and_reason(api):
+    writer = writer_of(api, pod("p", container("main")))
+    await writer.warn("Failed", "x" * 2000)
+    (event,) = api.events()
+
+    assert (event["type"], event["reason"], len(event["message"])) == ("Warning", "Failed", 1024)
+    assert event["involvedObject"]["uid"] == "uid-p"
+    assert event["source"] == {"component": "kubelet", "host": "n1"}

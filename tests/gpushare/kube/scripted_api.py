@@ -1,0 +1,158 @@
+"""An API server whose every answer a test writes down, on a real socket: it may also break off in mid-line, or hang."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import httpx2
+
+from gpushare.kube.client import ApiClient
+
+# Steps of a watch besides events: the end as HTTP has it, the connection gone, nothing more until the client leaves.
+CLOSE, DROP, HOLD = "close", "drop", "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request as it arrived."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer: ``body`` is JSON, or bytes as they are."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A watch: events (mappings), raw bytes, and one of the words above at the end."""
+
+    steps: Sequence[Any]
+
+
+Respond = Callable[[Call], Answer | Watch | str]
+
+
+class ScriptedApi:
+    """Asks ``respond`` for each answer; ``calls`` holds every request."""
+
+    def __init__(self, respond: Respond) -> None:
+        self.respond = respond
+        self.calls: list[Call] = []
+
+    def of(self, method: str, *, watch: bool = False) -> list[Call]:
+        """The calls of that method, watches or others."""
+        return [call for call in self.calls if call.method == method and ("watch" in call.query) is watch]
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one request."""
+        try:
+            call = await _read(reader)
+            if call is not None:
+                self.calls.append(call)
+                await _write(self.respond(call), reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def listen(api: ScriptedApi, *, port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """Serve on loopback; the URL."""
+    running: set[asyncio.Task[None]] = set()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(api.connection(reader, writer))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", port, ssl=tls)
+    try:
+        yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in list(running):
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def client_of(url: str, timeout_seconds: float = 30) -> AsyncIterator[ApiClient]:
+    """An anonymous client."""
+    client = ApiClient(httpx2.AsyncClient(base_url=url, trust_env=False, timeout=timeout_seconds))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def status(code: int, reason: str = "", message: str = "") -> dict[str, Any]:
+    """The object of a refusal."""
+    return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+
+
+def listing(version: str, *items: Any, next_page: str = "") -> Answer:
+    """A list of objects."""
+    return Answer({"metadata": {"resourceVersion": version, "continue": next_page}, "items": list(items)})
+
+
+def event(kind: str, item: Any) -> dict[str, Any]:
+    """One event of a watch."""
+    return {"type": kind, "object": item}
+
+
+async def _read(reader: asyncio.StreamReader) -> Call | None:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    method, target, _ = head[0].split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    parts = urlsplit(target)
+    return Call(method, unquote(parts.path), dict(parse_qsl(parts.query)), headers, json.loads(body) if body else None)
+
+
+async def _write(answer: Answer | Watch | str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if isinstance(answer, Watch):
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n")
+        for step in answer.steps:
+            if isinstance(step, str):
+                await _end(step, reader, writer)
+                return
+            data = step if isinstance(step, bytes) else json.dumps(step).encode() + b"\n"
+            writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            await writer.drain()
+        await _end(CLOSE, reader, writer)
+    elif isinstance(answer, Answer):
+        body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        headers = {"content-length": str(len(body)), "connection": "close", **answer.headers}
+        lines = [f"HTTP/1.1 {answer.status} X", *(f"{name}: {value}" for name, value in headers.items())]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await writer.drain()
+    else:
+        await _end(answer, reader, writer)
+
+
+async def _end(step: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    if step == HOLD:
+        await writer.drain()
+        await reader.read()
+    elif step == CLOSE:
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()

@@ -1,0 +1,235 @@
+"""Promises of the client, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from gpushare.kube.errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from gpushare.manifests import ObjectMeta, Pod
+from tests.gpushare.kube.scripted_api import (
+    DROP,
+    HOLD,
+    Answer,
+    Call,
+    ScriptedApi,
+    Watch,
+    client_of,
+    listen,
+    listing,
+    status,
+)
+
+PATH = "/api/v1/namespaces/default/pods/p"
+
+
+async def refused(answer: Any, method: str = "GET", timeout_seconds: float = 30) -> ApiError:
+    """The error of one request that is answered so."""
+    api = ScriptedApi(lambda call: answer)
+    async with listen(api) as url, client_of(url, timeout_seconds) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.request(method, PATH, body={} if method != "GET" else None)
+    return caught.value
+
+
+async def test_bind_is_one_request_with_everything_in_it() -> None:
+    """One POST binds and annotates; its body is to the letter what the API server merges."""
+    api = ScriptedApi(lambda call: Answer(b"not even JSON", 201))
+    async with listen(api) as url, client_of(url) as client:
+        await client.bind("team", "p", "uid-1", "node1", {"A": "1"})
+
+    (call,) = api.calls
+
+    assert (call.method, call.path) == ("POST", "/api/v1/namespaces/team/pods/p/binding")
+    assert call.headers["content-type"] == "application/json"
+    assert call.body == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "p", "namespace": "team", "annotations": {"A": "1"}, "uid": "uid-1"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "node1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "may_have_happened"),
+    [
+        (302, ApiError, False),
+        (400, InvalidError, False),
+        (401, UnauthorizedError, False),
+        (403, ForbiddenError, False),
+        (404, NotFoundError, False),
+        (409, ConflictError, False),
+        (410, GoneError, False),
+        (415, ApiError, False),
+        (422, InvalidError, False),
+        (429, TooManyRequestsError, False),
+        (500, ServerError, True),
+        (504, ServerError, True),
+    ],
+)
+async def test_a_refusal_is_an_error_of_its_kind(code: int, kind: type[ApiError], may_have_happened: bool) -> None:
+    """Each status has its class, keeps the server's words, and says whether a write may have happened all the same."""
+    error = await refused(Answer(status(code, "Because", "the words of the server"), code), "POST")
+
+    assert type(error) is kind
+    assert (error.code, error.reason, error.may_have_happened) == (code, "Because", may_have_happened)
+    assert f"POST {PATH}" in str(error)
+    assert "the words of the server" in str(error)
+
+
+async def test_only_a_status_object_is_quoted() -> None:
+    """A page of a proxy in between may hold what is not ours to log."""
+    error = await refused(Answer(b"<html>secret</html>", 502))
+
+    assert isinstance(error, ServerError)
+    assert "secret" not in str(error)
+
+
+async def test_no_listener_means_that_nothing_happened() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        async with client_of(f"http://127.0.0.1:{unused.getsockname()[1]}") as client:
+            with pytest.raises(UnreachableError) as caught:
+                await client.bind("default", "p", "u", "n", {})
+
+    assert not caught.value.may_have_happened
+
+
+@pytest.mark.parametrize("ending", [HOLD, DROP])
+async def test_no_answer_to_a_request_that_was_sent_may_have_happened(ending: str) -> None:
+    """A silence past the limit and a lost connection both leave open whether the server did it."""
+    error = await refused(ending, "POST", timeout_seconds=0.2 if ending == HOLD else 30)
+
+    assert isinstance(error, UnreachableError)
+    assert error.may_have_happened
+
+
+async def test_a_read_comes_back_when_told_to_come_later() -> None:
+    """429 with Retry-After is obeyed for reads; the caller never sees it."""
+    busy = Answer(status(429), 429, {"retry-after": "0"})
+    api = ScriptedApi(lambda call: busy if len(api.calls) < 3 else Answer({"metadata": {"name": "p"}}))
+    async with listen(api) as url, client_of(url) as client:
+        pod = await client.get_pod("default", "p")
+
+    assert pod.metadata.name == "p"
+    assert len(api.calls) == 3
+
+
+async def test_a_read_does_not_come_back_for_ever() -> None:
+    error = await refused(Answer(status(429), 429, {"retry-after": "0"}))
+
+    assert isinstance(error, TooManyRequestsError)
+
+
+async def test_a_write_that_is_told_to_come_later_is_the_callers_to_repeat() -> None:
+    api = ScriptedApi(lambda call: Answer(status(429), 429, {"retry-after": "7"}))
+    async with listen(api) as url, client_of(url) as client:
+        with pytest.raises(TooManyRequestsError) as caught:
+            await client.bind("default", "p", "u", "n", {})
+
+    assert caught.value.retry_after_seconds == 7
+    assert len(api.calls) == 1
+
+
+async def test_a_list_is_read_page_by_page() -> None:
+    """All pages are one list, at the version of the list."""
+
+    def respond(call: Call) -> Answer:
+        if "continue" in call.query:
+            return listing("9", {"metadata": {"name": "b"}})
+        return listing("9", {"metadata": {"name": "a"}}, next_page="more")
+
+    api = ScriptedApi(respond)
+    async with listen(api) as url, client_of(url) as client:
+        pods = await client.list_pods("spec.nodeName=n1")
+
+    assert ["a", "b"] == [pod.metadata.name for pod in pods]
+    assert [call.query["fieldSelector"] for call in api.calls] == ["spec.nodeName=n1"] * 2
+    assert api.calls[0].query["limit"] == "500"
+
+
+async def test_a_list_whose_next_page_is_gone_is_read_in_one_piece() -> None:
+    """No object twice, none missing."""
+
+    def respond(call: Call) -> Answer:
+        if "continue" in call.query:
+            return Answer(status(410, "Expired"), 410)
+        more = "more" if "limit" in call.query else ""
+        return listing("9", {"metadata": {"name": "a"}}, *([] if more else [{"metadata": {"name": "b"}}]), next_page=more)
+
+    async with listen(ScriptedApi(respond)) as url, client_of(url) as client:
+        nodes = await client.list_nodes()
+
+    assert ["a", "b"] == [node.metadata.name for node in nodes]
+
+
+async def test_null_is_absent() -> None:
+    """Go sends null for empty maps and lists."""
+    pod = {"metadata": {"name": "p", "annotations": None, "labels": None}, "spec": {"containers": None}, "status": None}
+    async with listen(ScriptedApi(lambda call: listing("1", pod))) as url, client_of(url) as client:
+        (found,) = await client.list_pods()
+
+    assert found.metadata.annotations is None
+    async with listen(ScriptedApi(lambda call: Answer({"metadata": {}, "items": None}))) as url, client_of(url) as client:
+        assert await client.list_nodes() == []
+
+
+async def test_an_answer_that_is_no_object_is_an_error_with_its_path() -> None:
+    async with listen(ScriptedApi(lambda call: Answer(b"<html>"))) as url, client_of(url) as client:
+        with pytest.raises(ApiError, match="/api/v1/nodes/n1"):
+            await client.get_node("n1")
+
+
+async def test_names_of_strangers_stay_inside_their_path() -> None:
+    """A name with a slash or a question mark addresses no other object."""
+    api = ScriptedApi(lambda call: Answer({}))
+    async with listen(api) as url, client_of(url) as client:
+        await client.get_pod("default", "a/../b?c")
+
+    assert api.calls[0].path == "/api/v1/namespaces/default/pods/a/../b?c"
+    assert api.calls[0].query == {}
+
+
+async def test_an_annotation_carries_the_uid() -> None:
+    """A pod re-created under the name is refused by the server, not annotated."""
+    api = ScriptedApi(lambda call: Answer({}))
+    pod = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="u1"))
+    async with listen(api) as url, client_of(url) as client:
+        await client.annotate_pod(pod, {"A": "1"})
+
+    (call,) = api.calls
+
+    assert (call.method, call.path) == ("PATCH", PATH)
+    assert call.headers["content-type"] == "application/strategic-merge-patch+json"
+    assert call.body == {"metadata": {"uid": "u1", "annotations": {"A": "1"}}}
+
+
+async def test_lines_of_a_watch_are_ended_by_line_feeds_alone() -> None:
+    """Other line ends may stand inside JSON strings; a line may come in pieces; a half one at the end is dropped."""
+    steps = [b'{"a":"x\xe2\x80\xa8y\x0c"}\n{"b"', b":1}\n\n", b'{"half']
+    async with listen(ScriptedApi(lambda call: Watch(steps))) as url, client_of(url) as client:
+        async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
+            found = [line async for line in stream]
+
+    assert found == [b'{"a":"x\xe2\x80\xa8y\x0c"}', b'{"b":1}']
+
+
+async def test_a_watch_that_falls_silent_is_an_error() -> None:
+    async with listen(ScriptedApi(lambda call: Watch([HOLD]))) as url, client_of(url) as client:
+        with pytest.raises(UnreachableError):
+            async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=0.2) as stream:
+                async for _ in stream:
+                    pass

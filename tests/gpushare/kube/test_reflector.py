@@ -1,0 +1,285 @@
+"""Promises of the reflector, against a server that does what API servers do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gpushare.kube.reflector import Reflector
+from gpushare.manifests import ObjectMeta, Pod
+from tests.gpushare.kube.scripted_api import (
+    CLOSE,
+    DROP,
+    HOLD,
+    Answer,
+    Call,
+    ScriptedApi,
+    Watch,
+    client_of,
+    event,
+    listen,
+    listing,
+    status,
+)
+from tests.servers import until
+
+PATH = "/api/v1/pods"
+GONE_EVENT = event("ERROR", status(410, "Expired", "too old"))
+
+
+class Told:
+    """Remembers what it hears; ``here`` is uid by name."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.here: dict[str, str] = {}
+
+    def set(self, item: Pod) -> None:
+        self.heard.append(f"set {item.metadata.name} {item.metadata.uid}")
+        self.here[item.metadata.name] = item.metadata.uid
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        self.heard.append(f"remove {metadata.name} {metadata.uid}")
+        if self.here.get(metadata.name) == metadata.uid:
+            del self.here[metadata.name]
+
+
+def pod(name: str, version: str, uid: str = "") -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "d", "uid": uid or f"u-{name}", "resourceVersion": version}}
+
+
+def bookmark(version: str) -> dict[str, Any]:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": version}})
+
+
+def script(lists: list[Answer], watches: list[Any]) -> ScriptedApi:
+    """Answers in this order; the last list is given again and again, and watches after the last hold."""
+
+    def respond(call: Call) -> Any:
+        if "watch" in call.query:
+            count = len(api.of("GET", watch=True))
+            return watches[count - 1] if count <= len(watches) else Watch([HOLD])
+        return lists[min(len(api.of("GET")), len(lists)) - 1]
+
+    api = ScriptedApi(respond)
+    return api
+
+
+@asynccontextmanager
+async def following(url: str, told: Told) -> AsyncIterator[Reflector[Pod]]:
+    """A reflector at work; a failure of it is the test's."""
+    async with client_of(url) as client:
+        reflector: Reflector[Pod] = Reflector(client, PATH, Pod, told, rng=random.Random(1))
+        running = asyncio.create_task(reflector.run())
+        try:
+            yield reflector
+        finally:
+            ended = running.done()
+            running.cancel()
+            await asyncio.wait([running])
+            assert not ended, running.result()
+
+
+async def hear(api: ScriptedApi, *names: str) -> tuple[Told, list[str]]:
+    """Follow until exactly these are here and the last watch stands; what was heard, and the versions watched from."""
+    told = Told()
+    async with listen(api) as url, following(url, told):
+        await until(lambda: set(told.here) == set(names) and api.calls[-1].query.get("watch") == "1")
+    return told, [call.query["resourceVersion"] for call in api.of("GET", watch=True)]
+
+
+async def test_list_then_watch() -> None:
+    """What is there, then what changes; the watch starts at the version of the list and asks for bookmarks."""
+    api = script(
+        [listing("5", pod("a", "3"), pod("b", "4"))],
+        [Watch([event("ADDED", pod("c", "6")), event("DELETED", pod("a", "7")), HOLD])],
+    )
+    told, versions = await hear(api, "b", "c")
+
+    assert told.heard == ["set a u-a", "set b u-b", "set c u-c", "remove a u-a"]
+    assert versions == ["5"]
+    assert api.of("GET", watch=True)[0].query["allowWatchBookmarks"] == "true"
+
+
+async def test_synced_after_the_first_whole_list() -> None:
+    """Not before, though pages were read."""
+    told = Told()
+    api = script([listing("5", pod("a", "3"))], [])
+    async with listen(api) as url, following(url, told) as reflector:
+        assert not reflector.synced.is_set()
+        await reflector.synced.wait()
+
+        assert told.here == {"a": "u-a"}
+
+
+async def test_a_clean_close_goes_on_where_it_was() -> None:
+    """From the last event or bookmark, without another list."""
+    api = script(
+        [listing("5")],
+        [
+            Watch([event("ADDED", pod("a", "6")), CLOSE]),
+            Watch([bookmark("9"), CLOSE]),
+            Watch([event("ADDED", pod("b", "10")), HOLD]),
+        ],
+    )
+    _, versions = await hear(api, "a", "b")
+
+    assert versions == ["5", "6", "9"]
+    assert len(api.of("GET")) == 1
+
+
+@pytest.mark.parametrize(
+    "gone", [Answer(status(410, "Expired"), 410), Watch([GONE_EVENT, HOLD])], ids=["status", "event"]
+)
+async def test_gone_lists_again_and_tells_what_vanished(gone: Any) -> None:
+    """Both forms of 410; the deletion that was missed is told, with the uid."""
+    api = script([listing("5", pod("a", "3"), pod("b", "4")), listing("20", pod("b", "4"), pod("c", "18"))], [gone])
+    told, versions = await hear(api, "b", "c")
+
+    assert "remove a u-a" in told.heard
+    assert versions == ["5", "20"]
+
+
+async def test_a_broken_connection_loses_nothing() -> None:
+    """Half a line is no event; it comes again, whole."""
+    api = script(
+        [listing("5")],
+        [
+            Watch([event("ADDED", pod("a", "6")), b'{"type":"ADDED","object":{"metadata":{"na', DROP]),
+            Watch([event("ADDED", pod("b", "7")), HOLD]),
+        ],
+    )
+    told, versions = await hear(api, "a", "b")
+
+    assert told.heard == ["set a u-a", "set b u-b"]
+    assert versions == ["5", "6"]
+
+
+@pytest.mark.parametrize("garbage", [b"<html>\n", b'{"type":"ADDED","object":[]}\n', b'{"type":3}\n'])
+async def test_garbage_lists_again(garbage: bytes) -> None:
+    """A line that is no event is not skipped over: what it was is found out."""
+    api = script([listing("5"), listing("8", pod("a", "7"))], [Watch([garbage, HOLD])])
+    _, versions = await hear(api, "a")
+
+    assert versions == ["5", "8"]
+
+
+@pytest.mark.parametrize("code", [400, 500, 504])
+async def test_a_watch_that_is_refused_lists_again(code: int) -> None:
+    """After a restore of etcd our version may lie in the future; only a new list gets us out."""
+    api = script([listing("900"), listing("8", pod("a", "7"))], [Answer(status(code), code)])
+    _, versions = await hear(api, "a")
+
+    assert versions == ["900", "8"]
+
+
+async def test_too_many_watches_is_no_reason_to_list() -> None:
+    """Lists are what an API server under load can bear least."""
+    api = script([listing("5")], [Answer(status(429), 429), Watch([event("ADDED", pod("a", "6")), HOLD])])
+    _, versions = await hear(api, "a")
+
+    assert versions == ["5", "5"]
+    assert len(api.of("GET")) == 1
+
+
+async def test_recreated_under_the_same_name() -> None:
+    """The old one is removed first, whether the deletion was missed in a watch or between two lists."""
+    api = script(
+        [listing("5", pod("a", "3", "u1")), listing("20", pod("a", "19", "u3"))],
+        [Watch([event("MODIFIED", pod("a", "6", "u2")), GONE_EVENT])],
+    )
+    told = Told()
+    async with listen(api) as url, following(url, told):
+        await until(lambda: told.here == {"a": "u3"})
+
+    assert told.heard == ["set a u1", "remove a u1", "set a u2", "remove a u2", "set a u3"]
+
+
+async def test_a_late_deletion_of_the_old_one_leaves_the_new_one_known() -> None:
+    """After it, the new one's own vanishing is still told."""
+    api = script(
+        [listing("5", pod("a", "3", "u2")), listing("20")],
+        [Watch([event("DELETED", pod("a", "6", "u1")), GONE_EVENT])],
+    )
+    told, _ = await hear(api)
+
+    assert told.heard == ["set a u2", "remove a u1", "remove a u2"]
+
+
+async def test_a_server_that_is_not_there_yet() -> None:
+    """Refused connections and refused lists are waited out."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+    api = script([Answer(status(403, "Forbidden"), 403), Answer(b"", 503), listing("5", pod("a", "3"))], [])
+    told = Told()
+    async with following(f"http://127.0.0.1:{port}", told) as reflector:
+        await asyncio.sleep(0)
+        assert not reflector.synced.is_set()
+        async with listen(api, port=port):
+            await reflector.synced.wait()
+
+    assert told.here == {"a": "u-a"}
+
+
+@pytest.mark.parametrize(
+    "watch", [Watch([CLOSE]), Answer(status(403, "Forbidden"), 403), Answer(status(410, "Gone"), 410)]
+)
+async def test_a_server_that_always_refuses_is_asked_ever_more_slowly(watch: Any) -> None:
+    """Pauses double, so that a broken server is not asked in a tight loop. (A slow machine only makes them longer.)"""
+    api = script([listing("5")], [watch] * 100)
+    asked: list[float] = []
+    respond = api.respond
+
+    def timed(call: Call) -> Any:
+        if "watch" in call.query:
+            asked.append(asyncio.get_running_loop().time())
+        return respond(call)
+
+    api.respond = timed
+    async with listen(api) as url, following(url, Told()):
+        await until(lambda: len(asked) == 4)
+
+    gaps = [later - earlier for earlier, later in zip(asked, asked[1:], strict=False)]
+
+    assert [gap >= least for gap, least in zip(gaps, (0.16, 0.32, 0.64), strict=True)] == [True] * 3
+
+
+async def test_a_burst_leaves_turns_to_others() -> None:
+    """500 events in one piece do not hold the loop: others run about every 32 events."""
+    burst = b"".join(
+        b'{"type":"ADDED","object":{"metadata":{"name":"p%d","uid":"u%d","resourceVersion":"%d"}}}\n' % (n, n, n)
+        for n in range(500)
+    )
+    turns, between = 0, []
+
+    class Counting(Told):
+        def set(self, item: Pod) -> None:
+            super().set(item)
+            between.append(turns)
+
+    told = Counting()
+    async with listen(script([listing("1")], [Watch([burst, HOLD])])) as url, following(url, told):
+        while len(told.here) < 500:
+            turns += 1
+            await asyncio.sleep(0)
+
+    assert max(between.count(turn) for turn in set(between)) <= 32
+
+
+async def test_a_handler_that_fails_ends_the_reflector() -> None:
+    """A book with a hole must not go on as if it were whole."""
+
+    class Failing(Told):
+        def set(self, item: Pod) -> None:
+            raise RuntimeError("a bug")
+
+    async with listen(script([listing("1", pod("a", "1"))], [])) as url, client_of(url) as client:
+        with pytest.raises(RuntimeError, match="a bug"):
+            await Reflector(client, PATH, Pod, Failing()).run()
