@@ -61,8 +61,7 @@ class Demo:
         await self._apply("binpack-1-statefulset.yaml")
         pods = [f"binpack-1-{number}" for number in range(3)]
         await self._running(pods)
-        table = await self._inspect("-d", "node1")
-        self._say(table)
+        table = await self._show("-d")
         for name in pods:
             expect(any(line.split() == [name, "default", "1"] for line in table.splitlines()), f"{name} has 1 on GPU0")
         expect("GPU0(Allocated)" in table, "the table has the column GPU0(Allocated)")
@@ -73,8 +72,8 @@ class Demo:
         self.step("2. Deployment binpack-1: three pods of 1 GiB on node2, which has one T4")
         await self._apply("binpack-1-deployment.yaml")
         await self._running_of("app=binpack-1-t4", 3)
-        self._say(await self._inspect())
-        expect(has_words(await self._inspect("node2"), "3/14 (21%)"), "node2 has 3/14 (21%)")
+        table = await self._show("node2")
+        expect(has_words(table, "3/14 (21%)"), "node2 has 3/14 (21%)")
 
     async def _refuse_by_card(self) -> None:
         self.step("3. node3 (two T4, one GTX 1080 Ti) is filled: 6 GiB are left in total, no card has 4")
@@ -96,7 +95,7 @@ class Demo:
         index = annotation(await self._api.get(PODS, "latecomer", "default"), "IDX")
         expect(index == freed, f"latecomer is on card {freed}, which was freed (it is on {index})")
         self.step(f"   latecomer runs, on card {index}")
-        self._say(await self._inspect("-d", "node3"))
+        await self._show("-d", "node3")
 
     async def _show_variables(self) -> None:
         self.step("4. what each container was given")
@@ -113,7 +112,7 @@ class Demo:
     async def _show_cards(self) -> None:
         self.step("5. what the cards hold (fake-nvml show)")
         for node in ("node1", "node2", "node3"):
-            self._say(indent(self._cluster.describe_cards(node)))
+            self._say(f"           {node} $ fake-nvml show\n{indent(self._cluster.describe_cards(node))}")
         held = [process["mib"] for card in self._cluster.cards("node1") for process in card["processes"]]
         expect(held == [PLAYER_MIB] * 3, f"node1's card holds three processes of {PLAYER_MIB} MiB (it holds {held})")
         self.step(
@@ -149,10 +148,12 @@ class Demo:
         texts = [str(event["message"]) for event in events if event.get("reason") == "FailedScheduling"]
         return texts[-1] if texts else ""
 
-    async def _inspect(self, *arguments: str) -> str:
-        """What ``kubectl inspect gpushare`` prints. Raises DemoError."""
+    async def _show(self, *arguments: str) -> str:
+        """Say and answer what ``kubectl inspect gpushare`` prints. Raises DemoError."""
         argv, environment = self._target.inspect.command(kubeconfig=str(self._cluster.kubeconfig))
-        return await self._output([*argv, *arguments], environment)
+        table = await self._output([*argv, *arguments], environment)
+        self._say(indent(f"$ kubectl inspect gpushare {' '.join(arguments)}\n{table}"))
+        return table
 
     async def _output(self, argv: list[str], environment: dict[str, str]) -> str:
         process = await asyncio.create_subprocess_exec(
