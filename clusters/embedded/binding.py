@@ -38,7 +38,7 @@ def _check(pod: Object, binding: Object) -> None:
     if is_deleting(pod):
         raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
-        raise _conflict(name, f"pod {name} is already assigned to node \"{pod['spec']['nodeName']}\"")
+        raise _conflict(name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
     if pod["spec"].get("schedulingGates"):
         raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
 
@@ -50,7 +50,7 @@ def _conflict(name: str, why: str) -> Refusal:
 
 
 def _scheduled(conditions: list[Object], now: str) -> list[Object]:
-    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     places = [at for at, each in enumerate(conditions) if each.get("type") == "PodScheduled"]
     if not places:
         return [*conditions, condition]

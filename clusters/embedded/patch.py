@@ -62,16 +62,16 @@ def _json_patch(old: Object, operations: Any) -> Object:
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise bad_request("a JSON patch must be a list of operations")
     if len(operations) > MOST_OPERATIONS:
-        raise too_large(
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
-        )
+        raise too_large(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}")
     try:
         new = jsonpatch.JsonPatch(operations).apply(copy.deepcopy(old), in_place=True)
     except jsonpatch.InvalidJsonPatch as error:
         raise bad_request(f"error decoding patch: {error}") from error
     # The library lets errors of Python through where an operation does not fit the document.
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, ValueError, LookupError) as error:
-        raise Refusal(422, "Invalid", f"the server rejected our request due to an error in our request: {error}") from error
+        raise Refusal(
+            422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
+        ) from error
     if not isinstance(new, dict):
         raise bad_request("the patch does not leave an object")
     return new

@@ -21,18 +21,24 @@ def check_spec(old: Object, new: Object) -> list[FieldError]:
         return []
     errors = []
     if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
-        errors.append(not_allowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"))
+        errors.append(
+            not_allowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+        )
     gates = [each["name"] for each in old.get("schedulingGates", [])]
     added = [each["name"] for each in new.get("schedulingGates", []) if each["name"] not in gates]
     if added:
-        errors.append(not_allowed("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gates {added}"))
+        errors.append(
+            not_allowed("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gates {added}")
+        )
     if _frozen(old, gated=bool(gates)) != _frozen(new, gated=bool(gates)):
         errors.append(not_allowed("spec", _MUTABLE_TEXT))
     return errors
 
 
 def _frozen(spec: Object, *, gated: bool) -> Any:
-    loose = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | ({"nodeSelector", "affinity"} if gated else set())
+    loose = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
+        {"nodeSelector", "affinity"} if gated else set()
+    )
     kept = {key: value for key, value in spec.items() if key not in loose}
     for part in ("containers", "initContainers"):
         if part in kept:

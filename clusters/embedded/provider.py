@@ -24,7 +24,7 @@ from typing import Any, Final
 import httpx2
 
 from clusters.api_client import ApiClient, ApiError
-from clusters.embedded.controllers import Controllers
+from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling import configuration_file
 from clusters.embedded.server import EmbeddedApi

@@ -28,10 +28,7 @@ def parse(text: str) -> Decimal:
     """The value of a quantity such as ``500m``, ``2Gi`` or ``1e3``. Raises ValueError for anything else."""
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(
-            "quantities must match the regular expression "
-            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-        )
+        raise ValueError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
     number, exponent, suffix = match.groups()
     value = Decimal(number)
     if exponent:

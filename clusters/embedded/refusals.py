@@ -19,13 +19,14 @@ class Refusal(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.list_metadata: Object = {}
 
     def status(self) -> Object:
         """The ``Status`` object that the client gets."""
         status: Object = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.list_metadata,
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,

@@ -38,11 +38,17 @@ _FIELDS: Final[dict[Resource, frozenset[str]]] = {
     NODES: frozenset({"spec.unschedulable"}),
     NAMESPACES: frozenset({"status.phase"}),
     EVENTS: frozenset(
-        {f"involvedObject.{each}" for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")}
+        {
+            f"involvedObject.{each}"
+            for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        }
         | {"reason", "type", "source", "reportingComponent"}
     ),
     EVENTS_V1: frozenset(
-        {f"regarding.{each}" for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")}
+        {
+            f"regarding.{each}"
+            for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        }
         | {"reason", "type", "reportingController"}
     ),
 }

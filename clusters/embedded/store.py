@@ -20,29 +20,24 @@ Key = tuple[str, str]
 
 
 class Stored:
-    """One state of an object, and its JSON, made when first asked for and then shared by all readers."""
+    """One state of an object, and its JSON without kind and apiVersion (as in a list), shared by all readers.
 
-    __slots__ = ("_raw", "item", "resource", "version")
+    Raises OverflowError for numbers that JSON's readers could not take; so nothing that cannot be shown is stored.
+    """
+
+    __slots__ = ("item", "raw", "resource", "version")
 
     def __init__(self, resource: Resource, item: Object, version: int) -> None:
         self.resource = resource
         self.item = item
         self.version = version
-        self._raw: bytes | None = None
+        self.raw = msgspec.json.encode({key: value for key, value in item.items() if key not in ("kind", "apiVersion")})
 
     @property
     def key(self) -> Key:
         """Namespace (empty for the whole cluster) and name."""
         metadata = metadata_of(self.item)
         return metadata.get("namespace", ""), metadata["name"]
-
-    @property
-    def raw(self) -> bytes:
-        """JSON without kind and apiVersion, as in a list."""
-        if self._raw is None:
-            body = {key: value for key, value in self.item.items() if key not in ("kind", "apiVersion")}
-            self._raw = msgspec.json.encode(body)
-        return self._raw
 
     def json(self) -> bytes:
         """JSON of the object on its own, kind and apiVersion first."""

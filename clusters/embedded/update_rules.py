@@ -58,7 +58,9 @@ def check_patch(resource: Resource, old: Object, new: Object) -> None:
             raise invalid(resource, name, [wrong(f"metadata.{field}", str(value), "field is immutable")])
     kinds = (new.get("kind", resource.kind), new.get("apiVersion", resource.api_version))
     if kinds != (resource.kind, resource.api_version):
-        raise bad_request(f"the patch makes a {kinds[0]} of version {kinds[1]} of it; kind and apiVersion cannot change")
+        raise bad_request(
+            f"the patch makes a {kinds[0]} of version {kinds[1]} of it; kind and apiVersion cannot change"
+        )
 
 
 def keep_system_fields(old: Object, new: Object) -> None:
@@ -101,7 +103,9 @@ def check_update(resource: Resource, old: Object, new: Object) -> None:
     if is_deleting(old):
         added = set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", []))
         if added:
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {sorted(added)}"
+            text = (
+                f"no new finalizers can be added if the object is being deleted, found new finalizers {sorted(added)}"
+            )
             errors.append(not_allowed("metadata.finalizers", text))
     if errors:
         raise invalid(resource, old["metadata"]["name"], errors)

@@ -78,7 +78,14 @@ class Writes:
         return Stored(resource, item, 0) if dry_run else self.store.put(resource, item)
 
     def replace(
-        self, resource: Resource, namespace: str, name: str, body: Object, *, sub: str | None = None, dry_run: bool = False
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Object,
+        *,
+        sub: str | None = None,
+        dry_run: bool = False,
     ) -> Stored:
         """PUT: the object becomes what ``body`` says."""
         new = self._decoded(resource, body)
@@ -89,7 +96,14 @@ class Writes:
         return self._update(stored, new, sub, dry_run=dry_run)
 
     def patch(
-        self, resource: Resource, namespace: str, name: str, change: Change, *, sub: str | None = None, dry_run: bool = False
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Change,
+        *,
+        sub: str | None = None,
+        dry_run: bool = False,
     ) -> Stored:
         """PATCH: the object becomes what ``change`` makes of a copy of it."""
         stored = self.get(resource, namespace, name)

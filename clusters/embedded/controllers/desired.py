@@ -1,0 +1,264 @@
+"""What a workload's controller wants done next. Pure, level-triggered: the same picture asks for the same things.
+
+Simpler than the real ones where no pod of ours can tell: no surge arithmetic (a rolling update replaces one pod at a time), no
+revision history beyond the old ReplicaSets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clusters.embedded.scheduling.node_match import accepts_node
+from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make this object."""
+
+    manifest: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Take this object away."""
+
+    resource: Resource
+    item: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change part of an object; its status where ``subresource`` says so."""
+
+    resource: Resource
+    item: Object
+    patch: Object
+    subresource: str | None = None
+
+
+Action = Create | Delete | Patch
+
+
+def owned(owner: Object, items: Sequence[Object]) -> list[Object]:
+    """The objects that this owner controls."""
+    uid = owner["metadata"]["uid"]
+    return [
+        item
+        for item in items
+        if any(one["uid"] == uid and one.get("controller") for one in item["metadata"].get("ownerReferences") or ())
+    ]
+
+
+def is_active(pod: Object) -> bool:
+    """Does the pod count: not ended, not leaving?"""
+    return pod["status"].get("phase") not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
+
+
+def is_ready(pod: Object) -> bool:
+    """Is its condition Ready true?"""
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or ())
+
+
+def child(owner: Object, resource: Resource, name: Object, body: Object) -> Object:
+    """An object of this owner's; ``name`` is name or generateName."""
+    template = body.get("metadata") or {}
+    metadata = {key: dict(template[key]) for key in ("labels", "annotations") if template.get(key)}
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata |= {**name, "namespace": owner["metadata"]["namespace"], "ownerReferences": [reference]}
+    rest = {key: value for key, value in body.items() if key not in ("metadata", "apiVersion", "kind", "status")}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
+
+
+def status_patch(resource: Resource, item: Object, **status: Any) -> list[Action]:
+    """A write of the status, where it differs."""
+    old = item.get("status") or {}
+    if all(old.get(key) == value for key, value in status.items()):
+        return []
+    return [Patch(resource, item, {"status": status}, "status")]
+
+
+def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
+    """Keep so many pods; ended ones do not count."""
+    mine = owned(owner, pods)
+    active = [pod for pod in mine if is_active(pod)]
+    wanted = owner["spec"].get("replicas", 1)
+    prefix = {"generateName": owner["metadata"]["name"] + "-"}
+    actions: list[Action] = [
+        Create(child(owner, PODS, prefix, owner["spec"]["template"])) for _ in range(wanted - len(active))
+    ]
+    # Pods that do not run yet go first, then the youngest.
+    by_worth = sorted(active, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))
+    actions += [Delete(PODS, pod) for pod in by_worth[: max(len(active) - wanted, 0)]]
+    ready = sum(map(is_ready, active))
+    return actions + status_patch(
+        REPLICA_SETS,
+        owner,
+        replicas=len(active),
+        readyReplicas=ready,
+        availableReplicas=ready,
+        observedGeneration=owner["metadata"].get("generation", 1),
+    )
+
+
+def template_hash(template: Object) -> str:
+    """A short name for a template."""
+    text = json.dumps(template, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def deployment(owner: Object, sets: Sequence[Object], pods: Sequence[Object]) -> list[Action]:
+    """One ReplicaSet for the template; older ones shrink as it gets ready."""
+    mine = owned(owner, sets)
+    digest = template_hash(owner["spec"]["template"])
+    name = f"{owner['metadata']['name']}-{digest}"
+    wanted = owner["spec"].get("replicas", 1)
+    current = next((one for one in mine if one["metadata"]["name"] == name), None)
+    if current is None:
+        return [Create(_replica_set_of(owner, name, digest, wanted))]
+    actions: list[Action] = []
+    if current["spec"].get("replicas") != wanted:
+        actions.append(Patch(REPLICA_SETS, current, {"spec": {"replicas": wanted}}))
+    ready = (current.get("status") or {}).get("readyReplicas", 0)
+    old = [one for one in mine if one is not current and one["spec"].get("replicas", 0) > 0]
+    left = max(wanted - ready, 0)
+    for one in old:
+        keep = min(one["spec"]["replicas"], left)
+        left -= keep
+        if keep != one["spec"]["replicas"]:
+            actions.append(Patch(REPLICA_SETS, one, {"spec": {"replicas": keep}}))
+    statuses = [one.get("status") or {} for one in mine]
+    total, all_ready = (sum(one.get(key, 0) for one in statuses) for key in ("replicas", "readyReplicas"))
+    return actions + status_patch(
+        DEPLOYMENTS,
+        owner,
+        replicas=total,
+        updatedReplicas=(current.get("status") or {}).get("replicas", 0),
+        readyReplicas=all_ready,
+        availableReplicas=all_ready,
+        unavailableReplicas=max(wanted - all_ready, 0),
+        observedGeneration=owner["metadata"].get("generation", 1),
+    )
+
+
+def _replica_set_of(owner: Object, name: str, digest: str, replicas: int) -> Object:
+    template = owner["spec"]["template"]
+    labels = {**(template["metadata"].get("labels") or {}), "pod-template-hash": digest}
+    template = {**template, "metadata": {**template["metadata"], "labels": labels}}
+    selector = owner["spec"]["selector"]
+    selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), "pod-template-hash": digest}}
+    body = {"metadata": {"labels": labels}, "spec": {"replicas": replicas, "selector": selector, "template": template}}
+    return child(owner, REPLICA_SETS, {"name": name}, body)
+
+
+def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
+    """Pods by number; one that is leaving keeps its name until it is gone, an ended one is replaced."""
+    mine = {pod["metadata"]["name"]: pod for pod in owned(owner, pods)}
+    name, wanted = owner["metadata"]["name"], owner["spec"].get("replicas", 1)
+    parallel = owner["spec"].get("podManagementPolicy") == "Parallel"
+    actions: list[Action] = []
+    for number in range(wanted):
+        pod = mine.get(f"{name}-{number}")
+        if pod is None:
+            actions.append(Create(_stateful_pod(owner, number)))
+        elif pod["status"].get("phase") in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp"):
+            actions.append(Delete(PODS, pod))
+        if not parallel and (pod is None or not is_active(pod) or not is_ready(pod)):
+            break
+    beyond = [pod for pod_name, pod in mine.items() if _number(pod_name) >= wanted and is_active(pod)]
+    beyond.sort(key=lambda pod: _number(pod["metadata"]["name"]), reverse=True)
+    actions += [Delete(PODS, pod) for pod in (beyond if parallel else beyond[:1])]
+    ready = sum(is_active(pod) and is_ready(pod) for pod in mine.values())
+    return actions + status_patch(
+        STATEFUL_SETS,
+        owner,
+        replicas=len(mine),
+        readyReplicas=ready,
+        availableReplicas=ready,
+        currentReplicas=len(mine),
+        observedGeneration=owner["metadata"].get("generation", 1),
+    )
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def _stateful_pod(owner: Object, number: int) -> Object:
+    name = f"{owner['metadata']['name']}-{number}"
+    pod = child(owner, PODS, {"name": name}, owner["spec"]["template"])
+    labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)}
+    pod["metadata"].setdefault("labels", {}).update(labels)
+    pod["spec"] = {**pod["spec"], "hostname": name, "subdomain": owner["spec"].get("serviceName", "")}
+    return pod
+
+
+def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> list[Action]:
+    """One pod for each node that its selector takes, sent there through the scheduler."""
+    template = {"metadata": {}, **owner["spec"]["template"]}
+    wanted = {node["metadata"]["name"] for node in nodes if accepts_node(template, node)}
+    by_node: dict[str, list[Object]] = {}
+    for pod in owned(owner, pods):
+        by_node.setdefault(_target(pod), []).append(pod)
+    actions: list[Action] = []
+    for node in sorted(wanted):
+        if not any(pod["status"].get("phase") not in ("Succeeded", "Failed") for pod in by_node.get(node, [])):
+            actions.append(Create(_daemon_pod(owner, node)))
+    for node, found in by_node.items():
+        ended = [pod for pod in found if pod["status"].get("phase") in ("Succeeded", "Failed") or node not in wanted]
+        actions += [Delete(PODS, pod) for pod in ended if not pod["metadata"].get("deletionTimestamp")]
+    active = [pod for found in by_node.values() for pod in found if is_active(pod)]
+    ready = sum(map(is_ready, active))
+    return actions + status_patch(
+        DAEMON_SETS,
+        owner,
+        desiredNumberScheduled=len(wanted),
+        currentNumberScheduled=len(active),
+        numberReady=ready,
+        numberAvailable=ready,
+        numberMisscheduled=0,
+        observedGeneration=owner["metadata"].get("generation", 1),
+    )
+
+
+def _daemon_pod(owner: Object, node: str) -> Object:
+    pod = child(owner, PODS, {"generateName": owner["metadata"]["name"] + "-"}, owner["spec"]["template"])
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable")
+    tolerations = [*(pod["spec"].get("tolerations") or ()), *({"key": key, "operator": "Exists"} for key in keys)]
+    pod["spec"] = {**pod["spec"], "affinity": affinity, "tolerations": tolerations}
+    return pod
+
+
+def _target(pod: Object) -> str:
+    """The node that a daemon's pod is for."""
+    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    return str(terms[0]["matchFields"][0]["values"][0])
+
+
+def orphans(items: Sequence[tuple[Resource, Object]], uids: set[str]) -> list[Action]:
+    """Objects all of whose owners are gone."""
+    actions: list[Action] = []
+    for resource, item in items:
+        owners = item["metadata"].get("ownerReferences") or ()
+        gone = owners and not any(one["uid"] in uids for one in owners)
+        if gone and not item["metadata"].get("deletionTimestamp"):
+            actions.append(Delete(resource, item))
+    return actions
