@@ -46,12 +46,16 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     init_containers: list[Container] | None = None
 
 
-class ContainerState(msgspec.Struct, gc=False):
-    """Which of the three states a container is in; the content of the states is not read."""
+class StateDetails(msgspec.Struct, gc=False):
+    """What is said of a container's state; nothing of it is read."""
 
-    running: dict[str, msgspec.Raw] | None = None
-    waiting: dict[str, msgspec.Raw] | None = None
-    terminated: dict[str, msgspec.Raw] | None = None
+
+class ContainerState(msgspec.Struct, gc=False):
+    """Which of the three states a container is in."""
+
+    running: StateDetails | None = None
+    waiting: StateDetails | None = None
+    terminated: StateDetails | None = None
 
 
 class ContainerStatus(msgspec.Struct, gc=False):

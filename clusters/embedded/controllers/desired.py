@@ -56,9 +56,14 @@ def owned(owner: Object, items: Sequence[Object]) -> list[Object]:
     ]
 
 
+def is_ended(pod: Object) -> bool:
+    """Is it over with the pod?"""
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
 def is_active(pod: Object) -> bool:
     """Does the pod count: not ended, not leaving?"""
-    return pod["status"].get("phase") not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
+    return not is_ended(pod) and not pod["metadata"].get("deletionTimestamp")
 
 
 def is_ready(pod: Object) -> bool:
@@ -69,7 +74,7 @@ def is_ready(pod: Object) -> bool:
 def child(owner: Object, resource: Resource, name: Object, body: Object) -> Object:
     """An object of this owner's; ``name`` is name or generateName."""
     template = body.get("metadata") or {}
-    metadata = {key: dict(template[key]) for key in ("labels", "annotations") if template.get(key)}
+    metadata: Object = {key: dict(template[key]) for key in ("labels", "annotations") if template.get(key)}
     reference = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -174,7 +179,7 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
         pod = mine.get(f"{name}-{number}")
         if pod is None:
             actions.append(Create(_stateful_pod(owner, number)))
-        elif pod["status"].get("phase") in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp"):
+        elif is_ended(pod) and not pod["metadata"].get("deletionTimestamp"):
             actions.append(Delete(PODS, pod))
         if not parallel and (pod is None or not is_active(pod) or not is_ready(pod)):
             break
@@ -213,12 +218,10 @@ def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -
     by_node: dict[str, list[Object]] = {}
     for pod in owned(owner, pods):
         by_node.setdefault(_target(pod), []).append(pod)
-    actions: list[Action] = []
-    for node in sorted(wanted):
-        if not any(pod["status"].get("phase") not in ("Succeeded", "Failed") for pod in by_node.get(node, [])):
-            actions.append(Create(_daemon_pod(owner, node)))
+    served = {node for node, found in by_node.items() if not all(is_ended(pod) for pod in found)}
+    actions: list[Action] = [Create(_daemon_pod(owner, node)) for node in sorted(wanted - served)]
     for node, found in by_node.items():
-        ended = [pod for pod in found if pod["status"].get("phase") in ("Succeeded", "Failed") or node not in wanted]
+        ended = [pod for pod in found if is_ended(pod) or node not in wanted]
         actions += [Delete(PODS, pod) for pod in ended if not pod["metadata"].get("deletionTimestamp")]
     active = [pod for found in by_node.values() for pod in found if is_active(pod)]
     ready = sum(map(is_ready, active))

@@ -216,6 +216,23 @@ def test_a_pod_that_asks_for_nothing_books_nothing(cache: SchedulerCache) -> Non
     assert cache.snapshot().nodes["n"].bookings == ()
 
 
+def test_a_pod_that_the_api_shows_elsewhere_moves(cache: SchedulerCache) -> None:
+    """It cannot happen to one uid, but if the API says so the API is right."""
+    cache.set_node(node("m"))
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    cache.set_pod(pod("a", 3, on="m", card=1))
+
+    assert (used(cache), used(cache, "m")) == ([0, 0], [0, 3])
+
+
+def test_a_pod_whose_request_ends_books_nothing_more(cache: SchedulerCache) -> None:
+    """Resized in place to nothing."""
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    cache.set_pod(pod("a", 0, on="n", card=0))
+
+    assert used(cache) == [0, 0]
+
+
 def test_pending_pods_are_known_until_they_are_bound_or_gone(cache: SchedulerCache) -> None:
     """Bind asks here first, which saves a request."""
     cache.set_pod(pod("a", 3))

@@ -168,7 +168,9 @@ async def test_a_list_whose_next_page_is_gone_is_read_in_one_piece() -> None:
         if "continue" in call.query:
             return Answer(status(410, "Expired"), 410)
         more = "more" if "limit" in call.query else ""
-        return listing("9", {"metadata": {"name": "a"}}, *([] if more else [{"metadata": {"name": "b"}}]), next_page=more)
+        return listing(
+            "9", {"metadata": {"name": "a"}}, *([] if more else [{"metadata": {"name": "b"}}]), next_page=more
+        )
 
     async with listen(ScriptedApi(respond)) as url, client_of(url) as client:
         nodes = await client.list_nodes()
@@ -183,7 +185,10 @@ async def test_null_is_absent() -> None:
         (found,) = await client.list_pods()
 
     assert found.metadata.annotations is None
-    async with listen(ScriptedApi(lambda call: Answer({"metadata": {}, "items": None}))) as url, client_of(url) as client:
+    async with (
+        listen(ScriptedApi(lambda call: Answer({"metadata": {}, "items": None}))) as url,
+        client_of(url) as client,
+    ):
         assert await client.list_nodes() == []
 
 
@@ -220,16 +225,22 @@ async def test_an_annotation_carries_the_uid() -> None:
 async def test_lines_of_a_watch_are_ended_by_line_feeds_alone() -> None:
     """Other line ends may stand inside JSON strings; a line may come in pieces; a half one at the end is dropped."""
     steps = [b'{"a":"x\xe2\x80\xa8y\x0c"}\n{"b"', b":1}\n\n", b'{"half']
-    async with listen(ScriptedApi(lambda call: Watch(steps))) as url, client_of(url) as client:
-        async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
-            found = [line async for line in stream]
+    async with (
+        listen(ScriptedApi(lambda call: Watch(steps))) as url,
+        client_of(url) as client,
+        client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream,
+    ):
+        found = [line async for line in stream]
 
     assert found == [b'{"a":"x\xe2\x80\xa8y\x0c"}', b'{"b":1}']
 
 
 async def test_a_watch_that_falls_silent_is_an_error() -> None:
     async with listen(ScriptedApi(lambda call: Watch([HOLD]))) as url, client_of(url) as client:
-        with pytest.raises(UnreachableError):
+
+        async def read() -> None:
             async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=0.2) as stream:
-                async for _ in stream:
-                    pass
+                await anext(stream)
+
+        with pytest.raises(UnreachableError):
+            await read()

@@ -1,0 +1,308 @@
+"""Promises of the connection: which kubeconfig counts, and who we are to the server. Real files, plugins and TLS."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpushare.errors import UsageError
+from gpushare.kube import config
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import UnauthorizedError, UnreachableError
+from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> str:
+    """A folder without a service account."""
+    return str(tmp_path / "no-service-account")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a kubeconfig of one cluster, user and context; its path."""
+
+    def written(server: str, user: dict[str, Any] | None = None, name: str = "one", **cluster: Any) -> str:
+        document = {
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": server, **cluster}}],
+            "users": None if user is None else [{"name": name, "user": user}],
+            "contexts": [{"name": name, "context": {"cluster": name, **({"user": name} if user else {})}}],
+        }
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return str(path)
+
+    return written
+
+
+def answer_with(*tokens: str) -> ScriptedApi:
+    """Takes these tokens, refuses others with 401."""
+
+    def respond(call: Call) -> Answer:
+        known = call.headers.get("authorization", "").removeprefix("Bearer ") in tokens
+        return listing("1") if known else Answer(status(401, "Unauthorized"), 401)
+
+    return ScriptedApi(respond)
+
+
+async def list_once(client: ApiClient) -> None:
+    try:
+        await client.list_nodes()
+    finally:
+        await client.close()
+
+
+def plugin(folder: Path, prints: str, version: str = "v1") -> dict[str, Any]:
+    """A login plugin: a Python program."""
+    program = folder / "login.py"
+    program.write_text(prints)
+    return {
+        "exec": {
+            "apiVersion": f"client.authentication.k8s.io/{version}",
+            "command": sys.executable,
+            "args": [str(program)],
+            "env": [{"name": "OWN", "value": "yes"}],
+        }
+    }
+
+
+async def test_a_user_is_not_needed(write: Write, nowhere: str) -> None:
+    """kubectl writes null for no users; the request is then anonymous."""
+    api = ScriptedApi(lambda call: listing("1"))
+    async with listen(api) as url:
+        await list_once(config.connect(write(url), service_account=nowhere))
+
+    assert "authorization" not in api.calls[0].headers
+
+
+async def test_no_proxy_for_loopback(write: Write, nowhere: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment is for the world outside."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with listen(ScriptedApi(lambda call: listing("1"))) as url:
+        await list_once(config.connect(write(url), service_account=nowhere))
+
+
+async def test_the_proxy_of_the_kubeconfig_is_used(write: Write, nowhere: str) -> None:
+    """A request for a cluster that only the proxy can reach arrives at the proxy."""
+    api = ScriptedApi(lambda call: listing("1"))
+    async with listen(api) as url:
+        path = write("http://cluster.invalid", **{"proxy-url": url})
+        await list_once(config.connect(path, service_account=nowhere))
+
+    assert api.calls[0].headers["host"] == "cluster.invalid"
+
+
+async def test_a_token_file_is_read_again_when_it_rotates(write: Write, nowhere: str, tmp_path: Path) -> None:
+    """And its path is relative to the kubeconfig, not to where we were started."""
+    (tmp_path / "token").write_text("first\n")
+    api = answer_with("first")
+    async with listen(api) as url:
+        client = config.connect(write(url, {"tokenFile": "token"}), service_account=nowhere)
+        await client.list_nodes()
+        api.respond = answer_with("second").respond
+        (tmp_path / "token").write_text("second\n")
+        await list_once(client)
+
+    assert [call.headers["authorization"] for call in api.calls] == ["Bearer first", "Bearer first", "Bearer second"]
+
+
+async def test_a_token_file_that_is_gone_is_an_error_of_ours(write: Write, nowhere: str) -> None:
+    """In the middle of a request, and nothing is sent."""
+    api = answer_with("x")
+    async with listen(api) as url:
+        client = config.connect(write(url, {"tokenFile": "absent"}), service_account=nowhere)
+        with pytest.raises(UnauthorizedError, match="absent"):
+            await list_once(client)
+
+    assert api.calls == []
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_an_exec_plugin_gives_the_token(write: Write, nowhere: str, tmp_path: Path, version: str) -> None:
+    """It hears its own variables and the protocol's, and is asked anew when its token is refused."""
+    program = f"""
+import json, os, pathlib
+told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+assert told["kind"] == "ExecCredential" and told["apiVersion"].endswith("/{version}"), told
+assert os.environ["OWN"] == "yes"
+count = pathlib.Path({str(tmp_path / "count")!r})
+count.write_text((count.read_text() if count.exists() else "") + "x")
+print(json.dumps({{"status": {{"token": count.read_text()}}}}))
+"""
+    api = answer_with("x")
+    async with listen(api) as url:
+        client = config.connect(write(url, plugin(tmp_path, program, version)), service_account=nowhere)
+        await client.list_nodes()
+        await client.list_nodes()
+        api.respond = answer_with("xx").respond
+        await list_once(client)
+
+    assert [call.headers["authorization"] for call in api.calls] == [
+        "Bearer x",
+        "Bearer x",
+        "Bearer x",
+        "Bearer xx",
+    ]
+
+
+@pytest.mark.parametrize(
+    "program", ["raise SystemExit('no network')", "print('hunter2')", "print('{}')", "print('{\"status\":null}')"]
+)
+async def test_an_exec_plugin_that_fails_is_an_error_of_ours(
+    write: Write, nowhere: str, tmp_path: Path, program: str
+) -> None:
+    """Whatever it does; and what it prints is not shown."""
+    async with listen(answer_with("x")) as url:
+        client = config.connect(write(url, plugin(tmp_path, program)), service_account=nowhere)
+        with pytest.raises(UnauthorizedError, match="plugin") as caught:
+            await list_once(client)
+
+    assert "hunter2" not in str(caught.value)
+    assert not caught.value.may_have_happened
+
+
+async def test_an_exec_plugin_that_is_missing_is_an_error_of_ours(write: Write, nowhere: str) -> None:
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./no-such-login"}}
+    async with listen(answer_with("x")) as url:
+        client = config.connect(write(url, user), service_account=nowhere)
+        with pytest.raises(UnauthorizedError, match="no-such-login"):
+            await list_once(client)
+
+
+async def test_the_context_that_is_asked_for(write: Write, nowhere: str) -> None:
+    """Several files are merged: each context is found, the first file's current one counts."""
+    api = answer_with("two")
+    async with listen(api) as url:
+        paths = f"/does/not/exist:{write('http://127.0.0.1:1', name='one')}:{write(url, {'token': 'two'}, name='two')}"
+        await list_once(config.connect(paths, "two", service_account=nowhere))
+        with pytest.raises(UnreachableError):
+            await list_once(config.connect(paths, service_account=nowhere))
+
+    assert len(api.calls) == 1
+
+
+def openssl(*words: str) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for loopback, which is its own authority, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=x"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    openssl("req", "-x509", *ec, "-addext", "subjectAltName=IP:127.0.0.1", *files)
+    return folder
+
+
+def server_side(certificates: Path, *, mutual: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
+    if mutual:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificates / "cert.pem")
+    return context
+
+
+async def test_client_certificates_as_data_and_as_files(write: Write, nowhere: str, certificates: Path) -> None:
+    cert, key = certificates / "cert.pem", certificates / "key.pem"
+    as_data = {
+        "client-certificate-data": base64.b64encode(cert.read_bytes()).decode(),
+        "client-key-data": base64.b64encode(key.read_bytes()).decode(),
+    }
+    as_files = {"client-certificate": str(cert), "client-key": str(key)}
+    api = ScriptedApi(lambda call: listing("1"))
+    async with listen(api, tls=server_side(certificates, mutual=True)) as url:
+        for user in (as_data, as_files):
+            path = write(url, user, **{"certificate-authority": str(cert)})
+            await list_once(config.connect(path, service_account=nowhere))
+
+    assert len(api.calls) == 2
+
+
+async def test_an_unknown_authority_is_not_trusted(write: Write, nowhere: str, certificates: Path) -> None:
+    """And nothing was asked."""
+    api = ScriptedApi(lambda call: listing("1"))
+    async with listen(api, tls=server_side(certificates)) as url:
+        with pytest.raises(UnreachableError, match=r"(?i)certificate") as caught:
+            await list_once(config.connect(write(url), service_account=nowhere))
+
+    assert not caught.value.may_have_happened
+    assert api.calls == []
+
+
+@pytest.mark.parametrize("kubeconfig", [None, "/etc/kubernetes/does-not-exist.conf"])
+async def test_in_cluster(
+    tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: str | None
+) -> None:
+    """Also where KUBECONFIG names a file that is not there, as the original's manifests do."""
+    (tmp_path / "token").write_text("mounted")
+    (tmp_path / "namespace").write_text("kube-system")
+    (tmp_path / "ca.crt").write_bytes((certificates / "cert.pem").read_bytes())
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    api = answer_with("mounted")
+    async with listen(api, tls=server_side(certificates)) as url:
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", url.rpartition(":")[2])
+        await list_once(config.connect(kubeconfig, service_account=str(tmp_path)))
+
+    assert len(api.calls) == 1
+
+
+async def test_an_explicit_kubeconfig_wins_over_the_cluster(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("mounted")
+    api = answer_with("mine")
+    async with listen(api) as url:
+        await list_once(config.connect(write(url, {"token": "mine"}), service_account=str(tmp_path)))
+
+    assert len(api.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot read the kubeconfig"),
+        ("[]", "no kubeconfig"),
+        ("", "no current context"),
+        ("current-context: x", "'x'"),
+        ("current-context: x\ncontexts: [{name: x, context: {cluster: y}}]", "'y'"),
+        ("contexts: [{context: {}}]", "no name"),
+        ("users: [{name: x, user: 7}]", "no mapping"),
+        ("current-context: x\ncontexts: [{name: x, context: {cluster: 3}}]", "kubeconfig"),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
+            "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority: /does/not/exist}}]",
+            "'x'",
+        ),
+        (
+            "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
+            "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority-data: '!'}}]",
+            "'x'",
+        ),
+    ],
+)
+def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, nowhere: str, text: str, says: str) -> None:
+    """A usage error with the file or context in it, never a traceback."""
+    path = tmp_path / "config"
+    path.write_text(text)
+
+    with pytest.raises(UsageError, match=says):
+        config.connect(str(path), service_account=nowhere)
+
+
+def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
+    with pytest.raises(UsageError, match="--kubeconfig"):
+        config.connect("/does/not/exist", service_account=nowhere)

@@ -1,0 +1,137 @@
+"""Promises of what is counted where."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.kubectl_inspect.report import NodeReport, build
+from gpushare.manifests import Node, Pod
+
+
+def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -> Node:
+    """A node as the API lists it."""
+    amounts = {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-count": count}
+    document = {
+        "metadata": {"name": name, "annotations": changes.get("annotations")},
+        "status": {
+            "capacity": amounts,
+            "allocatable": changes.get("allocatable", amounts),
+            "addresses": changes.get("addresses", [{"type": "InternalIP", "address": "10.0.0.1"}]),
+        },
+    }
+    return msgspec.json.decode(json.dumps(document), type=Node)
+
+
+def pod(name: str, units: str, annotations: dict[str, str] | None = None, **changes: Any) -> Pod:
+    """A pod of namespace default, bound to ``n``."""
+    resources = {"limits": {"aliyun.com/gpu-mem": units}}
+    document = {
+        "metadata": {"name": name, "namespace": "default", "uid": name, "annotations": annotations},
+        "spec": {"nodeName": changes.get("node", "n"), "containers": [{"name": "c", "resources": resources}]},
+        "status": changes.get("status", {"phase": "Running"}),
+    }
+    return msgspec.json.decode(json.dumps(document), type=Pod)
+
+
+def cards(*units: int, unit: str = "GiB") -> dict[str, str]:
+    """The node annotation."""
+    listed = [{"index": n, "uuid": f"GPU-{n}", "model": "T4", "mib": 0, "units": size} for n, size in enumerate(units)]
+    return {
+        "aliyun.com/gpushare-cards": json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": listed})
+    }
+
+
+def one(*pods: Pod, **changes: Any) -> NodeReport:
+    """The report of one node with these pods."""
+    ((report,), _) = build([node(**changes)], pods)
+    return report
+
+
+def on(index: str) -> dict[str, str]:
+    return {"ALIYUN_COM_GPU_MEM_IDX": index}
+
+
+def test_each_cards_true_size_where_it_is_published() -> None:
+    """An 80 GiB and a 24 GiB card are not two of 52."""
+    assert [80, 24] == [device.total for device in one(units="104", annotations=cards(80, 24)).info.devices]
+
+
+def test_an_annotation_that_a_rollback_left_behind_is_not_believed() -> None:
+    """Its units do not add up to the capacity: the original's average."""
+    assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
+
+
+def test_without_the_annotation_the_allocatable_memory_is_divided() -> None:
+    """As the original does; a sick card's memory is not allocatable."""
+    report = one(allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
+
+    assert (report.total, [device.total for device in report.info.devices]) == (14, [7, 7])
+
+
+@pytest.mark.parametrize(
+    ("units", "annotations", "unit"),
+    [
+        ("200", None, "GiB"),
+        ("202", None, "MiB"),
+        ("282", cards(141, 141), "GiB"),
+        ("112", cards(56, 56, unit="256MiB"), "256MiB"),
+    ],
+)
+def test_the_unit_is_known_or_guessed(units: str, annotations: dict[str, str] | None, unit: str) -> None:
+    """The original guesses MiB above 100 a card, which is wrong for a 141 GiB card; the annotation knows."""
+    assert one(units=units, annotations=annotations).unit == unit
+
+
+@pytest.mark.parametrize("allocatable", [None, {}, {"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": "odd"}])
+def test_a_node_without_card_memory_is_left_out(allocatable: dict[str, str] | None) -> None:
+    assert build([node(allocatable=allocatable)], []) == ((), ())
+
+
+def test_nodes_and_pods_are_sorted_by_name() -> None:
+    reports, _ = build([node("b"), node("a")], [pod("z", "1", node="a"), pod("y", "1", node="a")])
+
+    assert ["a", "b"] == [report.name for report in reports]
+    assert ["y", "z"] == [booking.name for booking in reports[0].info.bookings]
+
+
+@pytest.mark.parametrize(
+    "annotations", [None, on("7"), on("-1"), on("x"), {"scheduler.framework.gpushare.allocation": "{"}]
+)
+def test_what_no_card_is_known_for_is_pending(annotations: dict[str, str] | None) -> None:
+    """No index, a card that the node has not, or one that cannot be read: never lost, never another card's."""
+    report = one(pod("p", "4", annotations))
+
+    assert ([0, 0], 4, 4) == ([device.used for device in report.info.devices], report.info.unplaced, report.used)
+
+
+def test_an_annotation_that_cannot_be_read_is_said() -> None:
+    _, problems = build([node()], [pod("p", "4", on("x")), pod("q", "1.5", on("0")), pod("r", "1", on("0"))])
+
+    assert [problem.partition(": ")[0] for problem in problems] == ["pod default/p", "pod default/q"]
+
+
+def test_what_does_not_hold_memory_is_not_counted() -> None:
+    """Ended pods, pods that asked for nothing, pods that are bound nowhere or elsewhere."""
+    report = one(
+        pod("done", "4", on("0"), status={"phase": "Succeeded"}),
+        pod("none", "0", on("0")),
+        pod("waiting", "4", node=None),
+        pod("elsewhere", "4", on("0"), node="other"),
+    )
+
+    assert (report.used, report.info.bookings) == (0, ())
+
+
+def test_an_evicted_pod_whose_container_runs_still_holds_its_memory() -> None:
+    running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
+
+    assert one(pod("p", "4", on("1"), status={"phase": "Failed", "containerStatuses": running})).used == 4
+
+
+@pytest.mark.parametrize("addresses", [None, [], [{"type": "Hostname", "address": "n"}]])
+def test_a_node_without_an_internal_address(addresses: Any) -> None:
+    assert one(addresses=addresses).address == "unknown"
