@@ -53,6 +53,7 @@ class StubApi:
     pods: list[dict[str, Any]] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
     fault: Callable[[str, str], Any] = lambda method, path: None
+    events: list[dict[str, Any]] = field(default_factory=list)
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -99,6 +100,9 @@ class StubApi:
             node = query.partition("spec.nodeName%3D")[2].partition("&")[0]
             pods = [pod for pod in self.pods if not node or pod["spec"].get("nodeName") == node]
             return 200, {"metadata": {"resourceVersion": "1"}, "items": pods}
+        if path.endswith("/events"):
+            self.events.append(body)
+            return 201, body
         if path.endswith("/configmaps"):
             return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
         if parts[:3] == ["api", "v1", "nodes"]:

@@ -24,7 +24,8 @@ from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.owner import KubeletBook, Owner
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.kube.client import ApiClient
-from gpushare.manifests import Pod
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.node import CardFacts
 from gpushare.model.pod import gpu_containers, pod_request
@@ -33,16 +34,28 @@ _LOG = logging.getLogger(__name__)
 
 
 class HeldError(GpushareError):
-    """The container must not start yet; the kubelet tries again."""
+    """The container must not start yet; the kubelet tries again. ``pod`` is whose it is, where that is known."""
+
+    def __init__(self, message: str, pod: ObjectMeta | None = None) -> None:
+        super().__init__(message)
+        self.pod = pod
 
 
 class Allocator:
     """Answers the kubelet for one node. ``visible_by`` is how a card is named to the runtime: ``uuid`` or ``index``."""
 
     def __init__(
-        self, client: ApiClient, pods: NodePods, node: NodeStatus, book: KubeletBook, *, visible_by: str = "uuid"
+        self,
+        client: ApiClient,
+        pods: NodePods,
+        node: NodeStatus,
+        book: KubeletBook,
+        events: EventRecorder,
+        *,
+        visible_by: str = "uuid",
     ) -> None:
         self._client = client
+        self._events = events
         self._pods = pods
         self._node = node
         self._book = book
@@ -105,6 +118,15 @@ class Allocator:
             return self._variables(candidate, card)
 
     async def verify(self, device_ids: Sequence[str]) -> None:
+        """As ``_verify``, and says on the pod why its container is held. Raises HeldError."""
+        try:
+            await self._verify(device_ids)
+        except HeldError as error:
+            if error.pod is not None:
+                await self._events.record("Pod", error.pod, "GPUShareHeld", str(error))
+            raise
+
+    async def _verify(self, device_ids: Sequence[str]) -> None:
         """Before the container with these ids starts: are they on the card that its pod's annotation names?
 
         Marks the pod assigned. Ids that we never announced pass: they are the Go plugin's, whose answer the kubelet
@@ -121,7 +143,7 @@ class Allocator:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if allocation is None or card.index not in {index for index, _ in allocation.shares}:
             said = "no card" if allocation is None else f"card {allocation.index}"
-            raise HeldError(f"pod {name} has ids of card {card.index}, but its annotation names {said}")
+            raise HeldError(f"pod {name} has ids of card {card.index}, but its annotation names {said}", pod.metadata)
         if not allocation.assigned:
             await self._client.annotate_pod(pod, {wire.ANNOTATION_ASSIGNED: "true"})
             _LOG.info("assigned pod=%s uid=%s device=%d", name, pod.metadata.uid, card.index)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,7 @@ from gpushare.errors import GpushareError, InvalidAllocationError, UsageError
 from gpushare.kube import config
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
+from gpushare.kube.events import EventRecorder
 from gpushare.kube.reflector import Reflector
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
@@ -84,7 +87,9 @@ async def _run(settings: DevicePluginSettings) -> None:
 async def _serve(settings: DevicePluginSettings, client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
     folder = Path(settings.device_plugin_path)
     book = KubeletBook(Path(settings.pod_resources_socket), folder)
-    allocator = Allocator(client, pods, node, book, visible_by=settings.visible_devices)
+    # Names of events only: nothing depends on them being hard to guess.
+    events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
+    allocator = Allocator(client, pods, node, book, events, visible_by=settings.visible_devices)
     await allocator.recover()
     selector = f"spec.nodeName={settings.node_name}"
     watch: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector)

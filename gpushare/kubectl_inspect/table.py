@@ -22,10 +22,10 @@ _DASHES_OF_DETAILS: Final = 10
 
 def summary(nodes: Sequence[NodeReport]) -> str:
     """One line for each node, by card; then the whole cluster."""
-    # Indices may have gaps where a card was taken out; the columns are then as many as the highest index needs.
-    cards = max((device.index + 1 for node in nodes for device in node.info.devices), default=0)
+    # The original counts from 0 to the largest count; the same, but where a card was taken out and left a gap.
+    cards = sorted({device.index for node in nodes for device in node.info.devices})
     pending = any(node.info.unplaced for node in nodes)
-    header = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in range(cards))]
+    header = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in cards)]
     header += ["PENDING(Allocated)"] if pending else []
     rows = [_row([*_summary_cells(node, cards, pending), f"{node.used}/{node.total}"], ended=False) for node in nodes]
     return align(
@@ -82,9 +82,9 @@ def _row(cells: Sequence[str], *, ended: bool = True) -> str:
     return "\t".join(cells) + ("\t" if ended else "")
 
 
-def _summary_cells(node: NodeReport, cards: int, pending: bool) -> list[str]:
+def _summary_cells(node: NodeReport, cards: Sequence[int], pending: bool) -> list[str]:
     by_index = {device.index: f"{device.used}/{device.total}" for device in node.info.devices}
-    cells = [node.name, node.address, *(by_index.get(index, "0/0") for index in range(cards))]
+    cells = [node.name, node.address, *(by_index.get(index, "0/0") for index in cards)]
     if pending:
         cells.append(str(node.info.unplaced) if node.info.unplaced else "")
     return cells

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx2
 import pytest
-from clusters.embedded.server import EmbeddedApi
 
 from clusters.api_client import ApiClient, ApiError
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
+from clusters.embedded.server import EmbeddedApi
 from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.waiting import eventually
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, accept_all

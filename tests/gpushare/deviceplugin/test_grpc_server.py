@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from gpushare.deviceplugin.owner import KubeletBook
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
+from gpushare.kube.events import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, serve
 
@@ -99,7 +101,9 @@ async def plugin(
             node = NodeStatus(client, "rig", physical, MemoryUnit.parse(unit), "boot")
             await node.prepare(frozenset())
             await node.publish()
-            allocator = Allocator(client, NodePods(), node, KubeletBook(folder / "none.sock", folder), visible_by=by)
+            events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
+            book = KubeletBook(folder / "none.sock", folder)
+            allocator = Allocator(client, NodePods(), node, book, events, visible_by=by)
             server = DevicePluginServer(allocator, node)
             await server.start(folder / "plugin.sock")
             async with grpc.aio.insecure_channel(f"unix:{folder}/plugin.sock") as channel:
@@ -277,6 +281,10 @@ async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_la
         ids, _ = await kubelet.admit(2)
         with pytest.raises(grpc.aio.AioRpcError, match="default/b has ids of card 0, but its annotation names card 1"):
             await kubelet.start("uid-b", ids)
+
+        (event,) = kubelet.api.events
+        assert (event["involvedObject"]["name"], event["reason"], event["type"]) == ("b", "GPUShareHeld", "Warning")
+        assert "names card 1" in event["message"]
 
         pods[1]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
         await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))

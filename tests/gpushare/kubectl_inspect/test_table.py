@@ -39,6 +39,24 @@ def test_summary_of_several_nodes() -> None:
 
     assert shown(table) == textwrap.dedent(
         """\
+        NAME   IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  PENDING(Allocated)  GPU Memory(GiB)
+        big    10.0.0.1   52/80                  0/24                                       52/104
+        small  10.0.0.1   2/14                   0/0                    3                   5/14
+        ----------------------------------------------------
+        Allocated/Total GPU Memory In Cluster:
+        57/118 (48%)··
+        """
+    )
+
+
+def test_details_of_several_nodes() -> None:
+    """Each node with its own cards; all lines of dashes as long as the first node's."""
+    table = details(
+        [node("a", {0: 14}, ("p", 3, {0: 3})), node("b", {0: 8, 1: 8}, ("q", 3, {}), ("r", 4, {0: 1, 1: 3}))]
+    )
+
+    assert shown(table) == textwrap.dedent(
+        """\
 
         NAME:       a
         IPADDRESS:  10.0.0.1
@@ -66,12 +84,13 @@ def test_summary_of_several_nodes() -> None:
 
 
 def test_a_gap_in_the_indices_keeps_every_card_under_its_own_heading() -> None:
-    """A card that was taken out leaves its column."""
-    assert summary([node("n", {0: 8, 2: 16}, ("p", 4, {2: 4}))]).splitlines()[1].split() == [
-        *["n", "10.0.0.1"],
-        *["0/8", "0/0", "4/16", "4/24"],
-    ]
-    assert "GPU0(Allocated)  GPU2(Allocated)" in details([node("n", {0: 8, 2: 16})])
+    """A card that was taken out has no column, however high the indices are."""
+    gap = node("n", {0: 8, 10**9: 16}, ("p", 4, {10**9: 4}))
+    header, row, *_ = summary([gap]).splitlines()
+
+    assert header.split()[2:4] == ["GPU0(Allocated/Total)", "GPU1000000000(Allocated/Total)"]
+    assert row.split() == ["n", "10.0.0.1", "0/8", "4/16", "4/24"]
+    assert "GPU0(Allocated)  GPU1000000000(Allocated)" in details([gap])
 
 
 def test_percent_is_cut_as_the_original_cuts_it() -> None:

@@ -1,0 +1,229 @@
+"""Promises of clusters.embedded.controllers.desired."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.embedded.controllers.desired import (
+    Create,
+    Delete,
+    Patch,
+    daemon_set,
+    deployment,
+    orphans,
+    replica_set,
+    stateful_set,
+    template_hash,
+)
+from clusters.resources import PODS, REPLICA_SETS
+
+NUMBERS = itertools.count(1)
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def owner(kind: str, **spec: Any) -> dict[str, Any]:
+    """A workload."""
+    metadata = {"name": "w", "namespace": "d", "uid": f"uid-{kind}", "generation": 3}
+    body = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE, **spec}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": body, "status": {}}
+
+
+def pod(name: str, of: dict[str, Any], phase: str = "Running", **more: Any) -> dict[str, Any]:
+    """A pod of a workload."""
+    reference = {"uid": of["metadata"]["uid"], "kind": of["kind"], "name": "w", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": "d",
+        "uid": f"uid-{name}",
+        "resourceVersion": str(next(NUMBERS)),
+        "ownerReferences": [reference],
+    }
+    if more.get("leaving"):
+        metadata["deletionTimestamp"] = "now"
+    ready = "True" if phase == "Running" and more.get("ready", True) else "False"
+    status = {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": metadata, "spec": more.get("spec", {}), "status": status}
+
+
+def created(actions: list[Any]) -> list[dict[str, Any]]:
+    """What should be made."""
+    return [action.manifest for action in actions if isinstance(action, Create)]
+
+
+def deleted(actions: list[Any]) -> list[str]:
+    """Names of what should go."""
+    return [action.item["metadata"]["name"] for action in actions if isinstance(action, Delete)]
+
+
+def status_of(actions: list[Any]) -> dict[str, Any]:
+    """The status that should be written."""
+    (found,) = (
+        action.patch["status"] for action in actions if isinstance(action, Patch) and action.subresource == "status"
+    )
+    return dict(found)
+
+
+@given(
+    st.integers(0, 5), st.lists(st.sampled_from(["Running", "Pending", "Failed", "Succeeded", "leaving"]), max_size=6)
+)
+def test_a_replica_set_keeps_its_number_of_living_pods(wanted: int, phases: list[str]) -> None:
+    """Ended and leaving pods do not count; never both more and fewer."""
+    rs = owner("ReplicaSet", replicas=wanted)
+    pods = [
+        pod(f"p{i}", rs, "Running" if phase == "leaving" else phase, leaving=phase == "leaving")
+        for i, phase in enumerate(phases)
+    ]
+    actions = replica_set(rs, pods)
+    alive = sum(phase in ("Running", "Pending") for phase in phases)
+
+    assert len(created(actions)) == max(wanted - alive, 0)
+    assert len(deleted(actions)) == max(alive - wanted, 0)
+
+
+def test_a_replica_set_drops_what_does_not_run_first() -> None:
+    """A pod that waits costs nobody anything."""
+    rs = owner("ReplicaSet", replicas=1)
+
+    assert deleted(replica_set(rs, [pod("runs", rs), pod("waits", rs, "Pending")])) == ["waits"]
+
+
+def test_a_made_pod_belongs_to_its_owner_and_is_the_template() -> None:
+    """Labels, spec, and a controller reference; a name that the server completes."""
+    (made,) = created(replica_set(owner("ReplicaSet", replicas=1), []))
+
+    assert (made["kind"], made["metadata"]["generateName"], made["metadata"]["labels"]) == ("Pod", "w-", {"app": "x"})
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "uid-ReplicaSet"
+    assert made["spec"] == TEMPLATE["spec"]
+
+
+def test_pods_of_others_do_not_count() -> None:
+    """Same labels, another owner."""
+    rs, other = owner("ReplicaSet", replicas=1), owner("StatefulSet")
+
+    assert len(created(replica_set(rs, [pod("theirs", other)]))) == 1
+
+
+def test_a_status_is_written_only_where_it_differs() -> None:
+    """Else every write would make the next."""
+    rs = owner("ReplicaSet", replicas=1)
+    rs["status"] = status_of(replica_set(rs, [pod("a", rs)]))
+
+    assert replica_set(rs, [pod("a", rs)]) == []
+
+
+def test_a_deployment_makes_one_replica_set_per_template() -> None:
+    """Named by the template's hash, which its pods carry."""
+    (made,) = created(deployment(owner("Deployment", replicas=3), [], []))
+    digest = template_hash(TEMPLATE)
+
+    assert (made["metadata"]["name"], made["spec"]["replicas"]) == (f"w-{digest}", 3)
+    assert made["spec"]["selector"]["matchLabels"] == {"app": "x", "pod-template-hash": digest}
+    assert made["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] == digest
+
+
+def sets_of(deploy: dict[str, Any], *replicas_and_ready: tuple[str, int, int]) -> list[dict[str, Any]]:
+    """ReplicaSets of a deployment: name, wanted, ready."""
+    made = []
+    for name, replicas, ready in replicas_and_ready:
+        one = pod(name, deploy)
+        made.append({**one, "spec": {"replicas": replicas}, "status": {"replicas": replicas, "readyReplicas": ready}})
+    return made
+
+
+def test_a_deployment_scales_its_replica_set() -> None:
+    """Up and down alike."""
+    deploy = owner("Deployment", replicas=1)
+    name = f"w-{template_hash(TEMPLATE)}"
+    patches = [action for action in deployment(deploy, sets_of(deploy, (name, 3, 3)), []) if isinstance(action, Patch)]
+
+    assert patches[0].patch == {"spec": {"replicas": 1}}
+
+
+@pytest.mark.parametrize(("ready", "left"), [(0, 3), (1, 2), (3, 0)])
+def test_an_old_replica_set_shrinks_as_the_new_one_gets_ready(ready: int, left: int) -> None:
+    """There are never fewer ready pods than wanted, as long as the old ones were."""
+    deploy = owner("Deployment", replicas=3)
+    sets = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 3, ready), ("w-old", 3, 3))
+    specs = [one for one in deployment(deploy, sets, []) if isinstance(one, Patch) and not one.subresource]
+    patches = {one.item["metadata"]["name"]: one.patch for one in specs}
+
+    assert patches.get("w-old", {"spec": {"replicas": 3}}) == {"spec": {"replicas": left}}
+
+
+def test_a_stateful_set_goes_in_order() -> None:
+    """The next pod only when the one before is ready."""
+    sts = owner("StatefulSet", replicas=3, serviceName="s")
+
+    assert [made["metadata"]["name"] for made in created(stateful_set(sts, []))] == ["w-0"]
+    assert created(stateful_set(sts, [pod("w-0", sts, "Pending")])) == []
+    (made,) = created(stateful_set(sts, [pod("w-0", sts)]))
+    assert (made["metadata"]["name"], made["spec"]["hostname"], made["spec"]["subdomain"]) == ("w-1", "w-1", "s")
+
+
+def test_a_parallel_stateful_set_makes_all_at_once() -> None:
+    """podManagementPolicy: Parallel."""
+    sts = owner("StatefulSet", replicas=3, podManagementPolicy="Parallel")
+
+    assert [made["metadata"]["name"] for made in created(stateful_set(sts, [pod("w-1", sts)]))] == ["w-0", "w-2"]
+
+
+def test_a_name_is_not_given_again_before_its_pod_is_gone() -> None:
+    """Two pods of one name cannot be; an ended one is taken away first."""
+    sts = owner("StatefulSet", replicas=1)
+
+    assert created(stateful_set(sts, [pod("w-0", sts, leaving=True)])) == []
+    assert deleted(stateful_set(sts, [pod("w-0", sts, "Failed")])) == ["w-0"]
+
+
+def test_a_stateful_set_shrinks_from_its_end() -> None:
+    """One after the other, unless parallel."""
+    sts = owner("StatefulSet", replicas=1)
+    pods = [pod(f"w-{number}", sts) for number in range(3)]
+
+    assert deleted(stateful_set(sts, pods)) == ["w-2"]
+    assert deleted(stateful_set(owner("StatefulSet", replicas=1, podManagementPolicy="Parallel"), pods)) == [
+        "w-2",
+        "w-1",
+    ]
+
+
+def nodes(*names: str) -> list[dict[str, Any]]:
+    """Nodes; those named gpu-… carry the label."""
+    return [
+        {"metadata": {"name": name, "labels": {"gpushare": "true"} if name.startswith("gpu") else {}}} for name in names
+    ]
+
+
+def test_a_daemon_set_has_one_pod_on_each_node_that_it_takes() -> None:
+    """By its node selector, sent there through the scheduler; leftovers go."""
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"gpushare": "true"}}}  # type: ignore[dict-item]
+    ds = owner("DaemonSet", template=template)
+    first = daemon_set(ds, [], nodes("gpu-a", "gpu-b", "cpu"))
+    made = created(first)
+    targets = [
+        one["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] for one in made
+    ]
+
+    assert [one["nodeSelectorTerms"][0]["matchFields"][0]["values"] for one in targets] == [["gpu-a"], ["gpu-b"]]
+    there = [pod(f"p{i}", ds, spec=one["spec"]) for i, one in enumerate(made)]
+    assert created(daemon_set(ds, there, nodes("gpu-a", "gpu-b"))) == []
+    assert deleted(daemon_set(ds, there, nodes("gpu-a"))) == ["p1"]
+    failed = [pod("p0", ds, "Failed", spec=made[0]["spec"])]
+    again = daemon_set(ds, failed, nodes("gpu-a"))
+    assert (deleted(again), len(created(again))) == (["p0"], 1)
+    assert status_of(first)["desiredNumberScheduled"] == 2
+
+
+def test_objects_whose_owners_are_gone_go() -> None:
+    """And only those."""
+    rs = owner("ReplicaSet")
+    mine, free = pod("mine", rs), {"metadata": {"name": "free", "uid": "f"}}
+    items = [(PODS, mine), (PODS, free), (REPLICA_SETS, rs)]
+
+    assert deleted(orphans(items, {"uid-ReplicaSet"})) == []
+    assert deleted(orphans(items, set())) == ["mine"]
