@@ -11,11 +11,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-
 from clusters.embedded.discovery import document
 from clusters.embedded.pod_logs import PodLogs
 from clusters.embedded.reads import list_objects
-from clusters.embedded.refusals import Refusal, bad_request, internal, method_not_allowed, no_such_path
+from clusters.embedded.refusals import RefusalError, bad_request, internal, method_not_allowed, no_such_path
 from clusters.embedded.requests import (
     Answer,
     Message,
@@ -73,7 +72,7 @@ class ApiServer:
         try:
             request = await read_request(scope, receive)
             answer = await self._answer(request)
-        except Refusal as refusal:
+        except RefusalError as refusal:
             answer = json_answer(refusal.status(), refusal.code)
         except OverflowError as error:
             answer = json_answer(bad_request(f"a number is out of range: {error}").status(), 400)

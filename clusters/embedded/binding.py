@@ -6,12 +6,12 @@ Rules: Kubernetes ``registry/core/pod/storage``; annotations of the Binding win,
 from __future__ import annotations
 
 from clusters.embedded.objects import Object, is_deleting
-from clusters.embedded.refusals import Refusal, conflict, internal, modified
+from clusters.embedded.refusals import RefusalError, conflict, internal, modified
 from clusters.resources import PODS
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """The pod on the node that the Binding names; ``now`` is RFC 3339. Raises Refusal (409, 500)."""
+    """The pod on the node that the Binding names; ``now`` is RFC 3339. Raises RefusalError (409, 500)."""
     _check(pod, binding)
     metadata = dict(pod["metadata"])
     added = binding["metadata"].get("annotations") or {}
@@ -43,7 +43,7 @@ def _check(pod: Object, binding: Object) -> None:
         raise _conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
-def _conflict(name: str, why: str) -> Refusal:
+def _conflict(name: str, why: str) -> RefusalError:
     refusal = conflict(PODS, name, why)
     refusal.message = refusal.message.replace("pods ", "pods/binding ", 1)
     return refusal

@@ -28,7 +28,7 @@ _WORKLOAD: Final[Object] = {
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
-    """Fill in the defaults of a kind, at creation and at each change. Raises Refusal (400) for amounts that are none."""
+    """Fill in the defaults of a kind, at creation and at each change. Raises RefusalError (400) for amounts that are none."""
     try:
         _set_defaults(resource, item)
     except ValueError as error:

@@ -30,7 +30,7 @@ class DeleteOptions:
 
 
 def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
-    """The options of a request: its body, else its query. Raises Refusal (400)."""
+    """The options of a request: its body, else its query. Raises RefusalError (400)."""
     found = body if isinstance(body, dict) else {}
     grace = found.get("gracePeriodSeconds", params.get("gracePeriodSeconds"))
     propagation = found.get("propagationPolicy", params.get("propagationPolicy"))

@@ -10,7 +10,7 @@ import msgspec
 
 from clusters.embedded import strategic_patch
 from clusters.embedded.objects import Object
-from clusters.embedded.refusals import Refusal, bad_request, too_large, unsupported_media_type
+from clusters.embedded.refusals import RefusalError, bad_request, too_large, unsupported_media_type
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -22,7 +22,7 @@ MOST_OPERATIONS: Final = 10_000
 
 
 def apply(content_type: str, old: Object, body: bytes) -> Object:
-    """The object after the patch in ``body``; ``old`` stays as it is. Raises Refusal (400, 413, 415, 422)."""
+    """The object after the patch in ``body``; ``old`` stays as it is. Raises RefusalError (400, 413, 415, 422)."""
     if content_type not in TYPES:
         listed = ", ".join(TYPES)
         raise unsupported_media_type(
@@ -41,7 +41,7 @@ def apply(content_type: str, old: Object, body: bytes) -> Object:
     try:
         return strategic_patch.apply(old, patch)
     except (ValueError, TypeError, AttributeError) as error:
-        raise Refusal(422, "Invalid", f"unable to apply the strategic merge patch: {error}") from error
+        raise RefusalError(422, "Invalid", f"unable to apply the strategic merge patch: {error}") from error
 
 
 def merge(old: Any, patch: Any) -> Any:
@@ -69,7 +69,7 @@ def _json_patch(old: Object, operations: Any) -> Object:
         raise bad_request(f"error decoding patch: {error}") from error
     # The library lets errors of Python through where an operation does not fit the document.
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, ValueError, LookupError) as error:
-        raise Refusal(
+        raise RefusalError(
             422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
         ) from error
     if not isinstance(new, dict):

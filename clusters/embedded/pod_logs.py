@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx2
 
 from clusters.embedded.objects import Object, name_of, namespace_of
-from clusters.embedded.refusals import Refusal, bad_request, internal, no_such_path
+from clusters.embedded.refusals import RefusalError, bad_request, internal, no_such_path
 from clusters.embedded.requests import Answer, Request
 from clusters.embedded.store import Store
 from clusters.resources import NODES
@@ -30,7 +30,7 @@ class PodLogs:
         await self._http.aclose()
 
     async def read(self, pod: Object, request: Request) -> Answer:
-        """The log of one container. Raises Refusal (400, 404, 500)."""
+        """The log of one container. Raises RefusalError (400, 404, 500)."""
         container = container_of(pod, request.params.get("container", ""))
         node = pod["spec"].get("nodeName", "")
         if not node:
@@ -60,7 +60,7 @@ class PodLogs:
 
 
 def container_of(pod: Object, wanted: str) -> str:
-    """The container that is meant. Raises Refusal (400) where that is not clear."""
+    """The container that is meant. Raises RefusalError (400) where that is not clear."""
     names = [each["name"] for each in pod["spec"].get("containers", [])]
     initial = [each["name"] for each in pod["spec"].get("initContainers", [])]
     if wanted in names or wanted in initial:
@@ -81,8 +81,8 @@ async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
         await response.aclose()
 
 
-def _refusal(code: int, text: str) -> Refusal:
+def _refusal(code: int, text: str) -> RefusalError:
     if code == 404 and not text:
         return no_such_path()
     reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code, "InternalError")
-    return Refusal(code, reason, text or f"the kubelet answered {code}")
+    return RefusalError(code, reason, text or f"the kubelet answered {code}")

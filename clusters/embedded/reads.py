@@ -7,8 +7,8 @@ import binascii
 
 import msgspec
 
-from clusters.embedded.refusals import Refusal, bad_request, expired, too_new
 from clusters.embedded.field_rules import not_allowed
+from clusters.embedded.refusals import RefusalError, bad_request, expired, too_new
 from clusters.embedded.requests import Request
 from clusters.embedded.routes import Route
 from clusters.embedded.selectors import Predicate, both, field_selector, label_selector, selects_all
@@ -23,7 +23,7 @@ class Page(msgspec.Struct):
 
 
 def selection(request: Request, route: Route) -> Predicate:
-    """The objects that the query selects. Raises Refusal (400)."""
+    """The objects that the query selects. Raises RefusalError (400)."""
     return both(
         field_selector(request.params.get("fieldSelector", ""), route.resource),
         label_selector(request.params.get("labelSelector", "")),
@@ -31,14 +31,14 @@ def selection(request: Request, route: Route) -> Predicate:
 
 
 def list_objects(store: Store, request: Request, route: Route) -> bytes:
-    """The JSON of a list. Raises Refusal (400, 410, 504)."""
+    """The JSON of a list. Raises RefusalError (400, 410, 504)."""
     selects = selection(request, route)
     page = _page(request, store)
     version = page.version if page else _version(request, store)
     at = None if version == store.version else version
     try:
         found = store.all(route.resource, route.namespace, at)
-    except Refusal as error:
+    except RefusalError as error:
         if page is None:
             raise
         raise _expired_page(store, page) from error
@@ -71,7 +71,7 @@ def _version(request: Request, store: Store) -> int:
         error = not_allowed(
             "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
         )
-        raise Refusal(422, "Invalid", f"ListOptions.meta.k8s.io is invalid: {error.field}: {error.message}")
+        raise RefusalError(422, "Invalid", f"ListOptions.meta.k8s.io is invalid: {error.field}: {error.message}")
     if wanted is not None and wanted > store.version:
         raise too_new(wanted, store.version)
     return wanted if wanted and match == "Exact" else store.version
@@ -90,7 +90,7 @@ def _page(request: Request, store: Store) -> Page | None:
     return page
 
 
-def _expired_page(store: Store, page: Page) -> Refusal:
+def _expired_page(store: Store, page: Page) -> RefusalError:
     """410 with a token that goes on where the client was, in the newest state: complete, but not consistent."""
     refusal = expired(page.version, store.version)
     refusal.message = (

@@ -10,7 +10,7 @@ from clusters.embedded.objects import Object
 from clusters.resources import Resource
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A request that is refused; ``code`` is the HTTP status, ``reason`` the machine word."""
 
     def __init__(self, code: int, reason: str, message: str, details: Object | None = None) -> None:
@@ -71,88 +71,88 @@ def success(resource: Resource, name: str, uid: str) -> Object:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-def not_found(resource: Resource, name: str) -> Refusal:
+def not_found(resource: Resource, name: str) -> RefusalError:
     """404: there is no such object."""
     message = f'{qualified(resource.plural, resource)} "{name}" not found'
-    return Refusal(404, "NotFound", message, details_of(resource, name))
+    return RefusalError(404, "NotFound", message, details_of(resource, name))
 
 
-def no_such_path() -> Refusal:
+def no_such_path() -> RefusalError:
     """404: nothing of this server is below that path."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+    return RefusalError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: Resource, name: str) -> Refusal:
+def already_exists(resource: Resource, name: str) -> RefusalError:
     """409: the name is taken."""
     message = f'{qualified(resource.plural, resource)} "{name}" already exists'
-    return Refusal(409, "AlreadyExists", message, details_of(resource, name))
+    return RefusalError(409, "AlreadyExists", message, details_of(resource, name))
 
 
-def conflict(resource: Resource, name: str, why: str) -> Refusal:
+def conflict(resource: Resource, name: str, why: str) -> RefusalError:
     """409: the object is not in the state that the writer takes for granted."""
     message = f'Operation cannot be fulfilled on {qualified(resource.plural, resource)} "{name}": {why}'
-    return Refusal(409, "Conflict", message, details_of(resource, name))
+    return RefusalError(409, "Conflict", message, details_of(resource, name))
 
 
-def modified(resource: Resource, name: str) -> Refusal:
+def modified(resource: Resource, name: str) -> RefusalError:
     """409: somebody else wrote in between."""
     return conflict(
         resource, name, "the object has been modified; please apply your changes to the latest version and try again"
     )
 
 
-def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> Refusal:
+def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> RefusalError:
     """422: fields that make no sense, all of them at once."""
     texts = [f"{error.field}: {error.message}" for error in errors]
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{qualified(resource.kind, resource)} "{name}" is invalid: {listed}'
     causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
     details = {**details_of(resource, name, causes=causes), "kind": resource.kind}
-    return Refusal(422, "Invalid", message, details)
+    return RefusalError(422, "Invalid", message, details)
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> RefusalError:
     """400: a request that cannot be understood."""
-    return Refusal(400, "BadRequest", message)
+    return RefusalError(400, "BadRequest", message)
 
 
-def forbidden(resource: Resource, name: str, why: str) -> Refusal:
+def forbidden(resource: Resource, name: str, why: str) -> RefusalError:
     """403: understood, and not allowed in this state."""
     message = f'{qualified(resource.plural, resource)} "{name}" is forbidden: {why}'
-    return Refusal(403, "Forbidden", message, details_of(resource, name))
+    return RefusalError(403, "Forbidden", message, details_of(resource, name))
 
 
-def method_not_allowed() -> Refusal:
+def method_not_allowed() -> RefusalError:
     """405."""
     message = "the server does not allow this method on the requested resource"
-    return Refusal(405, "MethodNotAllowed", message, {})
+    return RefusalError(405, "MethodNotAllowed", message, {})
 
 
-def unsupported_media_type(message: str) -> Refusal:
+def unsupported_media_type(message: str) -> RefusalError:
     """415."""
-    return Refusal(415, "UnsupportedMediaType", message)
+    return RefusalError(415, "UnsupportedMediaType", message)
 
 
-def too_large(message: str) -> Refusal:
+def too_large(message: str) -> RefusalError:
     """413."""
-    return Refusal(413, "RequestEntityTooLarge", message)
+    return RefusalError(413, "RequestEntityTooLarge", message)
 
 
-def expired(version: int, oldest: int) -> Refusal:
+def expired(version: int, oldest: int) -> RefusalError:
     """410: changes that far back are not remembered; the client must list again."""
-    return Refusal(410, "Expired", f"too old resource version: {version} ({oldest})")
+    return RefusalError(410, "Expired", f"too old resource version: {version} ({oldest})")
 
 
-def too_new(version: int, current: int) -> Refusal:
+def too_new(version: int, current: int) -> RefusalError:
     """504: a resource version that this server has not reached (it was restarted, say)."""
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
     message = f"Timeout: Too large resource version: {version}, current: {current}"
-    return Refusal(504, "Timeout", message, details)
+    return RefusalError(504, "Timeout", message, details)
 
 
-def internal(message: str) -> Refusal:
+def internal(message: str) -> RefusalError:
     """500."""
-    return Refusal(500, "InternalError", f"Internal error occurred: {message}")
+    return RefusalError(500, "InternalError", f"Internal error occurred: {message}")

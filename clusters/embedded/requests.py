@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from clusters.embedded.objects import Object
-from clusters.embedded.refusals import Refusal, bad_request, too_large, unsupported_media_type
+from clusters.embedded.refusals import RefusalError, bad_request, too_large, unsupported_media_type
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -42,7 +42,7 @@ class Request:
         return bool(self.params.get("dryRun"))
 
     def number(self, name: str) -> int | None:
-        """A whole number of the query that is not negative; None where it is absent. Raises Refusal (400)."""
+        """A whole number of the query that is not negative; None where it is absent. Raises RefusalError (400)."""
         text = self.params.get(name, "")
         if not text:
             return None
@@ -51,7 +51,7 @@ class Request:
         return int(text)
 
     def object(self) -> Object:
-        """The body as one JSON object. Raises Refusal (400, 415)."""
+        """The body as one JSON object. Raises RefusalError (400, 415)."""
         if self.content_type not in (JSON, ""):
             raise unsupported_media_type(
                 f"the body of the request was in an unknown format - accepted media types include: {JSON}"
@@ -62,7 +62,7 @@ class Request:
         return found
 
     def json(self) -> Any:
-        """The body as JSON, None where it is empty. Raises Refusal (400)."""
+        """The body as JSON, None where it is empty. Raises RefusalError (400)."""
         if not self.body:
             return None
         try:
@@ -86,7 +86,7 @@ def json_answer(item: Any, code: int = 200) -> Answer:
 
 
 async def read_request(scope: Message, receive: Receive) -> Request:
-    """The whole request. Raises Refusal (413)."""
+    """The whole request. Raises RefusalError (413)."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     chunks: list[bytes] = []
     size, more = 0, True
@@ -114,4 +114,4 @@ def check_acceptable(accept: str) -> None:
     """Refuse (406) a client that understands no JSON."""
     if accept and not any(word in accept for word in ("json", "*/*", "application/*", "text/plain")):
         message = f"only the following media types are accepted: {JSON}"
-        raise Refusal(406, "NotAcceptable", message)
+        raise RefusalError(406, "NotAcceptable", message)

@@ -20,7 +20,7 @@ def scale_of(item: Object) -> Object:
 
 
 def scaled(item: Object, scale: Object) -> Object:
-    """The object with the number of pods (and the preconditions) of a Scale. Raises Refusal (400)."""
+    """The object with the number of pods (and the preconditions) of a Scale. Raises RefusalError (400)."""
     spec, metadata = scale.get("spec") or {}, scale.get("metadata") or {}
     if not isinstance(spec, dict) or not isinstance(metadata, dict):
         raise bad_request("spec and metadata of a Scale are objects")

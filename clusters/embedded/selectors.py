@@ -61,7 +61,7 @@ def selects_all(_: Object) -> bool:
 
 
 def label_selector(text: str) -> Predicate:
-    """The predicate of a label selector (``a=b,c!=d,e in (f,g),!h``). Raises Refusal (400)."""
+    """The predicate of a label selector (``a=b,c!=d,e in (f,g),!h``). Raises RefusalError (400)."""
     if not text.strip():
         return selects_all
     requirements = [_label_requirement(part.strip()) for part in _COMMA.split(text)]
@@ -69,7 +69,7 @@ def label_selector(text: str) -> Predicate:
 
 
 def field_selector(text: str, resource: Resource) -> Predicate:
-    """The predicate of a field selector (``spec.nodeName=n,status.phase!=Failed``). Raises Refusal (400)."""
+    """The predicate of a field selector (``spec.nodeName=n,status.phase!=Failed``). Raises RefusalError (400)."""
     if not text.strip():
         return selects_all
     requirements = [_field_requirement(part, resource) for part in text.split(",") if part]

@@ -97,7 +97,7 @@ class Store:
         return self._collections[resource].items.get((namespace, name))
 
     def all(self, resource: Resource, namespace: str | None = None, at: int | None = None) -> list[Stored]:
-        """The objects of a kind by namespace and name; ``at``: as they were at that version (raises Refusal 410)."""
+        """The objects of a kind by namespace and name; ``at``: as they were at that version (raises RefusalError 410)."""
         items = self._collections[resource].items if at is None else self._as_of(resource, at)
         found = items.items() if namespace is None else ((k, v) for k, v in items.items() if k[0] == namespace)
         return [stored for _, stored in sorted(found, key=lambda pair: pair[0])]
@@ -122,7 +122,7 @@ class Store:
         return last
 
     def since(self, resource: Resource, version: int) -> list[Change]:
-        """The changes after ``version``, oldest first. Raises Refusal (410) when some are forgotten."""
+        """The changes after ``version``, oldest first. Raises RefusalError (410) when some are forgotten."""
         collection = self._collections[resource]
         if version < collection.floor:
             raise expired(version, collection.floor)

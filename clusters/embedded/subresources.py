@@ -19,7 +19,7 @@ _CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Suc
 
 
 class Subresources:
-    """Each verb takes a request and its route, and raises Refusal."""
+    """Each verb takes a request and its route, and raises RefusalError."""
 
     def __init__(self, writes: Writes) -> None:
         self._writes = writes
@@ -62,7 +62,7 @@ class Subresources:
 
 
 def named(body: Object, route: Route) -> Object:
-    """The body with the name of the URL in it. Raises Refusal (400) where it names another pod or none."""
+    """The body with the name of the URL in it. Raises RefusalError (400) where it names another pod or none."""
     metadata = body.get("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")

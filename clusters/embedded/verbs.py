@@ -16,7 +16,7 @@ from clusters.resources import PODS
 
 
 class Verbs:
-    """Each verb takes a request and its route, and raises Refusal."""
+    """Each verb takes a request and its route, and raises RefusalError."""
 
     def __init__(self, writes: Writes) -> None:
         self._writes = writes
@@ -75,5 +75,5 @@ def place(route: Route) -> tuple[str, str]:
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """The options of a DELETE. Raises Refusal (400)."""
+    """The options of a DELETE. Raises RefusalError (400)."""
     return options_of(request.json(), request.params)

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from clusters.embedded.reads import selection
-from clusters.embedded.refusals import Refusal, too_new
+from clusters.embedded.refusals import RefusalError, too_new
 from clusters.embedded.requests import Request
 from clusters.embedded.routes import Route
 from clusters.embedded.selectors import Predicate
@@ -58,7 +58,7 @@ class Watches:
             woken.set()
 
     def start(self, request: Request, route: Route) -> AsyncIterator[bytes]:
-        """The events of one watch. Raises Refusal for a query that makes no sense, before the first event."""
+        """The events of one watch. Raises RefusalError for a query that makes no sense, before the first event."""
         wish = _wish(request, route, self._store.version)
         if self.expired_as_status and not wish.with_initial:
             self._store.since(wish.resource, wish.version)
@@ -86,7 +86,7 @@ class Watches:
             woken.clear()
             try:
                 changes = self._store.since(wish.resource, version)
-            except Refusal as refusal:
+            except RefusalError as refusal:
                 yield event_line("ERROR", msgspec.json.encode(refusal.status()))
                 return
             # Nothing of this kind is missing up to here, whatever other kinds have done.
@@ -145,7 +145,7 @@ def _wish(request: Request, route: Route, current: int) -> Wish:
     initial = request.params.get("sendInitialEvents", "")
     match = request.params.get("resourceVersionMatch", "")
     if bool(initial) != (match == "NotOlderThan") or match not in ("", "NotOlderThan"):
-        raise Refusal(
+        raise RefusalError(
             422,
             "Invalid",
             "ListOptions.meta.k8s.io is invalid: sendInitialEvents needs resourceVersionMatch NotOlderThan in a watch, "

@@ -40,7 +40,7 @@ class Surroundings:
 
 
 class Writes:
-    """The writing verbs. Every method raises Refusal."""
+    """The writing verbs. Every method raises RefusalError."""
 
     def __init__(self, store: Store, surroundings: Surroundings) -> None:
         self.store = store

@@ -1,4 +1,1 @@
-"""The small controllers: what makes pods of Deployments, ReplicaSets, StatefulSets and DaemonSets.
-
-``desired`` is pure: from what there is to what should be done. ``Controllers`` follows the API server and does it.
-"""
+"""The small controllers: what owns pods, and what goes when its owner goes. They know the API server as any client does."""
