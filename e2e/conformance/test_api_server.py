@@ -1,0 +1,185 @@
+"""What the programs rely on of an API server. On the embedded cluster these judge our imitation, elsewhere the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clusters.api_client import JSON_PATCH, MERGE_PATCH, ApiError
+from clusters.resources import NODES, PODS
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+
+async def waiting_pod(observer: Observer, name: str = "p") -> dict[str, Any]:
+    """A pod that no scheduler takes."""
+    pod = gpu_pod(name, 1)
+    pod["spec"]["schedulerName"] = "nobody"
+    await observer.create(pod)
+    return await observer.pod(name)
+
+
+def binding(pod: dict[str, Any], node: str, **metadata: Any) -> dict[str, Any]:
+    """The object that binds."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod["metadata"]["name"], **metadata},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+async def bind(observer: Observer, pod: dict[str, Any], node: str, **metadata: Any) -> Any:
+    """POST the binding."""
+    path = PODS.path(observer.namespace, pod["metadata"]["name"], "binding")
+    return await observer.cluster.api.request("POST", path, body=binding(pod, node, **metadata))
+
+
+async def refused(call: Any) -> ApiError:
+    """The refusal of a call."""
+    with pytest.raises(ApiError) as error:
+        await call
+    return error.value
+
+
+async def test_a_binding_sets_node_and_annotations_in_one_write(observer: Observer) -> None:
+    """API-008, EXT-019: a watch shows a single change with both; the binding's annotations win, others stay."""
+    pod = await waiting_pod(observer)
+    api = observer.cluster.api
+    annotations = {"metadata": {"annotations": {"kept": "1", "ALIYUN_COM_GPU_MEM_IDX": "9"}}}
+    await api.patch(PODS, "p", annotations, observer.namespace, content_type=MERGE_PATCH)
+    changes: list[dict[str, Any]] = []
+    synced = asyncio.Event()
+
+    async def look_on() -> None:
+        async for kind, item in api.watch(PODS, observer.namespace, field_selector="metadata.name=p"):
+            if kind == "SYNCED":
+                synced.set()
+            elif synced.is_set():
+                changes.append(item)
+
+    onlooker = asyncio.create_task(look_on())
+    await synced.wait()
+    answer = await bind(
+        observer, pod, "cpu-of-nobody", uid=pod["metadata"]["uid"], annotations={"ALIYUN_COM_GPU_MEM_IDX": "1"}
+    )
+    async with asyncio.timeout(30):
+        while not changes:  # noqa: ASYNC110  # the watch appends
+            await asyncio.sleep(0.01)
+    onlooker.cancel()
+
+    assert (answer["kind"], answer["status"]) == ("Status", "Success")
+    assert changes[0]["spec"]["nodeName"] == "cpu-of-nobody"
+    assert changes[0]["metadata"]["annotations"] == {"kept": "1", "ALIYUN_COM_GPU_MEM_IDX": "1"}
+    scheduled = [one for one in changes[0]["status"]["conditions"] if one["type"] == "PodScheduled"]
+    assert [one["status"] for one in scheduled] == ["True"]
+
+
+async def test_a_pod_is_bound_once(observer: Observer) -> None:
+    """The second binding is 409, also for the same node."""
+    pod = await waiting_pod(observer)
+    await bind(observer, pod, "cpu-of-nobody")
+    error = await refused(bind(observer, pod, "cpu-of-nobody"))
+
+    assert error.code == 409
+    assert "already assigned" in error.message
+
+
+async def test_a_binding_for_another_uid_or_for_nobody_is_refused(observer: Observer) -> None:
+    """uid is a precondition since 1.23: 409; a pod that is not there is 404."""
+    pod = await waiting_pod(observer)
+
+    assert (await refused(bind(observer, pod, "cpu-of-nobody", uid="other"))).code == 409
+    gone = {"metadata": {"name": "nobody"}}
+    assert (await refused(bind(observer, gone, "cpu-of-nobody"))).code == 404
+    assert "nodeName" not in (await observer.pod("p"))["spec"]
+
+
+async def test_a_stale_version_is_a_conflict_and_another_uid_is_invalid(observer: Observer) -> None:
+    """API-005, API-006: PATCH with an old resourceVersion 409, with another uid 422."""
+    pod = await waiting_pod(observer)
+    api, where = observer.cluster.api, ("p", observer.namespace)
+    old = pod["metadata"]["resourceVersion"]
+    await api.patch(PODS, where[0], {"metadata": {"labels": {"a": "1"}}}, where[1])
+    stale = {"metadata": {"resourceVersion": old, "labels": {"a": "2"}}}
+    other = {"metadata": {"uid": "other", "labels": {"a": "2"}}}
+
+    assert (await refused(api.patch(PODS, where[0], stale, where[1]))).code == 409
+    assert (await refused(api.patch(PODS, where[0], other, where[1]))).code == 422
+    assert (await observer.pod("p"))["metadata"]["labels"] == {"a": "1"}
+
+
+async def test_slashes_in_a_json_patch_are_escaped(observer: Observer) -> None:
+    """API-007: ~1 is a slash; a failing test is 422 and changes nothing."""
+    await waiting_pod(observer)
+    api = observer.cluster.api
+    path = "/metadata/annotations"
+    add = [{"op": "add", "path": path, "value": {}}, {"op": "add", "path": f"{path}/a.b~1c", "value": "1"}]
+    await api.patch(PODS, "p", add, observer.namespace, content_type=JSON_PATCH)
+    failing = [
+        {"op": "test", "path": "/metadata/name", "value": "q"},
+        {"op": "remove", "path": f"{path}/a.b~1c"},
+    ]
+    error = await refused(api.patch(PODS, "p", failing, observer.namespace, content_type=JSON_PATCH))
+
+    assert error.code == 422
+    assert (await observer.pod("p"))["metadata"]["annotations"]["a.b/c"] == "1"
+
+
+async def test_spec_and_status_are_written_apart(observer: Observer) -> None:
+    """A patch of a node never changes its status, a patch of its status changes annotations too (the plugin needs that)."""
+    api = observer.cluster.api
+    await api.patch(NODES, "a1", {"status": {"capacity": {"example.com/x": "1"}}})
+    assert "example.com/x" not in (await api.get(NODES, "a1"))["status"]["capacity"]
+    both = {"metadata": {"annotations": {"example.com/y": "2"}}, "status": {"capacity": {"example.com/x": "1"}}}
+    await api.patch(NODES, "a1", both, subresource="status")
+    node = await api.get(NODES, "a1")
+    gone = {"metadata": {"annotations": {"example.com/y": None}}, "status": {"capacity": {"example.com/x": None}}}
+    await api.patch(NODES, "a1", gone, subresource="status")
+
+    assert (node["status"]["capacity"]["example.com/x"], node["metadata"]["annotations"]["example.com/y"]) == ("1", "2")
+
+
+async def test_quantities_are_canonical(observer: Observer) -> None:
+    """10000 comes back as 10k: whoever reads a pod must parse quantities."""
+    pod = gpu_pod("big", "10000")
+    pod["spec"]["schedulerName"] = "nobody"
+    await observer.create(pod)
+
+    assert (await observer.pod("big"))["spec"]["containers"][0]["resources"]["limits"] == {"aliyun.com/gpu-mem": "10k"}
+
+
+async def test_field_selectors_select_and_unknown_fields_are_refused(observer: Observer) -> None:
+    """API-012."""
+    await waiting_pod(observer, "a")
+    await waiting_pod(observer, "b")
+    api = observer.cluster.api
+    found = await api.list(PODS, observer.namespace, field_selector="metadata.name=a,spec.nodeName=")
+
+    assert [pod["metadata"]["name"] for pod in found] == ["a"]
+    error = await refused(api.list(PODS, observer.namespace, field_selector="spec.containers=x"))
+    assert error.code == 400
+
+
+async def test_a_selected_watch_shows_who_enters_and_leaves(observer: Observer) -> None:
+    """A kubelet's watch: the Binding is its ADDED."""
+    pod = await waiting_pod(observer)
+    seen: list[str] = []
+    synced, entered = asyncio.Event(), asyncio.Event()
+
+    async def look_on() -> None:
+        selector = "spec.nodeName=cpu-of-nobody"
+        async for kind, _ in observer.cluster.api.watch(PODS, observer.namespace, field_selector=selector):
+            seen.append(kind)
+            (synced if kind == "SYNCED" else entered).set()
+
+    onlooker = asyncio.create_task(look_on())
+    async with asyncio.timeout(30):
+        await synced.wait()
+        await bind(observer, pod, "cpu-of-nobody")
+        await entered.wait()
+    onlooker.cancel()
+
+    assert seen == ["SYNCED", "ADDED"]
