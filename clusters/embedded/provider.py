@@ -38,6 +38,7 @@ from clusters.resources import NODES
 from clusters.targets import Target
 from clusters.waiting import eventually
 from fake_nvml.box import Box
+from fake_nvml.errors import FakeNvmlError
 from fake_nvml.state import State
 
 SCHEDULER_CONFIG: Final = Path(__file__).parent.parent / "deploy" / "base" / "scheduler-config.yaml"
@@ -148,8 +149,10 @@ class EmbeddedCluster:
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
         folder.mkdir()
-        State.create(self._state_file(node.name), Box.load(node.box, seed=node.name, driver=node.driver)).close()
-        state = State.open(self._state_file(node.name))
+        try:
+            state = State.create(self._state_file(node.name), Box.load(node.box, seed=node.name, driver=node.driver))
+        except FakeNvmlError as error:
+            raise ClusterError(f"node {node.name}: {error}") from error
         self._stack.callback(state.close)
         kubelet = Kubelet(
             Machine(node.name, cpu=node.cpu, memory=node.memory, pods=node.pods, labels=self._labels(node)),

@@ -1,0 +1,97 @@
+"""Promises of ``python -m clusters``, as a person runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from clusters.api_client import ApiClient
+from clusters.resources import NODES
+from tests.servers import until
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """To its end."""
+    command = [sys.executable, "-m", "clusters", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def children(pid: int) -> list[int]:
+    """Processes of a parent."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_up_offers_a_kubeconfig_and_ends_cleanly(tmp_path: Path, number: int) -> None:
+    """The file appears whole once the API answers; Ctrl-C ends the programs, the folder and the file."""
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}, {name: two}]")
+    out = tmp_path / "kubeconfig"
+    command = [
+        sys.executable,
+        "-m",
+        "clusters",
+        "up",
+        "--nodes",
+        str(tmp_path / "nodes.yaml"),
+        "--kubeconfig",
+        str(out),
+    ]
+    pipe = asyncio.subprocess.PIPE
+    cluster = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=pipe, stderr=pipe)
+    await until(lambda: out.exists() or cluster.returncode is not None, 60)
+    async with ApiClient.from_kubeconfig(out) as api:
+        nodes = await api.list(NODES)
+    programs = children(cluster.pid)
+    cluster.send_signal(number)
+    printed, errors = await cluster.communicate()
+
+    assert [node["metadata"]["name"] for node in nodes] == ["one", "two"]
+    assert nodes[0]["status"]["allocatable"]["aliyun.com/gpu-mem"] == "14"
+    assert (cluster.returncode, errors, len(programs)) == (0, b"", 2)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in programs)  # noqa: PTH110
+    assert not out.exists()
+    folder = printed.decode().partition("KUBECONFIG=")[2].splitlines()[0]
+    assert not Path(folder).parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 2, "VERB"),
+        (["up", "--provider", "moon"], 2, "moon"),
+        (["up", "--nodes", "/nowhere.yaml"], 1, "/nowhere.yaml"),
+        (["up", "--target", "nobody"], 1, "nobody"),
+    ],
+)
+def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int, says: str) -> None:
+    """Exit code 2 for the call, 1 for what it names; on standard error, without a traceback."""
+    result = run(*arguments)
+
+    assert result.returncode == code
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_box_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
+    """What was started is ended; the error names the box."""
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
+    result = run("up", "--nodes", str(tmp_path / "nodes.yaml"))
+
+    assert (result.returncode, "nonsense" in result.stderr, "Traceback" in result.stderr) == (1, True, False)
