@@ -37,11 +37,11 @@ class PodLogs:
             raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
         path = "/".join(quote(part, safe="") for part in (namespace_of(pod), name_of(pod), container))
         url = f"http://127.0.0.1:{self._port(node)}/containerLogs/{path}"
-        params = {key: request.params[key] for key in _PASSED if key in request.params}
+        params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
         try:
             response = await self._http.send(self._http.build_request("GET", url, params=params), stream=True)
         except httpx2.HTTPError as error:
-            raise internal(f'Get "{url}": {error or type(error).__name__}') from error
+            raise internal(f'Get "{url}": {str(error) or type(error).__name__}') from error
         if response.status_code >= 400:
             text = (await response.aread()).decode(errors="replace").strip()
             await response.aclose()

@@ -43,7 +43,8 @@ def apply(old: Object, patch: Object) -> Object:
     """The object after a strategic merge patch. Raises ValueError for a patch that makes no sense."""
     directive = patch.get(_DIRECTIVE)
     if directive == "replace":
-        return _cleaned({key: value for key, value in patch.items() if key != _DIRECTIVE})
+        cleaned: Object = _cleaned({key: value for key, value in patch.items() if key != _DIRECTIVE})
+        return cleaned
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
