@@ -31,8 +31,6 @@ _GLOG_SWITCHES: Final = ("logtostderr", "alsologtostderr")
 _GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at")
 # The original listens here where PORT is not set.
 DEFAULT_EXTENDER_PORT: Final = 39999
-# Ids that a 1.36 kubelet takes in about a second (protocol.md H 8).
-DEFAULT_MAX_IDS: Final = 4000
 _TRUE: Final = ("true", "1", "t", "yes")
 _FALSE: Final = ("false", "0", "f", "no")
 
@@ -120,7 +118,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         parser,
         "max-ids",
         default="",
-        help=f"most ids to announce (default: what the kubelet takes; {DEFAULT_MAX_IDS} from 1.36 on)",
+        help="most ids to announce (default: what this release of the kubelet takes)",
     )
     _flag(
         parser,

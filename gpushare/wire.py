@@ -21,7 +21,7 @@ ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 # Several cards for one pod: {"<container index>": {"<card index>": units}}.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 
-# Annotation of a node (ours): what each card of it is; see design, "Ours, fixed here".
+# Annotation of a node (ours): what each card of it is, as model.node.NodeCards.
 ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
 
 # Variables of a container, set by the device plugin.

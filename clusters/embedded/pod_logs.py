@@ -15,7 +15,7 @@ from clusters.embedded.store import Store
 from clusters.resources import NODES
 
 # What the kubelet understands of the query; everything else is for the API server.
-_PASSED: Final = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime")
+_PASSED: Final[tuple[str, ...]] = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime")
 
 
 class PodLogs:

@@ -1,6 +1,6 @@
 """Bind: choose → assume → one API request → the watch confirms, or forget.
 
-Safety (design, decisions 2 to 4): the card is booked in memory before the first await, so no two binds in flight
+Safety: the card is booked in memory before the first await, so no two binds in flight
 share room. No lock is held across the API call. The one request carries ``nodeName`` and the annotations together, so
 an extender killed between any two lines leaves either an unbound pod or a complete one, and the book is rebuilt from
 the API alone.

@@ -1,8 +1,8 @@
 """Which nodes hold a request on ONE card. Pure, and without side effect: the same question gets the same answer.
 
-The answer's sets follow protocol.md A3: a node that eviction cannot cure (no card large enough, no cards, all sick,
-unknown) is *unresolvable*, so that preemption does not kill pods there for nothing; a node that is merely full is
-*failed*.
+The answer's two maps mean what kube-scheduler makes of them: a node that eviction cannot cure (no card large enough,
+no cards, all sick, unknown) is *unresolvable*, so that preemption does not kill pods there for nothing; a node that
+is merely full is *failed*.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The HTTP edge: routes, bodies, status codes. A bare ASGI application; a framework would cost more than the decision.
 
-kube-scheduler reads an answer only when its status is exactly 200 (protocol.md A1), so whatever an extender verb has
+kube-scheduler reads an answer only when its status is exactly 200 (its pkg/scheduler/extender.go), so whatever an extender verb has
 to say, a refusal too, is 200 with ``Error``. Paths, the texts of 404 and 405 and the redirect of a trailing slash are
 the original's.
 """

@@ -1,8 +1,8 @@
 """What kube-scheduler sends and reads, as values: ``ExtenderArgs``, ``ExtenderFilterResult``, ``ExtenderBindingArgs`` …
 
-The wire form is that of Go structs without json tags (protocol.md A2): keys are Go's field names, matched without
-regard to case when read, and ``null`` means absent. Schedulers up to 1.16 send lower case. msgspec matches case
-exactly and is fast, so the canonical spelling is tried first and any other on a second, slower look.
+The wire form is that of Go structs without json tags (k8s.io/kube-scheduler/extender/v1): keys are Go's field names,
+matched without regard to case when read, and ``null`` means absent. Schedulers up to 1.16 send lower case. msgspec
+matches case exactly and is fast, so the canonical spelling is tried first and any other on a second, slower look.
 """
 
 from __future__ import annotations
