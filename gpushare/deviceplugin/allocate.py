@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.candidates import Candidate, candidates, match
@@ -24,6 +25,7 @@ from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.owner import KubeletBook, Owner
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ServerError, UnreachableError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import decode
@@ -31,6 +33,11 @@ from gpushare.model.node import CardFacts
 from gpushare.model.pod import gpu_containers, pod_request
 
 _LOG = logging.getLogger(__name__)
+
+# How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit
+# on Allocate, but admits no other pod meanwhile.
+LIST_ATTEMPTS: Final = 10
+LIST_PAUSE_SECONDS: Final = 1.0
 
 
 class HeldError(GpushareError):
@@ -153,8 +160,19 @@ class Allocator:
         return candidates(self._pods.in_bind_order(), self._granted)
 
     async def _refresh(self) -> None:
-        """Our watch may be behind the kubelet's; a fresh list is not."""
-        self._pods.replace(await self._client.list_pods(field_selector=f"spec.nodeName={self._node.name}"))
+        """Our watch may be behind the kubelet's; a fresh list is not. Patient, as an error of Allocate ends the pod for good.
+
+        Raises ApiError.
+        """
+        selector = f"spec.nodeName={self._node.name}"
+        for attempt in range(LIST_ATTEMPTS):
+            try:
+                self._pods.replace(await self._client.list_pods(field_selector=selector))
+                break
+            except (ServerError, UnreachableError):
+                if attempt == LIST_ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(LIST_PAUSE_SECONDS)
         alive = {pod.metadata.uid for pod in self._pods.in_bind_order()}
         self._granted = {uid: names for uid, names in self._granted.items() if uid in alive}
         self._meant = {key: candidate for key, candidate in self._meant.items() if candidate.uid in alive}

@@ -23,7 +23,8 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
-from gpushare.model.node import Booking
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, NodeInfo
 from gpushare.model.pod import is_deleting, pod_request
 
 _LOG = logging.getLogger(__name__)
@@ -107,18 +108,24 @@ class Binder:
         assumed = self._cache.assumed(pod.metadata.uid, node_name)
         if assumed is not None:
             # An earlier try whose outcome is not known: the same card again, so that both requests say the same.
-            device = next(device for device in node.devices if device.index == assumed.shares[0][0])
+            device = _device(node, assumed.shares[0][0])
         else:
             device = choose_device(node, request)
-            shares = ((device.index, request),)
-            booking = Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, request, shares)
-            self._cache.assume(node_name, booking)
+            self._book(pod, node_name, device.index, request)
         _LOG.info(
             "assumed pod=%s/%s uid=%s node=%s device=%d units=%d free_before=%d",
             pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name, device.index, request, device.free,
         )  # fmt: skip
         allocation = Allocation(((device.index, request),), device.total, self._clock_ns())
         return encode(allocation)
+
+    def _book(self, pod: Pod, node: str, index: int, request: int) -> None:
+        booking = Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, request, ((index, request),))
+        try:
+            self._cache.assume(node, booking)
+        except ValueError as error:
+            # The watch was ahead of what we read: somebody bound or deleted the pod meanwhile.
+            raise BindError(str(error)) from error
 
     async def _post(self, pod: Pod, node: str, annotations: dict[str, str]) -> None:
         metadata = pod.metadata
@@ -197,3 +204,11 @@ class Binder:
                 break
         _LOG.info("forgot pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
         self._cache.forget(metadata.uid, node)
+
+
+def _device(node: NodeInfo, index: int) -> Device:
+    """A card by its index. Raises DoesNotFitError when the node has it no more."""
+    for device in node.devices:
+        if device.index == index:
+            return device
+    raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {index} of node {node.name} is gone")

@@ -16,6 +16,7 @@ import grpc.aio
 import httpx2
 import pytest
 
+from gpushare.deviceplugin import allocate
 from gpushare.deviceplugin.allocate import Allocator
 from gpushare.deviceplugin.devices import PhysicalCard
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
@@ -333,8 +334,20 @@ async def test_streams_end_when_the_server_stops() -> None:
         assert await stream.read() == grpc.aio.EOF
 
 
-async def test_an_api_server_that_is_away_is_an_error_of_the_call() -> None:
+async def test_an_api_server_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of Allocate would end the pod for good."""
+    monkeypatch.setattr(allocate, "LIST_PAUSE_SECONDS", 0.01)
+    async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
+        answers = iter([(500, {"kind": "Status", "message": "etcd is gone"})] * 3)
+        kubelet.api.fault = lambda method, path: next(answers, None)
+        _, variables = await kubelet.admit(2)
+
+        assert variables["ALIYUN_COM_GPU_MEM_CONTAINER"] == "2"
+
+
+async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never a guess on what we knew before."""
+    monkeypatch.setattr(allocate, "LIST_PAUSE_SECONDS", 0.01)
     async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
         kubelet.api.fault = lambda method, path: (500, {"kind": "Status", "message": "etcd is gone"})
         with pytest.raises(grpc.aio.AioRpcError, match="etcd is gone"):

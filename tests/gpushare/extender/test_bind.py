@@ -19,7 +19,7 @@ from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, Binder, BindError
 from gpushare.extender.cache import SchedulerCache
 from gpushare.extender.messages import BindingArgs
 from gpushare.kube.client import ApiClient
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod
 from tests.servers import StubApi, serve, status, until
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -317,3 +317,27 @@ async def test_a_caller_that_goes_away_does_not_stop_the_bind() -> None:
         await until(lambda: bool(b.api.pod("d", "a")["spec"].get("nodeName")))  # type: ignore[index]
 
         assert b.used() == [3, 0]
+
+
+async def test_a_pod_that_ended_while_it_was_read_is_an_error_and_no_crash() -> None:
+    """The watch may be ahead of the read."""
+    async with bench(pod("a"), known=False) as b:
+        b.cache.remove_pod(ObjectMeta(name="a", namespace="d", uid="uid-a"))
+        with pytest.raises(BindError, match="has ended"):
+            await b.bind("a")
+
+        assert (b.posts(), b.used()) == ([], [0, 0])
+
+
+async def test_a_second_try_on_a_card_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node came back with fewer cards meanwhile."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
+    async with bench(
+        pod("x", 14), pod("a", 3), fault=lambda method, path: "hang" if "/a/" in path else None, timeout=0.1
+    ) as b:
+        await b.bind("x")
+        with pytest.raises(BindError):
+            await b.bind("a")
+        b.cache.set_node(msgspec.convert(node("n", 14), Node))
+        with pytest.raises(DoesNotFitError, match="card 1 of node n is gone"):
+            await b.bind("a")
