@@ -56,21 +56,22 @@ class Kubelet(pb_grpc.RegistrationServicer):
         if self._server is not None:
             await self._server.stop(0)
 
-    async def restart(self) -> None:
-        """Every socket of the folder goes, its own comes anew."""
+    async def restart(self, *, sweep: bool = True) -> None:
+        """Its own socket comes anew; every other of the folder goes, unless it does not ``sweep``."""
         await self.stop()
-        for socket in self.folder.glob("*.sock"):
+        for socket in self.folder.glob("*.sock") if sweep else ():
             socket.unlink(missing_ok=True)
         await self.start()
 
 
 @asynccontextmanager
 async def staying(
-    monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True
+    monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True, unwatched: float = 3600
 ) -> AsyncIterator[Kubelet]:
     """A plugin that stays registered beside a kubelet."""
     monkeypatch.setattr(registration, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(registration, "_FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(registration, "_UNWATCHED_SECONDS", unwatched)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         kubelet = Kubelet(Path(name))
         kubelet.refuse = refuse
@@ -114,6 +115,14 @@ async def test_a_kubelet_that_starts_anew_is_registered_at_again(monkeypatch: py
         assert (kubelet.folder / "aliyungpushare.sock").is_socket()
 
 
+async def test_a_kubelet_that_leaves_our_socket_alone_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own socket says that it is another kubelet."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        await kubelet.restart(sweep=False)
+        await next_registration(kubelet)
+
+
 async def test_our_own_socket_is_made_again_when_it_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
     """DP-008: somebody swept the folder."""
     async with staying(monkeypatch) as kubelet:
@@ -142,8 +151,7 @@ async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest
 
 async def test_a_plugin_that_nobody_watches_any_more_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet drops the new plugin when the stream of the one before it ends late."""
-    monkeypatch.setattr(registration, "_UNWATCHED_SECONDS", 0.2)
-    async with staying(monkeypatch) as kubelet:
+    async with staying(monkeypatch, unwatched=0.2) as kubelet:
         await next_registration(kubelet)
         async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
             stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())

@@ -300,9 +300,14 @@ async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: 
 
 
 async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
-    """A scheduler that timed out asks again while the first request is under way: one booking, one card."""
-    async with bench(pod("a")) as b:
-        await asyncio.gather(b.bind("a"), b.bind("a"))
+    """A scheduler that timed out asks again while the first request is under way: one request at a time, one card."""
+    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
+        orders = [asyncio.create_task(b.bind("a")) for _ in range(3)]
+        await until(lambda: len(b.posts()) == 1)
+        await asyncio.sleep(0.05)
+        assert len(b.posts()) == 1
+        b.api.released.set()
+        await asyncio.gather(*orders)
 
         assert b.used() == [3, 0]
 

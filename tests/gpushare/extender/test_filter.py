@@ -26,6 +26,13 @@ def test_a_node_fits_when_one_card_holds_the_request() -> None:
     assert (result.fitting, result.failed, result.unresolvable) == (["free"], {"full": wire.REASON_NO_CARD_FITS}, {})
 
 
+def test_a_request_as_large_as_the_free_card_fits() -> None:
+    """To the last unit, and not one beyond."""
+    assert filter_nodes(14, ["free"], CLUSTER).fitting == ["free"]
+    assert filter_nodes(5, ["full"], CLUSTER).fitting == ["full"]
+    assert filter_nodes(15, ["free"], CLUSTER).fitting == []
+
+
 def test_what_eviction_cannot_cure_is_unresolvable() -> None:
     """No large enough card, no healthy card, no card, no node: preemption must not kill pods there."""
     result = filter_nodes(6, ["small", "sick", "plain", "gone"], CLUSTER)
