@@ -74,8 +74,8 @@ class ApiServer:
             answer = await self._answer(request)
         except RefusalError as refusal:
             answer = json_answer(refusal.status(), refusal.code)
-        except OverflowError as error:
-            answer = json_answer(bad_request(f"a number is out of range: {error}").status(), 400)
+        except RecursionError:
+            answer = json_answer(bad_request("the body of the request is nested too deeply").status(), 400)
         except Exception as error:
             logger.exception("request failed method=%s path=%s", scope["method"], scope["path"])
             answer = json_answer(internal(repr(error)).status(), 500)

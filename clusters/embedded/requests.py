@@ -54,7 +54,8 @@ class Request:
         """The body as one JSON object. Raises RefusalError (400, 415)."""
         if self.content_type not in (JSON, ""):
             raise unsupported_media_type(
-                f"the body of the request was in an unknown format - accepted media types include: {JSON}"
+                f"the body of the request was in an unknown format - accepted media types include: {JSON} "
+                f"(sent: {self.content_type}; with kubectl, apply a manifest file: that is sent as JSON)"
             )
         found = self.json()
         if not isinstance(found, dict):

@@ -28,6 +28,8 @@ class Route:
 def route_of(path: str) -> Route | None:
     """The route of a path as it stands in the request (percent signs not resolved); None where nothing is."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
+    if not all(parts):
+        return None
     if parts[0] == "api" and len(parts) >= 3:
         return _below(parts[1], parts[2:])
     if parts[0] == "apis" and len(parts) >= 4:
@@ -40,7 +42,7 @@ def _below(api_version: str, parts: list[str]) -> Route | None:
     if parts[0] == "namespaces" and len(parts) >= 3 and parts[2] not in NAMESPACE_SUBRESOURCES:
         namespace, parts = parts[1], parts[2:]
     resource = BY_PLURAL.get((api_version, parts[0]))
-    if resource is None or len(parts) > 3 or not all(parts):
+    if resource is None or len(parts) > 3:
         return None
     name = parts[1] if len(parts) > 1 else None
     subresource = parts[2] if len(parts) > 2 else None

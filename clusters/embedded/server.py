@@ -42,8 +42,9 @@ def utc_now() -> datetime:
 class EmbeddedApi:
     """The API server between ``start`` and ``stop``.
 
-    ``history``: how many changes of each kind a watch can go back before it gets 410; ``expired_as_status``: that 410
-    is the HTTP status (else, as the real server mostly does, an ERROR event in a watch that has begun).
+    ``writes`` and ``store`` are at hand for whoever sets a scene in the same process. ``history``: how many changes of
+    each kind a watch can go back before it gets 410; ``expired_as_status``: that 410 is the HTTP status (else, as the
+    real server mostly does, an ERROR event in a watch that has begun).
     """
 
     def __init__(
@@ -55,16 +56,17 @@ class EmbeddedApi:
         bookmark_seconds: float = BOOKMARK_SECONDS,
         expired_as_status: bool = False,
     ) -> None:
-        self._store = Store(ALL, history=history)
+        self.store = Store(ALL, history=history)
         randomness = random.Random(seed)  # noqa: S311 - names of pods
-        self._writes = Writes(self._store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
-        self._watches = Watches(self._store, bookmark_seconds=bookmark_seconds, expired_as_status=expired_as_status)
-        self._logs = PodLogs(self._store)
-        self._app = ApiServer(self._writes, self._watches, self._logs)
+        self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
+        self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds, expired_as_status=expired_as_status)
+        self._logs = PodLogs(self.store)
+        self._app = ApiServer(self.writes, self.watches, self._logs)
+        self.address = ""
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
         for name in FIRST_NAMESPACES:
-            self._writes.create(NAMESPACES, "", {"metadata": {"name": name}})
+            self.writes.create(NAMESPACES, "", {"metadata": {"name": name}})
 
     async def start(self, port: int = 0) -> str:
         """Listen on loopback (port 0: any free one) and answer the URL. Raises OSError when the port is taken."""
@@ -75,28 +77,32 @@ class EmbeddedApi:
         except OSError:
             listener.close()
             raise
-        self._app.address = f"{_HOST}:{listener.getsockname()[1]}"
+        self.address = self._app.address = f"{_HOST}:{listener.getsockname()[1]}"
         self._server = _Server(
             uvicorn.Config(
                 self._app,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
+                date_header=False,
                 ws="none",
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
+        self.watches.closed = False
+        self._logs.open()
         self._serving = asyncio.create_task(self._server.serve([listener]))
         await self._server.listening.wait()
         return f"http://{self._app.address}"
 
     async def stop(self) -> None:
-        """End the watches cleanly, then the server. Everything in it is gone."""
+        """End the watches cleanly, then the server. The objects stay, for another ``start`` of the same server."""
         if self._server is None or self._serving is None:
             return
-        self._server.should_exit = True
-        self._watches.close()
+        self.watches.closed = True
+        self.watches.close()
+        self._server.stopping.set()
         await self._serving
         await self._logs.close()
         self._server = self._serving = None
@@ -116,11 +122,11 @@ class EmbeddedApi:
 
     def close_watches(self) -> None:
         """End the watches that are open now, as a real server does now and then; clients come again."""
-        self._watches.close()
+        self.watches.close()
 
     def expire_history(self) -> None:
         """Forget all changes, as if much time had passed: who resumes at an older version gets 410."""
-        self._store.forget_changes()
+        self.store.forget_changes()
 
 
 class _Server(uvicorn.Server):
@@ -129,11 +135,17 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self.stopping = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the program."""
         yield
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, without looking ten times a second whether that is now."""
+        await self.stopping.wait()
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then tell."""

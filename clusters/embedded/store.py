@@ -20,10 +20,7 @@ Key = tuple[str, str]
 
 
 class Stored:
-    """One state of an object, and its JSON without kind and apiVersion (as in a list), shared by all readers.
-
-    Raises OverflowError for numbers that JSON's readers could not take; so nothing that cannot be shown is stored.
-    """
+    """One state of an object, and its JSON without kind and apiVersion (as in a list), shared by all readers."""
 
     __slots__ = ("item", "raw", "resource", "version")
 

@@ -50,6 +50,13 @@ class Watches:
         self.expired_as_status = expired_as_status
         self._open: set[asyncio.Event] = set()
         self._epoch = 0
+        self.closed = False
+        """While it is set (the server is stopping), each watch ends as soon as it has shown what there is."""
+
+    @property
+    def number_open(self) -> int:
+        """How many watches are open."""
+        return len(self._open)
 
     def close(self) -> None:
         """End all watches that are open now, cleanly, as a server does at a watch's deadline."""
@@ -93,7 +100,7 @@ class Watches:
             version = max(version, self._store.version)
             if chunk := b"".join(shown(change, wish) for change in changes):
                 yield chunk
-            ends = epoch != self._epoch or now() >= end
+            ends = self.closed or epoch != self._epoch or now() >= end
             if wish.with_bookmarks and (ends or now() >= next_bookmark):
                 next_bookmark = now() + self._bookmark_seconds
                 yield bookmark(wish.resource, version)
