@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import httpx2
 import uvicorn
-from clusters.embedded.server import EmbeddedApi
 
 from clusters.api_client import ApiClient
+from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.provider import free_port
 from clusters.program import Program
 from clusters.resources import NODES

@@ -21,7 +21,7 @@ PLANTED = {
     "the extender in the plugin": ("gpushare/deviceplugin/owner.py", "import gpushare.extender.placement"),
     "the product in a case": ("e2e/spec.py", "import gpushare.wire"),
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),
-    "a provider in the kubelet": ("clusters/kubelet/kubelet.py", "import clusters.embedded.store"),
+    "a provider in the kubelet": ("clusters/kubelet/kubelet.py", "import clusters.embedded.apiserver.store"),
     "gRPC in the extender": ("gpushare/extender/bind.py", "import grpc"),
     "a new room that nobody placed": ("gpushare/utils.py", ""),
 }

@@ -24,10 +24,10 @@ from typing import Any, Final
 import httpx2
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling import configuration_file
-from clusters.embedded.server import EmbeddedApi
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.cards import NoCards, StateFileCards
 from clusters.kubelet.kubelet import Kubelet

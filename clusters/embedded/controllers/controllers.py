@@ -1,22 +1,42 @@
-"""Follow the API server, and do what ``desired`` wants done."""
+"""Follow the API server, and do what ``desired`` and ``garbage`` want done."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import httpx2
 
 from clusters.api_client import ApiClient, ApiError
-from clusters.embedded.controllers import desired
-from clusters.embedded.controllers.desired import Action, Create, Delete
-from clusters.resources import DAEMON_SETS, DEPLOYMENTS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS, Resource, resource_of
+from clusters.embedded.controllers import desired, garbage
+from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
+from clusters.embedded.scheduling.informer import Informer
+from clusters.resources import (
+    ALL,
+    BY_KIND,
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+    resource_of,
+)
 
 _LOG = logging.getLogger(__name__)
-_FOLLOWED: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, PODS, NODES)
+_DEPENDENTS: Final = (REPLICA_SETS, PODS, CONFIG_MAPS)
+_FOLLOWED: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, NODES, NAMESPACES, *_DEPENDENTS)
+_KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
+# Deleted objects that are remembered, so that a late answer to our own write does not bring one back.
+_REMEMBERED: Final = 1000
 Object = dict[str, Any]
 
 
@@ -26,13 +46,14 @@ class Controllers:
     def __init__(self, api: ApiClient) -> None:
         self._api = api
         self._known: dict[Resource, dict[str, Object]] = {resource: {} for resource in _FOLLOWED}
-        self._unsynced = set(_FOLLOWED)
+        self._gone: deque[str] = deque(maxlen=_REMEMBERED)
+        self._informers = [Informer(api, resource, self._taking(resource)) for resource in _FOLLOWED]
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Start; returns at once."""
-        work = [*(self._follow(resource) for resource in _FOLLOWED), self._run()]
+        work = [*(informer.run() for informer in self._informers), self._run()]
         self._tasks = [asyncio.create_task(one) for one in work]
 
     async def stop(self) -> None:
@@ -41,73 +62,148 @@ class Controllers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _follow(self, resource: Resource) -> None:
-        async for kind, item in self._api.watch(resource):
-            if kind == "SYNCED":
-                self._unsynced.discard(resource)
-            elif kind == "DELETED":
-                self._known[resource].pop(item["metadata"]["uid"], None)
+    def _taking(self, resource: Resource) -> Callable[[str, Object], None]:
+        def take(kind: str, item: Object) -> None:
+            uid = item["metadata"]["uid"]
+            if kind == "DELETED":
+                self._known[resource].pop(uid, None)
+                self._gone.append(uid)
             else:
                 self._take(resource, item)
             self._changed.set()
 
+        return take
+
     def _take(self, resource: Resource, item: Object) -> None:
-        """Keep the newest: our own write's answer may be ahead of the watch."""
+        """Keep the newest: our own write's answer may be ahead of the watch, or behind it."""
         uid = item["metadata"]["uid"]
         known = self._known[resource].get(uid)
         versions = [int(one["metadata"]["resourceVersion"]) for one in (known, item) if one]
-        if versions == sorted(versions):
+        if uid not in self._gone and versions == sorted(versions):
             self._known[resource][uid] = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
 
     async def _run(self) -> None:
+        for informer in self._informers:
+            await informer.synced.wait()
         while True:
-            await self._changed.wait()
             self._changed.clear()
-            if self._unsynced:
-                continue
             for action in self.actions():
-                try:
-                    await self._do(action)
-                except (ApiError, httpx2.TransportError) as error:
-                    # The picture was old, or the server is away: the next picture asks again.
-                    _LOG.info("not done: %s", error)
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    self._changed.set()
+                await self._try(action)
+            await self._changed.wait()
+
+    async def _try(self, action: Action) -> None:
+        try:
+            await self._do(action)
+        except (ApiError, httpx2.TransportError) as error:
+            # The picture was old, or the server is away: the next picture asks again.
+            _LOG.info("not done: %s", error)
+            await asyncio.sleep(_PAUSE_SECONDS)
+            self._changed.set()
 
     def actions(self) -> list[Action]:
         """What should be done, as things are known now."""
         listed = {resource: list(items.values()) for resource, items in self._known.items()}
-        pods, sets = listed[PODS], listed[REPLICA_SETS]
+        mine = by_controller([*listed[PODS], *listed[REPLICA_SETS]])
+
+        def of(owner: Object, kind: str) -> list[Object]:
+            return [item for item in mine.get(owner["metadata"]["uid"], ()) if item["kind"] == kind]
+
         wanted: list[Action] = []
         for one in _alive(listed[DEPLOYMENTS]):
-            wanted += desired.deployment(one, sets, pods)
-        for one in _alive(sets):
-            wanted += desired.replica_set(one, pods)
+            wanted += _asked(one, lambda one: desired.deployment(one, of(one, "ReplicaSet"), ()))
+        for one in _alive(listed[REPLICA_SETS]):
+            wanted += _asked(one, lambda one: desired.replica_set(one, of(one, "Pod")))
         for one in _alive(listed[STATEFUL_SETS]):
-            wanted += desired.stateful_set(one, pods)
+            wanted += _asked(one, lambda one: desired.stateful_set(one, of(one, "Pod")))
         for one in _alive(listed[DAEMON_SETS]):
-            wanted += desired.daemon_set(one, pods, listed[NODES])
+            wanted += _asked(one, lambda one: desired.daemon_set(one, of(one, "Pod"), listed[NODES]))
+        return wanted + self._garbage(listed)
+
+    def _garbage(self, listed: dict[Resource, list[Object]]) -> list[Action]:
         uids = {uid for items in self._known.values() for uid in items}
-        dependents = [(resource, item) for resource in (REPLICA_SETS, PODS) for item in listed[resource]]
-        return wanted + desired.orphans(dependents, uids)
+        dependents = [(resource, item) for resource in _DEPENDENTS for item in listed[resource]]
+        owners = [(resource, item) for resource, items in listed.items() for item in items]
+        return [
+            *garbage.orphans(dependents, uids, _KINDS),
+            *garbage.released(owners, dependents),
+            *garbage.emptied(listed[NAMESPACES]),
+        ]
 
     async def _do(self, action: Action) -> None:
-        if isinstance(action, Create):
-            resource = resource_of(action.manifest)
-            self._take(resource, await self._api.create(action.manifest))
-            return
-        metadata = action.item["metadata"]
-        where = metadata["name"], metadata["namespace"]
-        if isinstance(action, Delete):
-            await self._api.delete(action.resource, *where)
+        match action:
+            case Create(manifest):
+                self._take(resource_of(manifest), await self._api.create(manifest))
+            case Delete(resource, item, is_orphan):
+                if not is_orphan or await self._owners_are_gone(item):
+                    await self._delete(resource, item)
+            case Empty(namespace):
+                await self._empty(namespace)
+            case Patch(resource, item, patch, subresource):
+                metadata = item["metadata"]
+                where = metadata["name"], patch, metadata.get("namespace")
+                patched = await self._api.patch(resource, *where, subresource=subresource)
+                # An object that goes with this very write is not news: the watch says so.
+                if not patched["metadata"].get("deletionTimestamp"):
+                    self._take(resource, patched)
+
+    async def _delete(self, resource: Resource, item: Object) -> None:
+        metadata = item["metadata"]
+        # Another object may have taken the name meanwhile.
+        body = {"preconditions": {"uid": metadata["uid"]}}
+        await self._api.request("DELETE", resource.path(metadata["namespace"], metadata["name"]), body=body)
+        if metadata["uid"] in self._known[resource]:
             # Until the watch shows it, it must not be deleted again.
             leaving = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or "now"}
-            self._known[action.resource][metadata["uid"]] = {**action.item, "metadata": leaving}
-            return
-        patched = await self._api.patch(
-            action.resource, where[0], action.patch, where[1], subresource=action.subresource
-        )
-        self._take(action.resource, patched)
+            self._known[resource][metadata["uid"]] = {**item, "metadata": leaving}
+
+    async def _owners_are_gone(self, item: Object) -> bool:
+        """Ask the server: the watch of an owner's kind may be behind that of its dependent's."""
+        for owner in item["metadata"]["ownerReferences"]:
+            resource = BY_KIND.get((owner["apiVersion"], owner["kind"]))
+            if resource is None:
+                return False
+            namespace = item["metadata"]["namespace"] if resource.namespaced else None
+            try:
+                found = await self._api.get(resource, owner["name"], namespace)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                continue
+            if found["metadata"]["uid"] == owner["uid"]:
+                return False
+        return True
+
+    async def _empty(self, namespace: Object) -> None:
+        """Delete what is in a namespace; once nothing is, let the namespace go."""
+        name = namespace["metadata"]["name"]
+        left = 0
+        for resource in ALL:
+            if resource.namespaced:
+                await self._api.request("DELETE", resource.path(name))
+                left += len(await self._api.list(resource, name))
+        if not left:
+            body = {**namespace, "spec": {**namespace.get("spec", {}), "finalizers": []}}
+            body["metadata"] = {**namespace["metadata"], "resourceVersion": None}
+            await self._api.request("PUT", NAMESPACES.path(None, name, "finalize"), body=body)
+
+
+def by_controller(items: Iterable[Object]) -> dict[str, list[Object]]:
+    """Objects by the uid of the owner that controls them."""
+    found: dict[str, list[Object]] = {}
+    for item in items:
+        for owner in item["metadata"].get("ownerReferences") or ():
+            if owner.get("controller"):
+                found.setdefault(owner["uid"], []).append(item)
+    return found
+
+
+def _asked(owner: Object, reconcile: Callable[[Object], list[Action]]) -> list[Action]:
+    """What a workload asks for; one that makes no sense must not stop the others."""
+    try:
+        return reconcile(owner)
+    except (ValueError, KeyError, TypeError) as error:
+        _LOG.error("%s %s passed over: %r", owner["kind"], owner["metadata"]["name"], error)
+        return []
 
 
 def _alive(items: list[Object]) -> list[Object]:

@@ -1,7 +1,7 @@
 """What a workload's controller wants done next. Pure, level-triggered: the same picture asks for the same things.
 
-Simpler than the real ones where no pod of ours can tell: no surge arithmetic (a rolling update replaces one pod at a time), no
-revision history beyond the old ReplicaSets.
+Simpler than the real ones where no pod of ours can tell: no surge arithmetic (new pods come first, old ones go as they get
+ready), no revision history beyond the old ReplicaSets.
 """
 
 from __future__ import annotations
@@ -9,91 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Final
 
-from clusters.embedded.scheduling.node_match import accepts_node
-from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from clusters.embedded.controllers.actions import (
+    Action,
+    Create,
+    Delete,
+    Object,
+    Patch,
+    child,
+    is_active,
+    is_ended,
+    is_ready,
+    owned,
+    status_patch,
+)
+from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
+from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 
-Object = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Make this object."""
-
-    manifest: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Take this object away."""
-
-    resource: Resource
-    item: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Change part of an object; its status where ``subresource`` says so."""
-
-    resource: Resource
-    item: Object
-    patch: Object
-    subresource: str | None = None
-
-
-Action = Create | Delete | Patch
-
-
-def owned(owner: Object, items: Sequence[Object]) -> list[Object]:
-    """The objects that this owner controls."""
-    uid = owner["metadata"]["uid"]
-    return [
-        item
-        for item in items
-        if any(one["uid"] == uid and one.get("controller") for one in item["metadata"].get("ownerReferences") or ())
-    ]
-
-
-def is_ended(pod: Object) -> bool:
-    """Is it over with the pod?"""
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
-
-
-def is_active(pod: Object) -> bool:
-    """Does the pod count: not ended, not leaving?"""
-    return not is_ended(pod) and not pod["metadata"].get("deletionTimestamp")
-
-
-def is_ready(pod: Object) -> bool:
-    """Is its condition Ready true?"""
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions") or ())
-
-
-def child(owner: Object, resource: Resource, name: Object, body: Object) -> Object:
-    """An object of this owner's; ``name`` is name or generateName."""
-    template = body.get("metadata") or {}
-    metadata: Object = {key: dict(template[key]) for key in ("labels", "annotations") if template.get(key)}
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    metadata |= {**name, "namespace": owner["metadata"]["namespace"], "ownerReferences": [reference]}
-    rest = {key: value for key, value in body.items() if key not in ("metadata", "apiVersion", "kind", "status")}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **rest}
-
-
-def status_patch(resource: Resource, item: Object, **status: Any) -> list[Action]:
-    """A write of the status, where it differs."""
-    old = item.get("status") or {}
-    if all(old.get(key) == value for key, value in status.items()):
-        return []
-    return [Patch(resource, item, {"status": status}, "status")]
+# Which template a pod was made of.
+REVISION_LABEL: Final = "controller-revision-hash"
 
 
 def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
@@ -183,9 +118,12 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
             actions.append(Delete(PODS, pod))
         if not parallel and (pod is None or not is_active(pod) or not is_ready(pod)):
             break
-    beyond = [pod for pod_name, pod in mine.items() if _number(pod_name) >= wanted and is_active(pod)]
-    beyond.sort(key=lambda pod: _number(pod["metadata"]["name"]), reverse=True)
-    actions += [Delete(PODS, pod) for pod in (beyond if parallel else beyond[:1])]
+    by_number = sorted(mine.values(), key=lambda pod: _number(pod["metadata"]["name"]), reverse=True)
+    beyond = [pod for pod in by_number if _number(pod["metadata"]["name"]) >= wanted]
+    actions += _leaving(beyond if parallel else beyond[:1])
+    partition = (owner["spec"].get("updateStrategy", {}).get("rollingUpdate") or {}).get("partition", 0)
+    updated = [pod for pod in by_number if _number(pod["metadata"]["name"]) >= partition]
+    actions += [] if actions else _replaced(owner, by_number, updated)
     ready = sum(is_active(pod) and is_ready(pod) for pod in mine.values())
     return actions + status_patch(
         STATEFUL_SETS,
@@ -198,6 +136,26 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
     )
 
 
+def _leaving(pods: Sequence[Object]) -> list[Action]:
+    return [Delete(PODS, pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+
+
+def _replaced(owner: Object, pods: Sequence[Object], may_go: Sequence[Object]) -> list[Action]:
+    """A rolling update: the first pod of an older template goes, while all others run."""
+    if owner["spec"].get("updateStrategy", {}).get("type") != "RollingUpdate":
+        return []
+    digest = template_hash(owner["spec"]["template"])
+    stale = [pod for pod in may_go if _revision_of(pod, digest) != digest]
+    if not stale or not all(is_active(pod) and is_ready(pod) for pod in pods if pod is not stale[0]):
+        return []
+    return _leaving(stale[:1])
+
+
+def _revision_of(pod: Object, default: str) -> str:
+    labels: Object = pod["metadata"].get("labels") or {}
+    return str(labels.get(REVISION_LABEL, default))
+
+
 def _number(name: str) -> int:
     return int(name.rpartition("-")[2])
 
@@ -205,7 +163,11 @@ def _number(name: str) -> int:
 def _stateful_pod(owner: Object, number: int) -> Object:
     name = f"{owner['metadata']['name']}-{number}"
     pod = child(owner, PODS, {"name": name}, owner["spec"]["template"])
-    labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)}
+    labels = {
+        "statefulset.kubernetes.io/pod-name": name,
+        "apps.kubernetes.io/pod-index": str(number),
+        REVISION_LABEL: template_hash(owner["spec"]["template"]),
+    }
     pod["metadata"].setdefault("labels", {}).update(labels)
     pod["spec"] = {**pod["spec"], "hostname": name, "subdomain": owner["spec"].get("serviceName", "")}
     return pod
@@ -213,16 +175,19 @@ def _stateful_pod(owner: Object, number: int) -> Object:
 
 def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> list[Action]:
     """One pod for each node that its selector takes, sent there through the scheduler."""
-    template = {"metadata": {}, **owner["spec"]["template"]}
-    wanted = {node["metadata"]["name"] for node in nodes if accepts_node(template, node)}
+    mine = owned(owner, pods)
+    wanted = {node["metadata"]["name"] for node in nodes if _takes(owner, node)}
+    # A pod that is on its node stays there when a taint comes that only keeps new pods away.
+    wanted |= {_target(pod) for pod in mine} & {node["metadata"]["name"] for node in nodes if _matches(owner, node)}
     by_node: dict[str, list[Object]] = {}
-    for pod in owned(owner, pods):
+    for pod in mine:
         by_node.setdefault(_target(pod), []).append(pod)
     served = {node for node, found in by_node.items() if not all(is_ended(pod) for pod in found)}
     actions: list[Action] = [Create(_daemon_pod(owner, node)) for node in sorted(wanted - served)]
     for node, found in by_node.items():
         ended = [pod for pod in found if is_ended(pod) or node not in wanted]
-        actions += [Delete(PODS, pod) for pod in ended if not pod["metadata"].get("deletionTimestamp")]
+        actions += _leaving(ended)
+    actions += [] if actions else _replaced(owner, mine, mine)
     active = [pod for found in by_node.values() for pod in found if is_active(pod)]
     ready = sum(map(is_ready, active))
     return actions + status_patch(
@@ -237,6 +202,14 @@ def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -
     )
 
 
+def _matches(owner: Object, node: Object) -> bool:
+    return accepts_node({"metadata": {}, **owner["spec"]["template"]}, node)
+
+
+def _takes(owner: Object, node: Object) -> bool:
+    return _matches(owner, node) and untolerated_taint(_daemon_pod(owner, node["metadata"]["name"]), node) is None
+
+
 def _daemon_pod(owner: Object, node: str) -> Object:
     pod = child(owner, PODS, {"generateName": owner["metadata"]["name"] + "-"}, owner["spec"]["template"])
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
@@ -245,6 +218,7 @@ def _daemon_pod(owner: Object, node: str) -> Object:
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable")
     tolerations = [*(pod["spec"].get("tolerations") or ()), *({"key": key, "operator": "Exists"} for key in keys)]
     pod["spec"] = {**pod["spec"], "affinity": affinity, "tolerations": tolerations}
+    pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = template_hash(owner["spec"]["template"])
     return pod
 
 
@@ -254,14 +228,3 @@ def _target(pod: Object) -> str:
         "nodeSelectorTerms"
     ]
     return str(terms[0]["matchFields"][0]["values"][0])
-
-
-def orphans(items: Sequence[tuple[Resource, Object]], uids: set[str]) -> list[Action]:
-    """Objects all of whose owners are gone."""
-    actions: list[Action] = []
-    for resource, item in items:
-        owners = item["metadata"].get("ownerReferences") or ()
-        gone = owners and not any(one["uid"] in uids for one in owners)
-        if gone and not item["metadata"].get("deletionTimestamp"):
-            actions.append(Delete(resource, item))
-    return actions

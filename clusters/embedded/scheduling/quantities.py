@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING
 
-from clusters.embedded.quantities import parse
+from clusters.embedded.apiserver.quantities import parse
 
 
 def amount(resource: str, quantity: object) -> int:

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
-from clusters.embedded.server import EmbeddedApi
 from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.waiting import eventually
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, accept_all

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from clusters.api_client import ApiClient
+from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
-from clusters.embedded.server import EmbeddedApi
-from clusters.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
+from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS, STATEFUL_SETS
 from clusters.waiting import eventually
 
 
@@ -100,3 +100,54 @@ async def test_the_status_counts(api: ApiClient) -> None:
         lambda found: found["status"].get("replicas") == 2,
         "two replicas",
     )
+
+
+async def test_a_namespace_takes_everything_in_it_with_it(api: ApiClient) -> None:
+    """Pods of workloads too, which are not made again."""
+    await api.ensure_namespace("x")
+    await api.create(workload("Deployment", 2), "x")
+    await eventually(lambda: names(api), lambda found: len(found) == 2, "two pods")
+    await api.delete(NAMESPACES, "x")
+    listed = eventually(
+        lambda: api.list(NAMESPACES), lambda found: "x" not in [one["metadata"]["name"] for one in found], "no x"
+    )
+    await listed
+
+    assert await names(api) == []
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Foreground", 0), ("Background", 0), ("Orphan", 2)])
+async def test_a_propagation_policy_is_obeyed(api: ApiClient, policy: str, left: int) -> None:
+    """kubectl delete --cascade=…"""
+    await api.create(workload("StatefulSet", 2))
+    await eventually(lambda: names(api), lambda found: len(found) == 2, "two pods")
+    await api.request("DELETE", STATEFUL_SETS.path("default", "w"), body={"propagationPolicy": policy})
+    await eventually(lambda: api.list(STATEFUL_SETS), lambda found: not found, "no stateful set")
+    await eventually(lambda: names(api), lambda found: len(found) == left, f"{left} pods")
+
+    assert [pod["metadata"].get("ownerReferences") for pod in await api.list(PODS)] in ([], [None, None], [[], []])
+
+
+async def test_dependents_of_what_nobody_follows_stay(api: ApiClient) -> None:
+    """A pod that names an owner of a kind that we do not know is not garbage; one whose owner is gone is."""
+    reference = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u"}
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}
+    for name, owner in (("kept", reference), ("gone", gone)):
+        metadata = {"name": name, "ownerReferences": [owner]}
+        await api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+
+    async def left() -> list[str]:
+        return [item["metadata"]["name"] for item in await api.list(CONFIG_MAPS)]
+
+    await eventually(left, lambda found: found == ["kept"], "only the one of the robot")
+
+
+async def test_one_workload_that_makes_no_sense_does_not_stop_the_others(api: ApiClient) -> None:
+    """A pod with a strange name that says it belongs to a StatefulSet."""
+    owner = await api.create(workload("StatefulSet", 0))
+    reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "w", "uid": owner["metadata"]["uid"]}
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await api.create({**body, "metadata": {"name": "strange", "ownerReferences": [{**reference, "controller": True}]}})
+    await api.create(workload("Deployment", 1))
+
+    await eventually(lambda: names(api), lambda found: len(found) == 2, "the pod of the deployment")

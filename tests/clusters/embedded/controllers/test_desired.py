@@ -9,18 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters.embedded.controllers.actions import Create, Delete, Patch
 from clusters.embedded.controllers.desired import (
-    Create,
-    Delete,
-    Patch,
     daemon_set,
     deployment,
-    orphans,
     replica_set,
     stateful_set,
     template_hash,
 )
-from clusters.resources import PODS, REPLICA_SETS
 
 NUMBERS = itertools.count(1)
 TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -219,11 +215,59 @@ def test_a_daemon_set_has_one_pod_on_each_node_that_it_takes() -> None:
     assert status_of(first)["desiredNumberScheduled"] == 2
 
 
-def test_objects_whose_owners_are_gone_go() -> None:
-    """And only those."""
-    rs = owner("ReplicaSet")
-    mine, free = pod("mine", rs), {"metadata": {"name": "free", "uid": "f"}}
-    items = [(PODS, mine), (PODS, free), (REPLICA_SETS, rs)]
+def test_a_daemon_set_respects_taints_but_for_its_own() -> None:
+    """A cordoned node gets its pod; a node with a stranger's taint gets none, and keeps the one that it has."""
+    ds = owner("DaemonSet")
+    cordoned, tainted = nodes("gpu-a", "gpu-b")
+    cordoned["spec"] = {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}
+    tainted["spec"] = {"taints": [{"key": "other", "effect": "NoSchedule"}]}
+    (made,) = created(daemon_set(ds, [], [cordoned, tainted]))
+    assert made["spec"]["affinity"]["nodeAffinity"]
+    (there,) = [pod("p", ds, spec=one["spec"]) for one in created(daemon_set(ds, [], nodes("gpu-b")))]
 
-    assert deleted(orphans(items, {"uid-ReplicaSet"})) == []
-    assert deleted(orphans(items, set())) == ["mine"]
+    assert deleted(daemon_set(ds, [there], [cordoned, tainted])) == []
+
+
+def revised(kind: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A workload whose template has changed, and two running pods of the template before."""
+    old = owner(kind, replicas=2, updateStrategy={"type": "RollingUpdate", **more})
+    made = (
+        created(stateful_set({**old, "spec": {**old["spec"], "podManagementPolicy": "Parallel"}}, []))
+        if kind == "StatefulSet"
+        else created(daemon_set(old, [], nodes("gpu-a", "gpu-b")))
+    )
+    pods = [pod(f"w-{number}", old, spec=one["spec"]) for number, one in enumerate(made)]
+    for one, body in zip(pods, made, strict=True):
+        one["metadata"]["labels"] = body["metadata"]["labels"]
+    template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": "new"}]}}
+    return {**old, "spec": {**old["spec"], "template": template}}, pods
+
+
+def test_a_stateful_set_is_updated_from_its_end_one_at_a_time() -> None:
+    """Down to the partition; nothing goes while another pod is not ready; OnDelete waits for a person."""
+    sts, pods = revised("StatefulSet")
+    assert deleted(stateful_set(sts, pods)) == ["w-1"]
+    pods[0]["status"]["conditions"] = []
+    assert deleted(stateful_set(sts, pods)) == []
+    sts, pods = revised("StatefulSet", rollingUpdate={"partition": 2})
+    assert deleted(stateful_set(sts, pods)) == []
+    sts["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    assert deleted(stateful_set(sts, pods)) == []
+
+
+def test_a_daemon_set_is_updated_one_node_at_a_time() -> None:
+    """The first pod of the old template goes while the others run."""
+    ds, pods = revised("DaemonSet")
+    both = nodes("gpu-a", "gpu-b")
+    assert deleted(daemon_set(ds, pods, both)) == ["w-0"]
+    pods[1]["status"]["conditions"] = []
+
+    assert deleted(daemon_set(ds, pods, both)) == []
+
+
+def test_an_ordered_stateful_set_waits_for_the_pod_that_leaves() -> None:
+    """The next one goes when the last is gone; ended pods beyond the end go too."""
+    sts = owner("StatefulSet", replicas=0)
+    assert deleted(stateful_set(sts, [pod("w-0", sts), pod("w-1", sts, leaving=True)])) == []
+
+    assert deleted(stateful_set(sts, [pod("w-0", sts, "Failed")])) == ["w-0"]

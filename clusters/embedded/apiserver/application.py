@@ -1,0 +1,156 @@
+"""The API server as an ASGI application: which verb a request is, and what it answers.
+
+Everything but a log is answered without waiting for anything, so that a request sees one state of the store. Nothing
+that a client sends ends the server: what is wrong is refused with a ``Status``, and a mistake of ours is a 500.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from clusters.embedded.apiserver.discovery import document
+from clusters.embedded.apiserver.pod_logs import PodLogs
+from clusters.embedded.apiserver.reads import list_objects
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, method_not_allowed, no_such_path
+from clusters.embedded.apiserver.requests import (
+    Answer,
+    Message,
+    Receive,
+    Request,
+    Send,
+    check_acceptable,
+    json_answer,
+    read_request,
+)
+from clusters.embedded.apiserver.routes import BINDINGS, Route, route_of
+from clusters.embedded.apiserver.subresources import Subresources
+from clusters.embedded.apiserver.verbs import Verbs
+from clusters.embedded.apiserver.watching import Watches
+from clusters.embedded.apiserver.writes import Writes
+
+logger = logging.getLogger(__name__)
+
+_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+
+Verb = Callable[[Request, Route], Answer]
+
+
+class ApiServer:
+    """The application; ``address`` is where it can be reached, for discovery."""
+
+    def __init__(self, writes: Writes, watches: Watches, logs: PodLogs) -> None:
+        self.address = ""
+        self._writes = writes
+        self._watches = watches
+        self._logs = logs
+        verbs = Verbs(writes)
+        parts = Subresources(writes)
+        self._collection: dict[str, Verb] = {
+            "GET": self._list_or_watch,
+            "POST": verbs.create,
+            "DELETE": verbs.delete_collection,
+        }
+        self._object: dict[str, Verb] = {
+            "GET": verbs.get,
+            "PUT": verbs.replace,
+            "PATCH": verbs.patch,
+            "DELETE": verbs.delete,
+        }
+        self._subresources: dict[str, dict[str, Verb]] = {
+            "status": {"GET": verbs.get, "PUT": verbs.replace, "PATCH": verbs.patch},
+            "finalize": {"PUT": verbs.replace},
+            "binding": {"POST": parts.bind},
+            "eviction": {"POST": parts.evict},
+            "scale": {"GET": parts.get_scale, "PUT": parts.replace_scale, "PATCH": parts.patch_scale},
+        }
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            request = await read_request(scope, receive)
+            answer = await self._answer(request)
+        except RefusalError as refusal:
+            answer = json_answer(refusal.status(), refusal.code)
+        except RecursionError:
+            answer = json_answer(bad_request("the body of the request is nested too deeply").status(), 400)
+        except Exception as error:
+            logger.exception("request failed method=%s path=%s", scope["method"], scope["path"])
+            answer = json_answer(internal(repr(error)).status(), 500)
+        await send_answer(answer, receive, send)
+
+    async def _answer(self, request: Request) -> Answer:
+        path = request.path.rstrip("/") or "/"
+        if path in _HEALTH or path.startswith(tuple(f"{each}/" for each in _HEALTH)):
+            return Answer(b"ok", content_type="text/plain; charset=utf-8")
+        found = document(path, self.address)
+        if found is not None:
+            return json_answer(found)
+        route = route_of(path)
+        if route is None:
+            raise no_such_path()
+        check_acceptable(request.accept)
+        if route.subresource == "log":
+            if request.method != "GET":
+                raise method_not_allowed()
+            pod = self._writes.get(route.resource, route.namespace or "", route.name or "").item
+            return await self._logs.read(pod, request)
+        verb = self._verbs(route).get(request.method)
+        if verb is None:
+            raise method_not_allowed()
+        return verb(request, route)
+
+    def _verbs(self, route: Route) -> dict[str, Verb]:
+        if route.subresource is not None:
+            return self._subresources[route.subresource]
+        if route.resource == BINDINGS:
+            return {} if route.name else self._subresources["binding"]
+        if route.name is not None:
+            return self._object
+        # Objects are created in one namespace, not in all of them.
+        if route.resource.namespaced and route.namespace is None:
+            return {"GET": self._list_or_watch}
+        return self._collection
+
+    def _list_or_watch(self, request: Request, route: Route) -> Answer:
+        if request.is_set("watch"):
+            return Answer(self._watches.start(request, route))
+        return Answer(list_objects(self._writes.store, request, route))
+
+
+async def send_answer(answer: Answer, receive: Receive, send: Send) -> None:
+    """Send an answer; one that comes in pieces ends when the client is gone."""
+    headers = [(b"content-type", answer.content_type.encode())]
+    if isinstance(answer.body, bytes):
+        headers.append((b"content-length", str(len(answer.body)).encode()))
+        await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+        return
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    pump = asyncio.create_task(_pump(answer, send))
+    gone = asyncio.create_task(_until_gone(receive))
+    try:
+        await asyncio.wait((pump, gone), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (pump, gone):
+            task.cancel()
+        outcomes = await asyncio.gather(pump, gone, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome
+
+
+async def _pump(answer: Answer, send: Send) -> None:
+    assert not isinstance(answer.body, bytes)
+    # The headers go out with the first piece; a watch of what does not change yet must answer at once.
+    await send({"type": "http.response.body", "body": b"", "more_body": True})
+    async for piece in answer.body:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,83 @@
+"""What the API server fills in where a manifest says nothing. Pure; changes what it is given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.embedded.apiserver import pod_defaults
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.refusals import bad_request
+from clusters.resources import NAMESPACES, NODES, PODS, Resource
+
+_ROLLING: Final[Object] = {
+    "deployments": {"strategy": {"type": "RollingUpdate"}},
+    "statefulsets": {"updateStrategy": {"type": "RollingUpdate"}},
+    "daemonsets": {"updateStrategy": {"type": "RollingUpdate"}},
+}
+_ROLLING_PARAMETERS: Final[Object] = {
+    "deployments": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    "statefulsets": {"partition": 0},
+    "daemonsets": {"maxUnavailable": 1, "maxSurge": 0},
+}
+_WORKLOAD: Final[Object] = {
+    "deployments": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
+    "replicasets": {"replicas": 1},
+    "statefulsets": {"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10},
+    "daemonsets": {"revisionHistoryLimit": 10},
+}
+
+
+def set_defaults(resource: Resource, item: Object) -> None:
+    """Fill in the defaults of a kind, at creation and at each change. Raises RefusalError (400) for amounts that are none."""
+    try:
+        _set_defaults(resource, item)
+    except ValueError as error:
+        kind, version = resource.kind, resource.api_version
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
+
+
+def _set_defaults(resource: Resource, item: Object) -> None:
+    if resource == PODS:
+        item.setdefault("spec", {})
+        pod_defaults.default_pod(item)
+    elif resource == NODES:
+        _node(item)
+    elif resource == NAMESPACES:
+        item.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+        item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
+    elif resource.api_version == "apps/v1":
+        _workload(resource, item.setdefault("spec", {}))
+
+
+def initial_status(resource: Resource, item: Object) -> Object | None:
+    """The status of a new object; None: it has none yet."""
+    if resource == PODS:
+        return pod_defaults.initial_status(item["spec"])
+    if resource == NAMESPACES:
+        return {"phase": "Active"}
+    return {"replicas": 0} if resource.plural in ("replicasets", "statefulsets") else None
+
+
+def _node(item: Object) -> None:
+    item.setdefault("spec", {})
+    status = item.get("status", {})
+    if status.get("capacity"):
+        status["capacity"] = pod_defaults.canonical_amounts(status["capacity"])
+        status.setdefault("allocatable", dict(status["capacity"]))
+    if status.get("allocatable"):
+        status["allocatable"] = pod_defaults.canonical_amounts(status["allocatable"])
+
+
+def _workload(resource: Resource, spec: Object) -> None:
+    for key, value in _WORKLOAD[resource.plural].items():
+        spec.setdefault(key, value)
+    for key, value in _ROLLING.get(resource.plural, {}).items():
+        strategy = spec.setdefault(key, {})
+        strategy.setdefault("type", value["type"])
+        if strategy["type"] == "RollingUpdate":
+            parameters = strategy.setdefault("rollingUpdate", {})
+            for name, default in _ROLLING_PARAMETERS[resource.plural].items():
+                parameters.setdefault(name, default)
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    pod_defaults.default_template(template.setdefault("spec", {}))

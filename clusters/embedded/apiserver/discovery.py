@@ -1,0 +1,97 @@
+"""What clients ask a server about itself: its version, its groups, its kinds. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.refusals import group_of
+from clusters.embedded.apiserver.routes import BINDINGS, SCALED, subresources
+from clusters.resources import ALL, PODS, Resource
+
+VERSION: Final = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.0+gpushare-embedded",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "cpython",
+    "platform": "linux/amd64",
+}
+_VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_SUBRESOURCE_KINDS: Final = {
+    "binding": {"kind": "Binding", "verbs": ["create"]},
+    "eviction": {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
+    "log": {"kind": "Pod", "verbs": ["get"]},
+    "finalize": {"kind": "Namespace", "verbs": ["update"]},
+    "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1", "verbs": ["get", "patch", "update"]},
+}
+
+
+def document(path: str, address: str) -> Object | None:
+    """The discovery document at a path; None where there is none. ``address`` is where this server listens."""
+    parts = path.strip("/").split("/")
+    if parts == ["version"]:
+        return dict(VERSION)
+    if parts == ["api"]:
+        addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+    if parts == ["apis"]:
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups()]}
+    if parts == ["api", "v1"]:
+        return _resources("v1")
+    if parts[0] == "apis" and len(parts) == 2 and parts[1] in _groups():
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1])}
+    if parts[0] == "apis" and len(parts) == 3 and parts[1] in _groups() and parts[2] == "v1":
+        return _resources(f"{parts[1]}/v1")
+    return None
+
+
+def _groups() -> list[str]:
+    return sorted({group_of(resource) for resource in ALL} - {""})
+
+
+def _group(name: str) -> Object:
+    version = {"groupVersion": f"{name}/v1", "version": "v1"}
+    return {"name": name, "versions": [version], "preferredVersion": version}
+
+
+def _resources(api_version: str) -> Object:
+    entries: list[Object] = []
+    for resource in ALL:
+        if resource.api_version == api_version:
+            entries.append(_entry(resource))
+            entries += [_subresource(resource, word) for word in sorted(subresources(resource))]
+    if api_version == "v1":
+        entries.append(
+            {
+                "name": "bindings",
+                "singularName": "binding",
+                "namespaced": True,
+                "kind": BINDINGS.kind,
+                "verbs": ["create"],
+            }
+        )
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
+
+
+def _entry(resource: Resource) -> Object:
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(_VERBS),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource == PODS or resource.plural in (*SCALED, "daemonsets"):
+        entry["categories"] = ["all"]
+    return entry
+
+
+def _subresource(resource: Resource, word: str) -> Object:
+    found = _SUBRESOURCE_KINDS.get(word, {"kind": resource.kind, "verbs": ["get", "patch", "update"]})
+    return {"name": f"{resource.plural}/{word}", "singularName": "", "namespaced": resource.namespaced, **found}

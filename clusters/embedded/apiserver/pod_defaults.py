@@ -1,0 +1,105 @@
+"""What the API server fills into a pod's spec where the manifest says nothing. Pure; changes what it is given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.quantities import canonical, parse, text_of
+
+_SPEC: Final[Object] = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+}
+# Filled in for pods, not for templates: these come from admission.
+_POD: Final[Object] = {
+    "serviceAccountName": "default",
+    "serviceAccount": "default",
+    "enableServiceLinks": True,
+    "priority": 0,
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+_CONTAINER: Final[Object] = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+
+
+def default_template(spec: Object) -> None:
+    """Fill in the spec of a pod or of a template. Raises ValueError for amounts that are none."""
+    for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+        _default_container(container)
+    if "overhead" in spec:
+        spec["overhead"] = canonical_amounts(spec["overhead"])
+    for key, value in _SPEC.items():
+        spec.setdefault(key, dict(value) if isinstance(value, dict) else value)
+
+
+def default_pod(pod: Object) -> None:
+    """Fill in the spec of a pod that is being created."""
+    spec = pod["spec"]
+    default_template(spec)
+    for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+        _request_the_limits(container["resources"])
+    for key, value in _POD.items():
+        spec.setdefault(key, value)
+
+
+def initial_status(spec: Object) -> Object:
+    """The status of a pod that has just been created."""
+    status: Object = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        status["conditions"] = [
+            {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message}
+        ]
+    return status
+
+
+def qos_class(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort; only cpu and memory count."""
+    containers = [*spec.get("initContainers", []), *spec.get("containers", [])]
+    limits = [_counted(each.get("resources", {}).get("limits", {})) for each in containers]
+    requests = [_counted(each.get("resources", {}).get("requests", {})) for each in containers]
+    if not any(limits) and not any(requests):
+        return "BestEffort"
+    if all(len(limit) == 2 and limit == request for limit, request in zip(limits, requests, strict=True)):
+        return "Guaranteed"
+    return "Burstable"
+
+
+def canonical_amounts(amounts: Object) -> Object:
+    """A list of resources with every quantity in its canonical form. Raises ValueError."""
+    return {name: canonical(text_of(value)) for name, value in amounts.items()}
+
+
+def _default_container(container: Object) -> None:
+    resources = container.setdefault("resources", {})
+    for part in ("limits", "requests"):
+        if part in resources:
+            resources[part] = canonical_amounts(resources[part])
+    for port in container.get("ports", []):
+        port.setdefault("protocol", "TCP")
+    for key, value in _CONTAINER.items():
+        container.setdefault(key, value)
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+
+
+def _request_the_limits(resources: Object) -> None:
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _pull_policy(image: str) -> str:
+    """Without a tag or with ``latest`` an image is pulled each time."""
+    if "@" in image:
+        return "IfNotPresent"
+    _, _, tag = image.rpartition("/")[2].partition(":")
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _counted(amounts: Object) -> Object:
+    return {name: parse(amounts[name]) for name in ("cpu", "memory") if name in amounts and parse(amounts[name])}

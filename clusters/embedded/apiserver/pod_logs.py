@@ -1,0 +1,101 @@
+"""A container's log, from the kubelet of the pod's node, as its own server hands it out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+from urllib.parse import quote
+
+import httpx2
+
+from clusters.embedded.apiserver.objects import Object, name_of, namespace_of
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, no_such_path
+from clusters.embedded.apiserver.requests import Answer, Request
+from clusters.embedded.apiserver.store import Store
+from clusters.resources import NODES
+
+# What the kubelet understands of the query; everything else is for the API server.
+_PASSED: Final[tuple[str, ...]] = (
+    "follow",
+    "previous",
+    "timestamps",
+    "tailLines",
+    "limitBytes",
+    "sinceSeconds",
+    "sinceTime",
+)
+
+
+class PodLogs:
+    """Asks kubelets for logs between ``open`` and ``close``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._http: httpx2.AsyncClient
+
+    def open(self) -> None:
+        """Get ready."""
+        # A log that is followed may say nothing for a long time; plain HTTP needs no certificates loaded (30 ms).
+        self._http = httpx2.AsyncClient(timeout=httpx2.Timeout(30, read=None), trust_env=False, verify=False)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def read(self, pod: Object, request: Request) -> Answer:
+        """The log of one container. Raises RefusalError (400, 404, 500)."""
+        container = container_of(pod, request.params.get("container", ""))
+        node = pod["spec"].get("nodeName", "")
+        if not node:
+            raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
+        path = "/".join(quote(part, safe="") for part in (namespace_of(pod), name_of(pod), container))
+        url = f"http://127.0.0.1:{self._port(node)}/containerLogs/{path}"
+        params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
+        try:
+            response = await self._http.send(self._http.build_request("GET", url, params=params), stream=True)
+        except httpx2.HTTPError as error:
+            raise internal(f'Get "{url}": {str(error) or type(error).__name__}') from error
+        if response.status_code >= 400:
+            text = (await response.aread()).decode(errors="replace").strip()
+            await response.aclose()
+            raise _refusal(response.status_code, text)
+        return Answer(_pieces(response), content_type="text/plain")
+
+    def _port(self, node: str) -> int:
+        stored = self._store.get(NODES, "", node)
+        if stored is None:
+            raise internal(f'the pod\'s node "{node}" does not exist')
+        endpoints = stored.item.get("status", {}).get("daemonEndpoints", {})
+        port = endpoints.get("kubeletEndpoint", {}).get("Port") if isinstance(endpoints, dict) else None
+        if not isinstance(port, int):
+            raise internal(f'node "{node}" does not say on which port its kubelet listens')
+        return port
+
+
+def container_of(pod: Object, wanted: str) -> str:
+    """The container that is meant. Raises RefusalError (400) where that is not clear."""
+    names = [each["name"] for each in pod["spec"].get("containers", [])]
+    initial = [each["name"] for each in pod["spec"].get("initContainers", [])]
+    if wanted in names or wanted in initial:
+        return wanted
+    if wanted:
+        raise bad_request(f"container {wanted} is not valid for pod {name_of(pod)}")
+    if len(names) != 1:
+        choices = " ".join(names)
+        raise bad_request(f"a container name must be specified for pod {name_of(pod)}, choose one of: [{choices}]")
+    return str(names[0])
+
+
+async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in response.aiter_bytes():
+            yield piece
+    finally:
+        await response.aclose()
+
+
+def _refusal(code: int, text: str) -> RefusalError:
+    if code == 404 and not text:
+        return no_such_path()
+    reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code, "InternalError")
+    return RefusalError(code, reason, text or f"the kubelet answered {code}")

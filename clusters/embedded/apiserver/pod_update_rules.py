@@ -1,0 +1,46 @@
+"""What may change in the spec of a pod that is there. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.embedded.apiserver.field_rules import not_allowed
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.refusals import FieldError
+
+_MUTABLE_TEXT = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def check_spec(old: Object, new: Object) -> list[FieldError]:
+    """Images, the deadline, more tolerations, fewer scheduling gates; while there are gates, the node selector too."""
+    if old == new:
+        return []
+    errors = []
+    if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
+        errors.append(
+            not_allowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+        )
+    gates = [each["name"] for each in old.get("schedulingGates", [])]
+    added = [each["name"] for each in new.get("schedulingGates", []) if each["name"] not in gates]
+    if added:
+        errors.append(
+            not_allowed("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gates {added}")
+        )
+    if _frozen(old, gated=bool(gates)) != _frozen(new, gated=bool(gates)):
+        errors.append(not_allowed("spec", _MUTABLE_TEXT))
+    return errors
+
+
+def _frozen(spec: Object, *, gated: bool) -> Any:
+    loose = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
+        {"nodeSelector", "affinity"} if gated else set()
+    )
+    kept = {key: value for key, value in spec.items() if key not in loose}
+    for part in ("containers", "initContainers"):
+        if part in kept:
+            kept[part] = [{key: value for key, value in each.items() if key != "image"} for each in kept[part]]
+    return kept

@@ -1,0 +1,106 @@
+"""Lists: selection, pages, and the versions that they show."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import msgspec
+
+from clusters.embedded.apiserver.field_rules import not_allowed
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, too_new
+from clusters.embedded.apiserver.requests import Request
+from clusters.embedded.apiserver.routes import Route
+from clusters.embedded.apiserver.selectors import Predicate, both, field_selector, label_selector, selects_all
+from clusters.embedded.apiserver.store import Store, Stored
+
+
+class Page(msgspec.Struct):
+    """What a ``continue`` token says: the version that the pages show, and the last key of the page before."""
+
+    version: int
+    after: tuple[str, str]
+
+
+def selection(request: Request, route: Route) -> Predicate:
+    """The objects that the query selects. Raises RefusalError (400)."""
+    return both(
+        field_selector(request.params.get("fieldSelector", ""), route.resource),
+        label_selector(request.params.get("labelSelector", "")),
+    )
+
+
+def list_objects(store: Store, request: Request, route: Route) -> bytes:
+    """The JSON of a list. Raises RefusalError (400, 410, 504)."""
+    selects = selection(request, route)
+    page = _page(request, store)
+    version = page.version if page else _version(request, store)
+    at = None if version == store.version else version
+    try:
+        found = store.all(route.resource, route.namespace, at)
+    except RefusalError as error:
+        if page is None:
+            raise
+        raise _expired_page(store, page) from error
+    if selects is not selects_all:
+        found = [stored for stored in found if selects(stored.item)]
+    if page:
+        found = [stored for stored in found if stored.key > page.after]
+    return _encoded(route, request, found, version, counted=selects is selects_all)
+
+
+def _encoded(route: Route, request: Request, found: list[Stored], version: int, *, counted: bool) -> bytes:
+    limit = request.number("limit")
+    metadata: dict[str, object] = {"resourceVersion": str(version)}
+    if limit and len(found) > limit:
+        metadata["continue"] = _token(Page(version, found[limit - 1].key))
+        if counted:
+            metadata["remainingItemCount"] = len(found) - limit
+        found = found[:limit]
+    resource = route.resource
+    head = f'{{"kind":"{resource.kind}List","apiVersion":"{resource.api_version}","metadata":'.encode()
+    items = b",".join(stored.raw for stored in found)
+    return b'%s%s,"items":[%s]}' % (head, msgspec.json.encode(metadata), items)
+
+
+def _version(request: Request, store: Store) -> int:
+    """The version to show: the newest, unless the client wants exactly another."""
+    match = request.params.get("resourceVersionMatch", "")
+    wanted = request.number("resourceVersion")
+    if match not in ("", "Exact", "NotOlderThan") or (match and wanted is None):
+        error = not_allowed(
+            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        )
+        raise RefusalError(422, "Invalid", f"ListOptions.meta.k8s.io is invalid: {error.field}: {error.message}")
+    if wanted is not None and wanted > store.version:
+        raise too_new(wanted, store.version)
+    return wanted if wanted and match == "Exact" else store.version
+
+
+def _page(request: Request, store: Store) -> Page | None:
+    token = request.params.get("continue", "")
+    if not token:
+        return None
+    try:
+        page = msgspec.json.decode(base64.urlsafe_b64decode(token), type=Page)
+    except (binascii.Error, ValueError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from error
+    if page.version > store.version:
+        raise _expired_page(store, page)
+    return page
+
+
+def _expired_page(store: Store, page: Page) -> RefusalError:
+    """410 with a token that goes on where the client was, in the newest state: complete, but not consistent."""
+    refusal = expired(page.version, store.version)
+    refusal.message = (
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results, which may then be inconsistent."
+    )
+    refusal.list_metadata = {"continue": _token(Page(store.version, page.after))}
+    return refusal
+
+
+def _token(page: Page) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(page)).decode()

@@ -1,0 +1,118 @@
+"""A request as the API server looks at it, and an answer; the only module that knows ASGI's messages besides the edge."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large, unsupported_media_type
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+JSON: Final = "application/json"
+# The API server's bound on a body, in bytes.
+LARGEST_BODY: Final = 3 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; ``path`` is as it was sent, percent signs not resolved."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    content_type: str
+    accept: str
+    body: bytes
+
+    def is_set(self, name: str) -> bool:
+        """Whether a flag of the query is on."""
+        return self.params.get(name, "").lower() in ("1", "true")
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing must be written."""
+        return bool(self.params.get("dryRun"))
+
+    def number(self, name: str) -> int | None:
+        """A whole number of the query that is not negative; None where it is absent. Raises RefusalError (400)."""
+        text = self.params.get(name, "")
+        if not text:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise bad_request(f'invalid {name} "{text}": must be a whole number')
+        return int(text)
+
+    def object(self) -> Object:
+        """The body as one JSON object. Raises RefusalError (400, 415)."""
+        if self.content_type not in (JSON, ""):
+            raise unsupported_media_type(
+                f"the body of the request was in an unknown format - accepted media types include: {JSON} "
+                f"(sent: {self.content_type}; with kubectl, apply a manifest file: that is sent as JSON)"
+            )
+        found = self.json()
+        if not isinstance(found, dict):
+            raise bad_request("the body of the request must be one JSON object")
+        return found
+
+    def json(self) -> Any:
+        """The body as JSON, None where it is empty. Raises RefusalError (400)."""
+        if not self.body:
+            return None
+        try:
+            return msgspec.json.decode(self.body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise bad_request(f"the body of the request is not JSON: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer; a body that is an iterator is sent piece by piece until it ends or the client is gone."""
+
+    body: bytes | AsyncIterator[bytes]
+    code: int = 200
+    content_type: str = JSON
+
+
+def json_answer(item: Any, code: int = 200) -> Answer:
+    """An answer from something that is not encoded yet."""
+    return Answer(msgspec.json.encode(item), code)
+
+
+async def read_request(scope: Message, receive: Receive) -> Request:
+    """The whole request. Raises RefusalError (413)."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise bad_request("the client went away")
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > LARGEST_BODY:
+            raise too_large(f"Request entity too large: limit is {LARGEST_BODY}")
+        more = message.get("more_body", False)
+    query = scope["query_string"].decode("latin-1")
+    return Request(
+        method=scope["method"],
+        path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0],
+        params=dict(parse_qsl(query, keep_blank_values=True)),
+        content_type=headers.get("content-type", "").partition(";")[0].strip().lower(),
+        accept=headers.get("accept", ""),
+        body=b"".join(chunks),
+    )
+
+
+def check_acceptable(accept: str) -> None:
+    """Refuse (406) a client that understands no JSON."""
+    if accept and not any(word in accept for word in ("json", "*/*", "application/*", "text/plain")):
+        message = f"only the following media types are accepted: {JSON}"
+        raise RefusalError(406, "NotAcceptable", message)

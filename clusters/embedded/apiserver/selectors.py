@@ -1,0 +1,154 @@
+"""Label and field selectors. Pure: a selector's text becomes a predicate of an object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from clusters.embedded.apiserver.objects import Object, labels_of
+from clusters.embedded.apiserver.refusals import bad_request
+from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, Resource
+
+Predicate = Callable[[Object], bool]
+
+_KEY: Final = r"([A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?)"
+_SET: Final = re.compile(_KEY + r"\s+(in|notin)\s*\(([^()]*)\)")
+_EQUAL: Final = re.compile(_KEY + r"\s*(==|=|!=)\s*([A-Za-z0-9._-]*)")
+_COMPARED: Final = re.compile(_KEY + r"\s*([<>])\s*(-?\d+)")
+_EXISTS: Final = re.compile(r"(!?)\s*" + _KEY)
+_FIELD: Final = re.compile(r"([A-Za-z0-9._]+)(==|!=|=)(.*)", re.DOTALL)
+# A comma that is not between parentheses.
+_COMMA: Final = re.compile(r",(?![^(]*\))")
+
+_GENERIC: Final = frozenset({"metadata.name", "metadata.namespace"})
+_FIELDS: Final[dict[Resource, frozenset[str]]] = {
+    PODS: frozenset(
+        {
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        }
+    ),
+    NODES: frozenset({"spec.unschedulable"}),
+    NAMESPACES: frozenset({"status.phase"}),
+    EVENTS: frozenset(
+        {
+            f"involvedObject.{each}"
+            for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        }
+        | {"reason", "type", "source", "reportingComponent"}
+    ),
+    EVENTS_V1: frozenset(
+        {
+            f"regarding.{each}"
+            for each in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+        }
+        | {"reason", "type", "reportingController"}
+    ),
+}
+_FALSE_WHEN_ABSENT: Final = frozenset({"spec.unschedulable", "spec.hostNetwork"})
+
+
+def selects_all(_: Object) -> bool:
+    """The selector that nobody gave."""
+    return True
+
+
+def label_selector(text: str) -> Predicate:
+    """The predicate of a label selector (``a=b,c!=d,e in (f,g),!h``). Raises RefusalError (400)."""
+    if not text.strip():
+        return selects_all
+    requirements = [_label_requirement(part.strip()) for part in _COMMA.split(text)]
+    return lambda item: all(requirement(labels_of(item)) for requirement in requirements)
+
+
+def field_selector(text: str, resource: Resource) -> Predicate:
+    """The predicate of a field selector (``spec.nodeName=n,status.phase!=Failed``). Raises RefusalError (400)."""
+    if not text.strip():
+        return selects_all
+    requirements = [_field_requirement(part, resource) for part in text.split(",") if part]
+    return lambda item: all(requirement(item) for requirement in requirements)
+
+
+def both(first: Predicate, second: Predicate) -> Predicate:
+    """The objects that both select; costs nothing where one selects all."""
+    if first is selects_all:
+        return second
+    if second is selects_all:
+        return first
+    return lambda item: first(item) and second(item)
+
+
+def matches_selector(selector: Object, labels: dict[str, str]) -> bool:
+    """Whether labels match a ``metav1.LabelSelector`` object; one that is empty matches everything."""
+    wanted = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _matches_expression(each, labels) for each in selector.get("matchExpressions") or []
+    )
+
+
+def _matches_expression(expression: Object, labels: dict[str, str]) -> bool:
+    key, values = expression.get("key", ""), expression.get("values") or []
+    return {
+        "In": labels.get(key) in values,
+        "NotIn": labels.get(key) not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }.get(expression.get("operator", ""), False)
+
+
+def _label_requirement(text: str) -> Callable[[dict[str, str]], bool]:
+    if match := _SET.fullmatch(text):
+        key, operator, inside = match.groups()
+        values = {value.strip() for value in inside.split(",")}
+        if operator == "in":
+            return lambda labels: labels.get(key) in values
+        return lambda labels: labels.get(key) not in values
+    if match := _EQUAL.fullmatch(text):
+        key, operator, value = match.groups()
+        if operator == "!=":
+            return lambda labels: labels.get(key) != value
+        return lambda labels: labels.get(key) == value
+    if match := _COMPARED.fullmatch(text):
+        key, operator, bound = match.groups()
+        return lambda labels: _compares(labels.get(key), operator, int(bound))
+    if match := _EXISTS.fullmatch(text):
+        absent, key = match.groups()
+        return lambda labels: (key not in labels) == bool(absent)
+    raise bad_request(f"unable to parse requirement: found {text!r} in the label selector")
+
+
+def _compares(value: str | None, operator: str, bound: int) -> bool:
+    if value is None or not re.fullmatch(r"-?\d{1,18}", value):
+        return False
+    return int(value) > bound if operator == ">" else int(value) < bound
+
+
+def _field_requirement(text: str, resource: Resource) -> Predicate:
+    match = _FIELD.fullmatch(text.strip())
+    if match is None:
+        raise bad_request(f"invalid selector: {text!r}; can't understand it")
+    field, operator, value = match.groups()
+    if field not in _GENERIC | _FIELDS.get(resource, frozenset()):
+        raise bad_request(f'field label not supported: {field} (kind "{resource.kind}")')
+    path = field.split(".")
+    if operator == "!=":
+        return lambda item: _field(item, path, field) != value
+    return lambda item: _field(item, path, field) == value
+
+
+def _field(item: Object, path: list[str], field: str) -> str:
+    value: object = item
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None or value is False:
+        return "false" if field in _FALSE_WHEN_ABSENT else ""
+    if field == "source" and isinstance(value, dict):
+        return str(value.get("component", ""))
+    return "true" if value is True else str(value)

@@ -1,0 +1,153 @@
+"""The embedded API server: one HTTP server on loopback, everything in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+import uvicorn
+import yaml
+
+from clusters.embedded.apiserver.application import ApiServer
+from clusters.embedded.apiserver.pod_logs import PodLogs
+from clusters.embedded.apiserver.store import Store
+from clusters.embedded.apiserver.watching import Watches
+from clusters.embedded.apiserver.writes import Surroundings, Writes
+from clusters.resources import ALL, NAMESPACES
+
+# They are there in every cluster from its start.
+FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+# Changes of each kind that a watch can go back.
+HISTORY: Final = 8192
+# The real server's rhythm, in seconds.
+BOOKMARK_SECONDS: Final = 60.0
+# Idle connections stay open: a client that sends on one that was just closed would see an error.
+_KEEP_ALIVE_SECONDS: Final = 3600
+# Requests that are under way when the server stops have this long, in seconds.
+_SHUTDOWN_SECONDS: Final = 5
+_HOST: Final = "127.0.0.1"
+
+
+def utc_now() -> datetime:
+    """The time of day; tests pass another clock."""
+    return datetime.now(UTC)  # noqa: TID251 - the edge where the clock comes in
+
+
+class EmbeddedApi:
+    """The API server between ``start`` and ``stop``.
+
+    ``writes`` and ``store`` are at hand for whoever sets a scene in the same process. ``history``: how many changes of
+    each kind a watch can go back before it gets 410; ``expired_as_status``: that 410 is the HTTP status (else, as the
+    real server mostly does, an ERROR event in a watch that has begun).
+    """
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        seed: int | None = None,
+        history: int = HISTORY,
+        bookmark_seconds: float = BOOKMARK_SECONDS,
+        expired_as_status: bool = False,
+    ) -> None:
+        self.store = Store(ALL, history=history)
+        randomness = random.Random(seed)  # noqa: S311 - names of pods
+        self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
+        self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds, expired_as_status=expired_as_status)
+        self._logs = PodLogs(self.store)
+        self._app = ApiServer(self.writes, self.watches, self._logs)
+        self.address = ""
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        for name in FIRST_NAMESPACES:
+            self.writes.create(NAMESPACES, "", {"metadata": {"name": name}})
+
+    async def start(self, port: int = 0) -> str:
+        """Listen on loopback (port 0: any free one) and answer the URL. Raises OSError when the port is taken."""
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((_HOST, port))
+        except OSError:
+            listener.close()
+            raise
+        self.address = self._app.address = f"{_HOST}:{listener.getsockname()[1]}"
+        self._server = _Server(
+            uvicorn.Config(
+                self._app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                date_header=False,
+                ws="none",
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            )
+        )
+        self.watches.closed = False
+        self._logs.open()
+        self._serving = asyncio.create_task(self._server.serve([listener]))
+        await self._server.listening.wait()
+        return f"http://{self._app.address}"
+
+    async def stop(self) -> None:
+        """End the watches cleanly, then the server. The objects stay, for another ``start`` of the same server."""
+        if self._server is None or self._serving is None:
+            return
+        self.watches.closed = True
+        self.watches.close()
+        self._server.stopping.set()
+        await self._serving
+        await self._logs.close()
+        self._server = self._serving = None
+
+    def kubeconfig(self, url: str) -> str:
+        """The YAML text of a kubeconfig for this server."""
+        name = "embedded"
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": url}}],
+            "users": [{"name": name, "user": {}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        }
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def close_watches(self) -> None:
+        """End the watches that are open now, as a real server does now and then; clients come again."""
+        self.watches.close()
+
+    def expire_history(self) -> None:
+        """Forget all changes, as if much time had passed: who resumes at an older version gets 410."""
+        self.store.forget_changes()
+
+
+class _Server(uvicorn.Server):
+    """A server inside a program that minds the signals itself, and that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+        self.stopping = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the program."""
+        yield
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop, without looking ten times a second whether that is now."""
+        await self.stopping.wait()
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell."""
+        await super().startup(sockets)
+        self.listening.set()

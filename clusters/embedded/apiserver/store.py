@@ -1,0 +1,169 @@
+"""The state: objects, one counter of versions, and a bounded memory of changes for those who watch.
+
+Synchronous and in memory; whoever calls it does so from one thread. Objects in here are never changed in place: a
+write puts a new object in the place of the old one, so that readers keep what they have read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from clusters.embedded.apiserver.objects import Object, metadata_of
+from clusters.embedded.apiserver.refusals import expired
+from clusters.resources import Resource
+
+Key = tuple[str, str]
+
+
+class Stored:
+    """One state of an object, and its JSON without kind and apiVersion (as in a list), shared by all readers."""
+
+    __slots__ = ("item", "raw", "resource", "version")
+
+    def __init__(self, resource: Resource, item: Object, version: int) -> None:
+        self.resource = resource
+        self.item = item
+        self.version = version
+        self.raw = msgspec.json.encode({key: value for key, value in item.items() if key not in ("kind", "apiVersion")})
+
+    @property
+    def key(self) -> Key:
+        """Namespace (empty for the whole cluster) and name."""
+        metadata = metadata_of(self.item)
+        return metadata.get("namespace", ""), metadata["name"]
+
+    def json(self) -> bytes:
+        """JSON of the object on its own, kind and apiVersion first."""
+        head = f'{{"kind":"{self.resource.kind}","apiVersion":"{self.resource.api_version}",'
+        return head.encode() + self.raw[1:]
+
+
+@dataclass(slots=True)
+class Change:
+    """One write: what the object was (None: created) and what it is (None: deleted; then ``last`` is its last state)."""
+
+    version: int
+    old: Stored | None
+    new: Stored | None
+    last: Stored
+    _lines: dict[str, bytes] = field(default_factory=dict)
+
+    def line(self, kind: str) -> bytes:
+        """The event as a line of a watch, encoded once for all who watch.
+
+        ``LEFT`` is a DELETED for those whose selection the object has left: it shows the state that they knew, at the
+        version of this change.
+        """
+        line = self._lines.get(kind)
+        if line is None:
+            shown = self._as_it_left() if kind == "LEFT" else self.last
+            line = event_line("DELETED" if kind == "LEFT" else kind, shown.json())
+            self._lines[kind] = line
+        return line
+
+    def _as_it_left(self) -> Stored:
+        assert self.old is not None
+        return Stored(self.last.resource, with_version(self.old.item, self.version), self.version)
+
+
+@dataclass(slots=True)
+class Collection:
+    """The objects of one kind and the changes that are remembered."""
+
+    items: dict[Key, Stored] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    # Changes up to this version are forgotten.
+    floor: int = 0
+    wakers: set[Callable[[], None]] = field(default_factory=set)
+
+
+class Store:
+    """All objects. ``history`` is how many changes of each kind are remembered."""
+
+    def __init__(self, resources: Iterable[Resource], *, history: int) -> None:
+        self.version = 1
+        self._history = history
+        self._collections = {resource: Collection() for resource in resources}
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+        """One object; ``namespace`` is empty for a kind that has none."""
+        return self._collections[resource].items.get((namespace, name))
+
+    def all(self, resource: Resource, namespace: str | None = None, at: int | None = None) -> list[Stored]:
+        """The objects of a kind by namespace and name; ``at``: as they were at that version (raises RefusalError 410)."""
+        items = self._collections[resource].items if at is None else self._as_of(resource, at)
+        found = items.items() if namespace is None else ((k, v) for k, v in items.items() if k[0] == namespace)
+        return [stored for _, stored in sorted(found, key=lambda pair: pair[0])]
+
+    def put(self, resource: Resource, item: Object) -> Stored:
+        """Write an object: create it, or replace the one of this name."""
+        self.version += 1
+        stored = Stored(resource, with_version(item, self.version), self.version)
+        collection = self._collections[resource]
+        old = collection.items.get(stored.key)
+        collection.items[stored.key] = stored
+        self._remember(collection, Change(self.version, old, stored, stored))
+        return stored
+
+    def remove(self, resource: Resource, item: Object) -> Stored:
+        """Remove an object whose last state is ``item``; answers that state at the version of the removal."""
+        self.version += 1
+        last = Stored(resource, with_version(item, self.version), self.version)
+        collection = self._collections[resource]
+        old = collection.items.pop(last.key)
+        self._remember(collection, Change(self.version, old, None, last))
+        return last
+
+    def since(self, resource: Resource, version: int) -> list[Change]:
+        """The changes after ``version``, oldest first. Raises RefusalError (410) when some are forgotten."""
+        collection = self._collections[resource]
+        if version < collection.floor:
+            raise expired(version, collection.floor)
+        start = bisect_right(collection.changes, version, key=lambda change: change.version)
+        return collection.changes[start:]
+
+    def forget_changes(self) -> None:
+        """Forget all changes, as if much time had passed: who resumes a watch at an older version gets 410."""
+        for collection in self._collections.values():
+            collection.changes.clear()
+            collection.floor = self.version
+
+    def wake_on_change(self, resource: Resource, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call ``wake`` after each change of a kind, until the function that this answers is called."""
+        wakers = self._collections[resource].wakers
+        wakers.add(wake)
+        return lambda: wakers.discard(wake)
+
+    def _remember(self, collection: Collection, change: Change) -> None:
+        changes = collection.changes
+        changes.append(change)
+        if len(changes) > self._history:
+            collection.floor = changes[-self._history - 1].version
+        # Cutting a little at a time would copy the list with every write.
+        if len(changes) > 2 * self._history:
+            del changes[: -self._history]
+        for wake in collection.wakers:
+            wake()
+
+    def _as_of(self, resource: Resource, version: int) -> dict[Key, Stored]:
+        items = dict(self._collections[resource].items)
+        for change in reversed(self.since(resource, version)):
+            if change.old is None:
+                del items[change.last.key]
+            else:
+                items[change.last.key] = change.old
+        return items
+
+
+def with_version(item: Object, version: int) -> Object:
+    """The object with this resourceVersion."""
+    return {**item, "metadata": {**item["metadata"], "resourceVersion": str(version)}}
+
+
+def event_line(kind: str, item: bytes) -> bytes:
+    """One line of a watch."""
+    return b'{"type":"%s","object":%s}\n' % (kind.encode(), item)

@@ -1,0 +1,111 @@
+"""Strategic merge patches: merge patches that know which lists are maps in disguise. Pure.
+
+Rules: kubernetes community document *strategic-merge-patch*; the merge keys are those of the API's types.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clusters.embedded.apiserver.objects import Object
+
+# Lists whose elements are merged by a key. The names mean the same wherever they stand in the kinds that we know.
+_MERGE_KEYS: Final = {
+    "addresses": "type",
+    "conditions": "type",
+    "containers": "name",
+    "env": "name",
+    "ephemeralContainers": "name",
+    "hostAliases": "ip",
+    "hostIPs": "ip",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "ownerReferences": "uid",
+    "podIPs": "ip",
+    "ports": "containerPort",
+    "resourceClaims": "name",
+    "schedulingGates": "name",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+    "volumes": "name",
+}
+# Lists of words that are merged as sets.
+_SETS: Final = frozenset({"finalizers"})
+
+_DIRECTIVE: Final = "$patch"
+_RETAIN: Final = "$retainKeys"
+_DELETE_WORDS: Final = "$deleteFromPrimitiveList/"
+_ORDER: Final = "$setElementOrder/"
+
+
+def apply(old: Object, patch: Object) -> Object:
+    """The object after a strategic merge patch. Raises ValueError for a patch that makes no sense."""
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        cleaned: Object = _cleaned({key: value for key, value in patch.items() if key != _DIRECTIVE})
+        return cleaned
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        raise ValueError(f"unknown patch directive {directive!r}: replace, merge and delete are known")
+    new = dict(old)
+    for key, value in patch.items():
+        if key.startswith(_DELETE_WORDS):
+            field = key.removeprefix(_DELETE_WORDS)
+            new[field] = [word for word in new.get(field) or [] if word not in value]
+        elif key not in (_DIRECTIVE, _RETAIN) and not key.startswith(_ORDER):
+            _merge_field(new, key, value)
+    if _RETAIN in patch:
+        new = {key: value for key, value in new.items() if key in patch[_RETAIN]}
+    return new
+
+
+def _merge_field(new: Object, key: str, value: Any) -> None:
+    current = new.get(key)
+    if value is None:
+        new.pop(key, None)
+    elif isinstance(value, dict):
+        merged = apply(current if isinstance(current, dict) else {}, value)
+        if merged or value.get(_DIRECTIVE) != "delete":
+            new[key] = merged
+        else:
+            new.pop(key, None)
+    elif isinstance(value, list):
+        new[key] = _merge_list(key, current if isinstance(current, list) else [], value)
+    else:
+        new[key] = value
+
+
+def _merge_list(field: str, old: list[Any], patch: list[Any]) -> list[Any]:
+    if field in _SETS:
+        return old + [word for word in patch if word not in old]
+    merge_key = _MERGE_KEYS.get(field)
+    if merge_key is None or not all(isinstance(each, dict) for each in [*old, *patch]):
+        return [_cleaned(each) for each in patch]
+    if any(each.get(_DIRECTIVE) == "replace" for each in patch):
+        return [_cleaned(each) for each in patch if each.get(_DIRECTIVE) != "replace"]
+    merged = list(old)
+    for each in patch:
+        if merge_key not in each:
+            raise ValueError(f"map: {each} does not contain declared merge key: {merge_key}")
+        _merge_element(merged, merge_key, each)
+    return merged
+
+
+def _merge_element(elements: list[Any], merge_key: str, patch: Object) -> None:
+    place = next((at for at, each in enumerate(elements) if each.get(merge_key) == patch[merge_key]), None)
+    if patch.get(_DIRECTIVE) == "delete":
+        if place is not None:
+            del elements[place]
+    elif place is None:
+        elements.append(apply({}, patch))
+    else:
+        elements[place] = apply(elements[place], patch)
+
+
+def _cleaned(value: Any) -> Any:
+    """A value that is taken over whole: nulls and directives in it say nothing."""
+    if isinstance(value, dict):
+        return {k: _cleaned(each) for k, each in value.items() if each is not None and not k.startswith("$")}
+    return [_cleaned(each) for each in value] if isinstance(value, list) else value

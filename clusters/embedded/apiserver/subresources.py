@@ -1,0 +1,76 @@
+"""The verbs on subresources that are not just half of their object: binding, eviction, scale."""
+
+from __future__ import annotations
+
+from clusters.embedded.apiserver import patch
+from clusters.embedded.apiserver.binding import bound
+from clusters.embedded.apiserver.deletion import options_of
+from clusters.embedded.apiserver.objects import Object, without_nulls
+from clusters.embedded.apiserver.refusals import bad_request
+from clusters.embedded.apiserver.requests import Answer, Request, json_answer
+from clusters.embedded.apiserver.routes import BINDINGS, Route
+from clusters.embedded.apiserver.scale import scale_of, scaled
+from clusters.embedded.apiserver.shapes import check_shape
+from clusters.embedded.apiserver.verbs import place
+from clusters.embedded.apiserver.writes import Writes, fresh
+from clusters.resources import PODS
+
+_CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+class Subresources:
+    """Each verb takes a request and its route, and raises RefusalError."""
+
+    def __init__(self, writes: Writes) -> None:
+        self._writes = writes
+
+    def bind(self, request: Request, route: Route) -> Answer:
+        """POST of a Binding, to the pod or to the collection ``bindings``: 201 with a Status."""
+        binding = named(without_nulls(request.object()), route)
+        check_shape(BINDINGS, binding)
+        stored = self._writes.get(PODS, route.namespace or "", binding["metadata"]["name"])
+        pod = bound(stored.item, binding, self._writes.now())
+        if not request.dry_run:
+            self._writes.commit(stored, pod)
+        return json_answer(_CREATED, 201)
+
+    def evict(self, request: Request, route: Route) -> Answer:
+        """POST of an Eviction: the pod is deleted as its ``deleteOptions`` say; 201 with a Status."""
+        eviction = named(without_nulls(request.object()), route)
+        options = options_of(eviction.get("deleteOptions"), request.params)
+        self._writes.delete(PODS, *place(route), options)
+        return json_answer(_CREATED, 201)
+
+    def get_scale(self, _: Request, route: Route) -> Answer:
+        """The Scale of an object."""
+        return json_answer(scale_of(self._writes.get(route.resource, *place(route)).item))
+
+    def replace_scale(self, request: Request, route: Route) -> Answer:
+        """PUT of a Scale."""
+        return self._write_scale(request, route, request.object())
+
+    def patch_scale(self, request: Request, route: Route) -> Answer:
+        """PATCH of a Scale."""
+        scale = scale_of(fresh(self._writes.get(route.resource, *place(route))))
+        return self._write_scale(request, route, patch.apply(request.content_type, scale, request.body))
+
+    def _write_scale(self, request: Request, route: Route, scale: Object) -> Answer:
+        stored = self._writes.patch(
+            route.resource, *place(route), lambda item: scaled(item, scale), dry_run=request.dry_run
+        )
+        return json_answer(scale_of(stored.item))
+
+
+def named(body: Object, route: Route) -> Object:
+    """The body with the name of the URL in it. Raises RefusalError (400) where it names another pod or none."""
+    metadata = body.get("metadata", {})
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+    if route.name and name not in ("", route.name):
+        raise bad_request(f"name in URL does not match name in {body.get('kind', 'the')} object")
+    if namespace not in ("", route.namespace):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if not (route.name or name):
+        raise bad_request("metadata.name: Required value: which pod is to be bound")
+    return {**body, "metadata": {**metadata, "name": route.name or name}}

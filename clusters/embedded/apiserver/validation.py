@@ -1,0 +1,132 @@
+"""Whether an object makes sense: what a user of the API would be told. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.embedded.apiserver import field_rules, pod_validation
+from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
+from clusters.embedded.apiserver.objects import Object, namespace_of
+from clusters.embedded.apiserver.refusals import FieldError, invalid
+from clusters.embedded.apiserver.selectors import matches_selector
+from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, Resource
+
+# Bytes of the text of an event.
+_LONGEST_NOTE: Final = 1024
+_LONGEST_WORD: Final = 128
+_FOR_CLUSTER: Final = ("default", "kube-system")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def validate(resource: Resource, item: Object, *, is_new: bool) -> None:
+    """Refuse (422) an object that makes no sense; defaults must be in. Names every field that is wrong."""
+    errors = field_rules.metadata(item, name_is_label=resource == NAMESPACES)
+    if resource == PODS:
+        errors += pod_validation.pod_spec(item["spec"], "spec")
+        errors += pod_validation.new_pod(item) if is_new else []
+    elif resource == NODES:
+        errors += _node(item)
+    elif resource.api_version == "apps/v1":
+        errors += _workload(resource, item["spec"])
+    elif resource == LEASES:
+        errors += _lease(item.get("spec", {}))
+    elif resource in (EVENTS, EVENTS_V1) and is_new:
+        errors += _event(resource, item)
+    if errors:
+        raise invalid(resource, item["metadata"].get("name", ""), errors)
+
+
+def _node(item: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    status = item.get("status", {})
+    for part in ("capacity", "allocatable"):
+        errors += pod_validation.amounts(status.get(part, {}), f"status.{part}")
+    for at, taint in enumerate(item.get("spec", {}).get("taints", [])):
+        path = f"spec.taints[{at}]"
+        if not taint.get("key"):
+            errors.append(required(f"{path}.key"))
+        if taint.get("effect") not in _EFFECTS:
+            errors.append(unsupported(f"{path}.effect", str(taint.get("effect", "")), _EFFECTS))
+    return errors
+
+
+def _workload(resource: Resource, spec: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec.get("replicas", 0) < 0:
+        errors.append(wrong("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
+    selector = spec.get("selector", {})
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        errors.append(required("spec.selector"))
+    labels = spec["template"]["metadata"].get("labels", {})
+    errors += field_rules.labels("spec.template.labels", labels)
+    if not matches_selector(selector, labels):
+        errors.append(wrong("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
+    errors += pod_validation.pod_spec(spec["template"]["spec"], "spec.template.spec")
+    if spec["template"]["spec"]["restartPolicy"] != "Always":
+        policy = spec["template"]["spec"]["restartPolicy"]
+        errors.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    return errors + _strategy(resource, spec)
+
+
+def _strategy(resource: Resource, spec: Object) -> list[FieldError]:
+    if resource.plural == "deployments":
+        known, field = ("Recreate", "RollingUpdate"), "strategy"
+    elif resource.plural == "replicasets":
+        return []
+    else:
+        known, field = ("OnDelete", "RollingUpdate"), "updateStrategy"
+    kind = spec[field]["type"]
+    errors = [] if kind in known else [unsupported(f"spec.{field}.type", kind, known)]
+    policies = ("OrderedReady", "Parallel")
+    if resource.plural == "statefulsets" and spec["podManagementPolicy"] not in policies:
+        errors.append(unsupported("spec.podManagementPolicy", spec["podManagementPolicy"], policies))
+    return errors
+
+
+def _lease(spec: Object) -> list[FieldError]:
+    errors = []
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        errors.append(wrong("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0"))
+    if spec.get("leaseTransitions", 0) < 0:
+        text = "must be greater than or equal to 0"
+        errors.append(wrong("spec.leaseTransitions", spec["leaseTransitions"], text))
+    return errors
+
+
+def _event(resource: Resource, item: Object) -> list[FieldError]:
+    """The core kind is lenient; events.k8s.io wants to know exactly who reports what."""
+    about = item.get("involvedObject" if resource == EVENTS else "regarding")
+    about = about if isinstance(about, dict) else {}
+    namespace = namespace_of(item)
+    field = "involvedObject.namespace" if resource == EVENTS else "regarding.namespace"
+    errors = []
+    # Events on objects of the whole cluster stand in one of two namespaces.
+    if about.get("namespace", "") != namespace and (about.get("namespace") or namespace not in _FOR_CLUSTER):
+        errors.append(wrong(field, str(about.get("namespace", "")), "does not match event.namespace"))
+    if resource == EVENTS_V1:
+        errors += _strict_event(item)
+    return errors
+
+
+def _strict_event(item: Object) -> list[FieldError]:
+    errors = [required("eventTime")] if not item.get("eventTime") else []
+    for key in ("reportingController", "reportingInstance", "action", "reason"):
+        value = str(item.get(key, ""))
+        if not value:
+            errors.append(required(key))
+        elif len(value) > _LONGEST_WORD:
+            errors.append(wrong(key, "", f"can have at most {_LONGEST_WORD} characters"))
+    if item.get("type") not in ("Normal", "Warning"):
+        errors.append(wrong("type", str(item.get("type", "")), "has invalid value"))
+    if len(str(item.get("note", "")).encode()) > _LONGEST_NOTE:
+        errors.append(wrong("note", "", f"can have at most {_LONGEST_NOTE} characters"))
+    series = item.get("series")
+    count = series.get("count", 0) if isinstance(series, dict) else 2
+    if not isinstance(count, int) or count < 2:
+        errors.append(wrong("series.count", count, "should be at least 2"))
+    errors += [
+        not_allowed(key, "needs to be unset")
+        for key in ("deprecatedSource", "deprecatedCount", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
+        if item.get(key)
+    ]
+    return errors

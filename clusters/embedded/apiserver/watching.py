@@ -1,0 +1,172 @@
+"""Watches: what changes after a version, one JSON event a line.
+
+No event is lost or doubled between a list and the watch that follows it: both go by the store's one counter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from clusters.embedded.apiserver.reads import selection
+from clusters.embedded.apiserver.refusals import RefusalError, too_new
+from clusters.embedded.apiserver.requests import Request
+from clusters.embedded.apiserver.routes import Route
+from clusters.embedded.apiserver.selectors import Predicate
+from clusters.embedded.apiserver.store import Change, Store, event_line
+from clusters.resources import Resource
+
+# How long a watch lasts when the client does not say, in seconds; the real server takes 30 to 60 minutes.
+DEFAULT_SECONDS: Final = 1800
+# The annotation of the bookmark that ends the objects that were there at the start.
+_INITIAL_END: Final = "k8s.io/initial-events-end"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a watch shows, from where, and for how long."""
+
+    resource: Resource
+    namespace: str | None
+    selects: Predicate
+    version: int
+    with_initial: bool
+    with_bookmarks: bool
+    marks_initial_end: bool
+    seconds: int
+
+
+class Watches:
+    """The watches of one server."""
+
+    def __init__(self, store: Store, *, bookmark_seconds: float, expired_as_status: bool) -> None:
+        """``expired_as_status``: too old a version is refused with 410 at once; else with 200 and an ERROR event."""
+        self._store = store
+        self._bookmark_seconds = bookmark_seconds
+        self.expired_as_status = expired_as_status
+        self._open: set[asyncio.Event] = set()
+        self._epoch = 0
+        self.closed = False
+        """While it is set (the server is stopping), each watch ends as soon as it has shown what there is."""
+
+    @property
+    def number_open(self) -> int:
+        """How many watches are open."""
+        return len(self._open)
+
+    def close(self) -> None:
+        """End all watches that are open now, cleanly, as a server does at a watch's deadline."""
+        self._epoch += 1
+        for woken in self._open:
+            woken.set()
+
+    def start(self, request: Request, route: Route) -> AsyncIterator[bytes]:
+        """The events of one watch. Raises RefusalError for a query that makes no sense, before the first event."""
+        wish = _wish(request, route, self._store.version)
+        if self.expired_as_status and not wish.with_initial:
+            self._store.since(wish.resource, wish.version)
+        return self._events(wish)
+
+    async def _events(self, wish: Wish) -> AsyncIterator[bytes]:
+        woken = asyncio.Event()
+        self._open.add(woken)
+        forget = self._store.wake_on_change(wish.resource, woken.set)
+        try:
+            async for chunk in self._chunks(wish, woken):
+                yield chunk
+        finally:
+            forget()
+            self._open.discard(woken)
+
+    async def _chunks(self, wish: Wish, woken: asyncio.Event) -> AsyncIterator[bytes]:
+        epoch, now = self._epoch, asyncio.get_running_loop().time
+        end, next_bookmark = now() + wish.seconds, now() + self._bookmark_seconds
+        version = wish.version
+        if wish.with_initial:
+            version = self._store.version
+            yield self._initial(wish, version)
+        while True:
+            woken.clear()
+            try:
+                changes = self._store.since(wish.resource, version)
+            except RefusalError as refusal:
+                yield event_line("ERROR", msgspec.json.encode(refusal.status()))
+                return
+            # Nothing of this kind is missing up to here, whatever other kinds have done.
+            version = max(version, self._store.version)
+            if chunk := b"".join(shown(change, wish) for change in changes):
+                yield chunk
+            ends = self.closed or epoch != self._epoch or now() >= end
+            if wish.with_bookmarks and (ends or now() >= next_bookmark):
+                next_bookmark = now() + self._bookmark_seconds
+                yield bookmark(wish.resource, version)
+            if ends:
+                return
+            await _wait(woken, min(end, next_bookmark) - now())
+
+    def _initial(self, wish: Wish, version: int) -> bytes:
+        found = self._store.all(wish.resource, wish.namespace)
+        chunk = b"".join(event_line("ADDED", stored.json()) for stored in found if wish.selects(stored.item))
+        if wish.marks_initial_end:
+            chunk += bookmark(wish.resource, version, annotations={_INITIAL_END: "true"})
+        return chunk
+
+
+def shown(change: Change, wish: Wish) -> bytes:
+    """The line of a change for this watch: entering the selection is ADDED, leaving it is DELETED."""
+    if wish.namespace is not None and change.last.key[0] != wish.namespace:
+        return b""
+    was = change.old is not None and wish.selects(change.old.item)
+    if change.new is None:
+        return change.line("DELETED") if was else b""
+    if wish.selects(change.new.item):
+        return change.line("MODIFIED" if was else "ADDED")
+    return change.line("LEFT") if was else b""
+
+
+def bookmark(resource: Resource, version: int, annotations: dict[str, str] | None = None) -> bytes:
+    """An event that only says how far the watch has come."""
+    metadata: dict[str, object] = {"resourceVersion": str(version)}
+    if annotations:
+        metadata["annotations"] = annotations
+    item = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    return event_line("BOOKMARK", msgspec.json.encode(item))
+
+
+async def _wait(woken: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(max(seconds, 0)):
+            await woken.wait()
+    except TimeoutError:
+        return
+
+
+def _wish(request: Request, route: Route, current: int) -> Wish:
+    version = request.number("resourceVersion") or 0
+    if version > current:
+        raise too_new(version, current)
+    initial = request.params.get("sendInitialEvents", "")
+    match = request.params.get("resourceVersionMatch", "")
+    if bool(initial) != (match == "NotOlderThan") or match not in ("", "NotOlderThan"):
+        raise RefusalError(
+            422,
+            "Invalid",
+            "ListOptions.meta.k8s.io is invalid: sendInitialEvents needs resourceVersionMatch NotOlderThan in a watch, "
+            "and resourceVersionMatch needs sendInitialEvents",
+        )
+    with_initial = request.is_set("sendInitialEvents") if initial else version == 0
+    with_bookmarks = request.is_set("allowWatchBookmarks")
+    return Wish(
+        resource=route.resource,
+        namespace=route.namespace,
+        selects=selection(request, route),
+        version=version or current,
+        with_initial=with_initial,
+        with_bookmarks=with_bookmarks,
+        marks_initial_end=bool(initial) and with_initial and with_bookmarks,
+        seconds=request.number("timeoutSeconds") or DEFAULT_SECONDS,
+    )

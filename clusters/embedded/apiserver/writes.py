@@ -1,0 +1,195 @@
+"""Creates, changes and deletes objects: the order of the checks, and the one place that writes to the store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from clusters.embedded.apiserver import deletion, update_rules
+from clusters.embedded.apiserver.defaults import initial_status, set_defaults
+from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
+from clusters.embedded.apiserver.objects import Object, is_deleting, without_nulls
+from clusters.embedded.apiserver.refusals import already_exists, bad_request, forbidden, not_found
+from clusters.embedded.apiserver.routes import has_generation, keeps_status
+from clusters.embedded.apiserver.shapes import check_shape
+from clusters.embedded.apiserver.store import Store, Stored
+from clusters.embedded.apiserver.validation import validate
+from clusters.resources import NAMESPACES, Resource
+
+# Letters of generated names: no vowels, so that they make no words.
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_LETTERS_ADDED: Final = 5
+_LONGEST_GENERATED_PREFIX: Final = 58
+_TRIES: Final = 8
+
+Change = Callable[[Object], Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the server takes from outside: the time of day in UTC, fresh uids, randomness for names."""
+
+    now: Callable[[], datetime]
+    new_uid: Callable[[], str]
+    randomness: random.Random
+
+
+class Writes:
+    """The writing verbs. Every method raises RefusalError."""
+
+    def __init__(self, store: Store, surroundings: Surroundings) -> None:
+        self.store = store
+        self._surroundings = surroundings
+
+    def now(self) -> str:
+        """The time of day as the API writes it."""
+        return rfc3339(self._surroundings.now())
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Stored:
+        """One object; 404."""
+        stored = self.store.get(resource, namespace, name)
+        if stored is None:
+            raise not_found(resource, name)
+        return stored
+
+    def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Stored:
+        """Create the object in ``body``."""
+        item = self._decoded(resource, body)
+        update_rules.check_place(resource, item, namespace, None)
+        if item["metadata"].get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        self._check_namespace(resource, namespace, item)
+        self._set_metadata(resource, namespace, item)
+        if not keeps_status(resource) and resource.has_status:
+            item.pop("status", None)
+        set_defaults(resource, item)
+        validate(resource, item, is_new=True)
+        status = initial_status(resource, item)
+        if status is not None:
+            item["status"] = status
+        name = item["metadata"]["name"]
+        if self.store.get(resource, namespace, name) is not None:
+            raise already_exists(resource, name)
+        return Stored(resource, item, 0) if dry_run else self.store.put(resource, item)
+
+    def replace(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Object,
+        *,
+        sub: str | None = None,
+        dry_run: bool = False,
+    ) -> Stored:
+        """PUT: the object becomes what ``body`` says."""
+        new = self._decoded(resource, body)
+        update_rules.check_place(resource, new, namespace, name)
+        new["metadata"]["name"] = name
+        stored = self.get(resource, namespace, name)
+        update_rules.check_put(resource, stored.item, new)
+        return self._update(stored, new, sub, dry_run=dry_run)
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        change: Change,
+        *,
+        sub: str | None = None,
+        dry_run: bool = False,
+    ) -> Stored:
+        """PATCH: the object becomes what ``change`` makes of a copy of it."""
+        stored = self.get(resource, namespace, name)
+        new = change(fresh(stored))
+        if not isinstance(new.get("metadata"), dict):
+            raise bad_request("the patch leaves an object without metadata")
+        update_rules.check_patch(resource, stored.item, new)
+        new["metadata"]["name"] = name
+        return self._update(stored, self._decoded(resource, new), sub, dry_run=dry_run)
+
+    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
+        """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
+        stored = self.get(resource, namespace, name)
+        deletion.check_preconditions(resource, stored.item, options)
+        item = deletion.marked(resource, stored.item, options, self._surroundings.now())
+        finished = deletion.is_finished(item)
+        if options.dry_run:
+            return stored, finished
+        if finished:
+            return self.store.remove(resource, item), True
+        return self.commit(stored, item), False
+
+    def commit(self, stored: Stored, item: Object) -> Stored:
+        """Write a new state, unless nothing has changed; an object that nothing keeps any more goes."""
+        if item == stored.item:
+            return stored
+        if is_deleting(item) and deletion.is_finished(item):
+            return self.store.remove(stored.resource, item)
+        return self.store.put(stored.resource, item)
+
+    def _update(self, stored: Stored, new: Object, sub: str | None, *, dry_run: bool) -> Stored:
+        resource, old = stored.resource, stored.item
+        update_rules.keep_system_fields(old, new)
+        update_rules.keep_other_half(resource, old, new, sub)
+        set_defaults(resource, new)
+        validate(resource, new, is_new=False)
+        update_rules.check_update(resource, old, new)
+        update_rules.count_generation(resource, old, new)
+        return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
+
+    def _decoded(self, resource: Resource, body: Object) -> Object:
+        item: Object = without_nulls(body)
+        if not isinstance(item.setdefault("metadata", {}), dict):
+            raise bad_request("metadata must be an object")
+        check_shape(resource, item)
+        for field in ("managedFields", "selfLink"):
+            item["metadata"].pop(field, None)
+        item.setdefault("kind", resource.kind)
+        item.setdefault("apiVersion", resource.api_version)
+        return item
+
+    def _check_namespace(self, resource: Resource, namespace: str, item: Object) -> None:
+        if not resource.namespaced:
+            return
+        found = self.store.get(NAMESPACES, "", namespace)
+        if found is None:
+            raise not_found(NAMESPACES, namespace)
+        if is_deleting(found.item):
+            name = item["metadata"].get("name", "")
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden(resource, name, why)
+
+    def _set_metadata(self, resource: Resource, namespace: str, item: Object) -> None:
+        metadata = item["metadata"]
+        for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+            metadata.pop(key, None)
+        if namespace:
+            metadata["namespace"] = namespace
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = self._free_name(resource, namespace, metadata["generateName"])
+        metadata["uid"] = self._surroundings.new_uid()
+        metadata["creationTimestamp"] = self.now()
+        if has_generation(resource):
+            metadata["generation"] = 1
+
+    def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        """A name with random letters at its end; taken ones are tried again a few times."""
+        for _ in range(_TRIES):
+            letters = "".join(self._surroundings.randomness.choices(_LETTERS, k=_LETTERS_ADDED))
+            name = prefix[:_LONGEST_GENERATED_PREFIX] + letters
+            if self.store.get(resource, namespace, name) is None:
+                break
+        return name
+
+
+def fresh(stored: Stored) -> Object:
+    """A copy of an object that may be changed."""
+    item: Object = msgspec.json.decode(stored.raw)
+    return {"kind": stored.resource.kind, "apiVersion": stored.resource.api_version, **item}

@@ -1,0 +1,128 @@
+"""Promises of clusters.embedded.apiserver.deletion, through the writing verbs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
+from clusters.embedded.apiserver.writes import Writes
+from clusters.resources import CONFIG_MAPS, NAMESPACES, PODS
+from tests.clusters.embedded.apiserver.samples import config_map, new_writes, pod, refused
+
+
+def assigned(**metadata: Any) -> Writes:
+    """A server with a pod that a kubelet runs."""
+    writes = new_writes()
+    writes.create(PODS, "default", pod(metadata=metadata, nodeName="n"))
+    return writes
+
+
+def delete(writes: Writes, **options: Any) -> bool:
+    """Whether the pod is gone at once."""
+    return writes.delete(PODS, "default", "p", DeleteOptions(**options))[1]
+
+
+def test_an_assigned_pod_waits_for_its_kubelet() -> None:
+    """It is marked with the time by which it should have ended, and goes with grace 0."""
+    writes = assigned()
+    assert not delete(writes)
+    metadata = writes.get(PODS, "default", "p").item["metadata"]
+    assert (metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]) == ("2026-01-02T03:04:35Z", 30)
+    assert delete(writes, grace_seconds=0)
+    refused(404, lambda: writes.get(PODS, "default", "p"))
+
+
+def test_grace_gets_shorter_never_longer() -> None:
+    """A second DELETE with more time changes nothing."""
+    writes = assigned()
+    delete(writes, grace_seconds=10)
+    delete(writes, grace_seconds=20)
+    assert writes.get(PODS, "default", "p").item["metadata"]["deletionGracePeriodSeconds"] == 10
+    delete(writes, grace_seconds=5)
+
+    assert writes.get(PODS, "default", "p").item["metadata"]["deletionGracePeriodSeconds"] == 5
+
+
+def test_a_pod_that_nobody_runs_goes_at_once() -> None:
+    """Not assigned yet, or ended."""
+    writes = new_writes()
+    writes.create(PODS, "default", pod())
+    assert delete(writes)
+    writes = assigned()
+    writes.patch(PODS, "default", "p", lambda item: {**item, "status": {"phase": "Failed"}}, sub="status")
+
+    assert delete(writes)
+
+
+def test_a_finalizer_keeps_an_object_until_it_is_taken_off() -> None:
+    """And no new one comes while it is leaving."""
+    writes = new_writes()
+    writes.create(CONFIG_MAPS, "default", {**config_map(), "metadata": {"name": "c", "finalizers": ["a.b/c"]}})
+    assert not writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions())[1]
+
+    def finalizers(words: list[str]) -> Any:
+        def change(item: Any) -> Any:
+            return {**item, "metadata": {**item["metadata"], "finalizers": words}}
+
+        return writes.patch(CONFIG_MAPS, "default", "c", change)
+
+    refused(422, lambda: finalizers(["a.b/c", "d.e/f"]))
+    finalizers([])
+    refused(404, lambda: writes.get(CONFIG_MAPS, "default", "c"))
+
+
+@pytest.mark.parametrize(("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")])
+def test_a_propagation_policy_waits_for_the_garbage_collector(policy: str, finalizer: str) -> None:
+    """By the finalizer that the API has for it; Background waits for nobody."""
+    writes = new_writes()
+    writes.create(CONFIG_MAPS, "default", config_map())
+    item = writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions(propagation=policy))[0].item
+    assert item["metadata"]["finalizers"] == [finalizer]
+
+    assert writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions(propagation="Background"))[1]
+
+
+@pytest.mark.parametrize("options", [{"uid": "other"}, {"version": "1"}], ids=str)
+def test_preconditions_of_a_delete_are_409(options: Any) -> None:
+    """The recreated object of the same name stays."""
+    writes = assigned()
+    refused(409, lambda: delete(writes, **options))
+    item = writes.get(PODS, "default", "p").item["metadata"]
+
+    assert delete(writes, uid=item["uid"], version=item["resourceVersion"], grace_seconds=0)
+
+
+def test_a_namespace_waits_for_its_contents() -> None:
+    """Terminating, until its own finalizer goes."""
+    writes = new_writes()
+    item = writes.delete(NAMESPACES, "", "default", DeleteOptions())[0].item
+    assert item["status"]["phase"] == "Terminating"
+    writes.replace(NAMESPACES, "", "default", {**item, "spec": {"finalizers": []}}, sub="finalize")
+    refused(404, lambda: writes.get(NAMESPACES, "", "default"))
+
+
+@pytest.mark.parametrize(
+    ("body", "params", "options"),
+    [
+        (None, {}, DeleteOptions()),
+        (None, {"gracePeriodSeconds": "5", "propagationPolicy": "Orphan"}, DeleteOptions(5, "Orphan")),
+        ({"gracePeriodSeconds": 0, "preconditions": {"uid": "u"}}, {}, DeleteOptions(0, uid="u")),
+        ({"orphanDependents": False}, {}, DeleteOptions(propagation="Background")),
+        ({"gracePeriodSeconds": -1}, {}, DeleteOptions(1)),
+        ({"dryRun": ["All"]}, {}, DeleteOptions(dry_run=True)),
+    ],
+    ids=str,
+)
+def test_options_come_from_the_body_or_the_query(body: Any, params: dict[str, str], options: DeleteOptions) -> None:
+    """The body wins."""
+    assert options == options_of(body, params)
+
+
+@pytest.mark.parametrize(
+    "body", [{"gracePeriodSeconds": "soon"}, {"propagationPolicy": "x"}, {"preconditions": 1}], ids=str
+)
+def test_options_that_make_no_sense_are_400(body: Any) -> None:
+    """Before anything is deleted."""
+    refused(400, lambda: options_of(body, {}))

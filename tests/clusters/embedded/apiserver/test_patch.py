@@ -1,0 +1,89 @@
+"""Promises of clusters.embedded.apiserver.patch."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clusters.embedded.apiserver.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, apply
+from tests.clusters.embedded.apiserver.samples import refused
+
+
+def patched(content_type: str, old: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """The object after a patch; the object before must stay as it was."""
+    before = json.dumps(old)
+    new = apply(content_type, old, json.dumps(patch).encode())
+    assert before == json.dumps(old)
+    return new
+
+
+def test_a_json_patch_reaches_keys_with_slashes() -> None:
+    """`~1` is a slash: API-007."""
+    old = {"status": {"capacity": {"cpu": "1"}}}
+    patch = [{"op": "add", "path": "/status/capacity/aliyun.com~1gpu-count", "value": "4"}]
+
+    assert {"cpu": "1", "aliyun.com/gpu-count": "4"} == patched(JSON_PATCH, old, patch)["status"]["capacity"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [{"op": "test", "path": "/a", "value": 2}],
+        [{"op": "remove", "path": "/missing"}],
+        [{"op": "add", "path": "/missing/below", "value": 1}],
+        [{"op": "add", "path": "/a/b", "value": 1}],
+        [{"op": "replace", "path": "/list/7", "value": 1}],
+        [{"op": "add", "path": "/list/x", "value": 1}],
+        [{"op": "copy", "from": "/nowhere", "path": "/b"}],
+    ],
+    ids=str,
+)
+def test_an_operation_that_does_not_fit_is_422(patch: Any) -> None:
+    """A failing test too."""
+    refused(422, lambda: patched(JSON_PATCH, {"a": 1, "list": []}, patch))
+
+
+@pytest.mark.parametrize(
+    "patch", [{"op": "add"}, ["x"], [{"op": "fly", "path": "/a"}], [{"path": "/a"}], None], ids=str
+)
+def test_what_is_no_json_patch_is_400(patch: Any) -> None:
+    """Not a list of operations, or of unknown ones."""
+    refused(400, lambda: patched(JSON_PATCH, {"a": 1}, patch))
+
+
+def test_too_many_operations_are_413() -> None:
+    """More than 10,000."""
+    operation = {"op": "test", "path": "/a", "value": 1}
+    refused(413, lambda: patched(JSON_PATCH, {"a": 1}, [operation] * 10_001))
+
+    assert patched(JSON_PATCH, {"a": 1}, [operation] * 100) == {"a": 1}
+
+
+def test_a_merge_patch_creates_deletes_and_replaces() -> None:
+    """RFC 7386: lists are values, null deletes, maps on the way are made."""
+    old = {"a": [1, 2], "b": {"c": 1, "d": 2}}
+
+    assert {"a": [3], "b": {"d": 2}, "m": {"n": "x"}} == patched(
+        MERGE_PATCH, old, {"a": [3], "b": {"c": None}, "m": {"n": "x"}}
+    )
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/apply-patch+yaml", "", "text/plain"])
+def test_other_patch_types_are_415(content_type: str) -> None:
+    """With the list of those that are known."""
+    assert "merge-patch" in refused(415, lambda: apply(content_type, {}, b"{}")).message
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"[" * 100_000])
+@pytest.mark.parametrize("content_type", [MERGE_PATCH, STRATEGIC_MERGE_PATCH])
+def test_bodies_that_are_no_patch_are_400(content_type: str, body: bytes) -> None:
+    """However deep the nonsense goes."""
+    refused(400, lambda: apply(content_type, {}, body))
+
+
+def test_a_strategic_patch_that_makes_no_sense_is_422() -> None:
+    """Not a 500."""
+    refused(422, lambda: patched(STRATEGIC_MERGE_PATCH, {"containers": []}, {"containers": [{"image": "x"}]}))
+    refused(422, lambda: patched(STRATEGIC_MERGE_PATCH, {"a": 1}, {"$retainKeys": 7}))

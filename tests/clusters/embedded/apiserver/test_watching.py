@@ -1,0 +1,249 @@
+"""Promises of clusters.embedded.apiserver.watching, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from clusters.api_client import ApiClient, lines
+from clusters.embedded.apiserver.deletion import DeleteOptions
+from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.resources import CONFIG_MAPS, PODS
+from tests.clusters.embedded.apiserver.samples import config_map, pod
+from tests.servers import until
+
+PATH = "/api/v1/namespaces/default/configmaps"
+Event = dict[str, Any]
+
+
+class Watch:
+    """One watch request, event by event."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.code = response.status_code
+        self._lines = lines(response.aiter_bytes())
+
+    async def next(self) -> Event:
+        """The next event; the limit is against hangs."""
+        async with asyncio.timeout(30):
+            return dict(json.loads(await anext(self._lines)))
+
+    async def rest(self) -> list[Event]:
+        """All events until the server ends the watch."""
+        async with asyncio.timeout(30):
+            return [json.loads(line) async for line in self._lines]
+
+
+@contextlib.asynccontextmanager
+async def watching(url: str, path: str = PATH, **params: str) -> AsyncIterator[Watch]:
+    """A watch with its own connection."""
+    async with (
+        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=30) as http,
+        http.stream("GET", path, params={"watch": "1", **params}) as response,
+    ):
+        yield Watch(response)
+
+
+def said(event: Event) -> tuple[str, str]:
+    """Its type, and which object."""
+    return event["type"], event["object"]["metadata"].get("name", "")
+
+
+async def test_a_watch_shows_what_is_there_and_then_what_changes(embedded: EmbeddedApi) -> None:
+    """Without a version; a deletion carries the last state, at its own version."""
+    url = await embedded.start()
+    embedded.writes.create(CONFIG_MAPS, "default", config_map("a", x="1"))
+    async with watching(url) as watch:
+        assert said(await watch.next()) == ("ADDED", "a")
+        embedded.writes.replace(CONFIG_MAPS, "default", "a", config_map("a", x="2"))
+        assert said(await watch.next()) == ("MODIFIED", "a")
+        embedded.writes.delete(CONFIG_MAPS, "default", "a", DeleteOptions())
+        gone = await watch.next()
+
+    assert (gone["type"], gone["object"]["data"]) == ("DELETED", {"x": "2"})
+    assert gone["object"]["kind"] == "ConfigMap"
+    assert gone["object"]["metadata"]["resourceVersion"] == str(embedded.store.version)
+
+
+async def test_a_watch_goes_on_after_a_list(embedded: EmbeddedApi, client: ApiClient) -> None:
+    """Nothing lost, nothing twice, other namespaces and kinds left out."""
+    await client.create(config_map("a"))
+    listed = await client.request("GET", PATH)
+    await client.create(config_map("b"))
+    await client.create(pod())
+    await client.create(config_map("elsewhere"), "kube-system")
+    await client.create(config_map("c"))
+    url = f"http://{embedded.address}"
+    async with watching(url, resourceVersion=listed["metadata"]["resourceVersion"]) as watch:
+        assert [said(await watch.next()) for _ in range(2)] == [("ADDED", "b"), ("ADDED", "c")]
+
+
+async def test_entering_and_leaving_a_selection_are_added_and_deleted(embedded: EmbeddedApi) -> None:
+    """A kubelet's watch of its pods; what leaves is shown as it was known, at the version at which it left."""
+    url = await embedded.start()
+    embedded.writes.create(PODS, "default", pod())
+    version = str(embedded.store.version)
+
+    def phase(value: str) -> None:
+        embedded.writes.patch(PODS, "default", "p", lambda item: {**item, "status": {"phase": value}}, sub="status")
+
+    params = {"fieldSelector": "status.phase=Running", "resourceVersion": version}
+    async with watching(url, "/api/v1/pods", **params) as watch:
+        phase("Running")
+        assert said(await watch.next()) == ("ADDED", "p")
+        phase("Failed")
+        left = await watch.next()
+        embedded.writes.delete(PODS, "default", "p", DeleteOptions())
+        embedded.close_watches()
+        assert await watch.rest() == []
+
+    assert (left["type"], left["object"]["status"]["phase"]) == ("DELETED", "Running")
+    assert int(left["object"]["metadata"]["resourceVersion"]) > int(version)
+
+
+async def test_a_version_too_old_is_an_error_event(embedded: EmbeddedApi) -> None:
+    """As the real server mostly answers: 200, then a Status with 410."""
+    url = await embedded.start()
+    embedded.writes.create(CONFIG_MAPS, "default", config_map())
+    embedded.expire_history()
+    async with watching(url, resourceVersion="1") as watch:
+        assert watch.code == 200
+        (event,) = await watch.rest()
+
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+async def test_a_version_too_old_can_be_http_410() -> None:
+    """The other way that clients must survive."""
+    server = EmbeddedApi(expired_as_status=True)
+    url = await server.start()
+    server.writes.create(CONFIG_MAPS, "default", config_map())
+    server.expire_history()
+    async with watching(url, resourceVersion="1") as watch:
+        assert watch.code == 410
+    await server.stop()
+
+
+async def test_a_watch_that_cannot_keep_up_is_told_so() -> None:
+    """More changes at once than are remembered: 410 in the middle of a watch."""
+    server = EmbeddedApi(history=3)
+    url = await server.start()
+    async with watching(url, resourceVersion=str(server.store.version)) as watch:
+        for number in range(10):
+            server.writes.create(CONFIG_MAPS, "default", config_map(f"c{number}"))
+        events = await watch.rest()
+    await server.stop()
+
+    assert [event["type"] for event in events] == ["ERROR"]
+
+
+async def test_a_watch_ends_in_time_with_a_bookmark(embedded: EmbeddedApi) -> None:
+    """Cleanly; the bookmark says how far it has come, though only other kinds have changed."""
+    url = await embedded.start()
+    version = str(embedded.store.version)
+    embedded.writes.create(PODS, "default", pod())
+    params = {"resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": "1"}
+    async with watching(url, **params) as watch:
+        (event,) = await watch.rest()
+
+    assert event["type"] == "BOOKMARK"
+    assert event["object"]["metadata"] == {"resourceVersion": str(embedded.store.version)}
+
+
+async def test_bookmarks_come_now_and_then_to_those_who_want_them() -> None:
+    """Nobody else gets any."""
+    server = EmbeddedApi(bookmark_seconds=0.02)
+    url = await server.start()
+    async with watching(url, resourceVersion="1", allowWatchBookmarks="true") as watch:
+        assert [(await watch.next())["type"] for _ in range(3)] == ["BOOKMARK"] * 3
+    async with watching(url, resourceVersion=str(server.store.version), timeoutSeconds="1") as watch:
+        assert await watch.rest() == []
+    await server.stop()
+
+
+async def test_initial_events_end_with_a_marked_bookmark(embedded: EmbeddedApi) -> None:
+    """API-004: what newer clients ask for in place of a list."""
+    url = await embedded.start()
+    embedded.writes.create(CONFIG_MAPS, "default", config_map("a"))
+    params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    async with watching(url, **params) as watch:
+        assert said(await watch.next()) == ("ADDED", "a")
+        bookmark = await watch.next()
+        embedded.writes.create(CONFIG_MAPS, "default", config_map("b"))
+        assert said(await watch.next()) == ("ADDED", "b")
+
+    assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_client_that_leaves_is_forgotten(embedded: EmbeddedApi) -> None:
+    """No watch outlives its connection."""
+    url = await embedded.start()
+    async with watching(url):
+        assert embedded.watches.number_open == 1
+    await until(lambda: embedded.watches.number_open == 0)
+
+
+class Picture:
+    """What a client of a watch knows: uid to version; and what it should not have been told."""
+
+    def __init__(self) -> None:
+        self.versions: dict[str, str] = {}
+        self.doubled: list[tuple[str, str]] = []
+
+    async def follow(self, api: ApiClient) -> None:
+        """For ever."""
+        async for kind, item in api.watch(CONFIG_MAPS):
+            if kind != "SYNCED":
+                self.take(kind, item["metadata"]["uid"], item["metadata"]["resourceVersion"])
+
+    def take(self, kind: str, uid: str, version: str) -> None:
+        """One event."""
+        if kind == "DELETED":
+            del self.versions[uid]
+            return
+        if self.versions.get(uid) == version or (kind == "ADDED") == (uid in self.versions):
+            self.doubled.append((kind, version))
+        self.versions[uid] = version
+
+
+def disturb(server: EmbeddedApi, step: int) -> None:
+    """One change, and now and then a closed watch or a history that is forgotten."""
+    name = f"c{step % 7}"
+    if server.store.get(CONFIG_MAPS, "default", name) is None:
+        server.writes.create(CONFIG_MAPS, "default", config_map(name))
+    elif step % 3:
+        server.writes.replace(CONFIG_MAPS, "default", name, config_map(name, step=str(step)))
+    else:
+        server.writes.delete(CONFIG_MAPS, "default", name, DeleteOptions())
+    if step % 10 == 9:
+        server.close_watches()
+    if step % 25 == 24:
+        server.expire_history()
+
+
+@pytest.mark.parametrize("expired_as_status", [False, True], ids=["error event", "http 410"])
+async def test_a_client_loses_and_doubles_nothing(expired_as_status: bool, tmp_path: Path) -> None:
+    """Changes, closed watches and expired histories, as they come: its picture is the server's in the end."""
+    server = EmbeddedApi(history=4, expired_as_status=expired_as_status)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(server.kubeconfig(await server.start()))
+    picture = Picture()
+    async with ApiClient.from_kubeconfig(kubeconfig) as api:
+        following = asyncio.create_task(picture.follow(api))
+        for step in range(300):
+            disturb(server, step)
+            await asyncio.sleep(0)
+        truth = {each.item["metadata"]["uid"]: str(each.version) for each in server.store.all(CONFIG_MAPS)}
+        await until(lambda: picture.versions == truth)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    await server.stop()
+
+    assert picture.doubled == []
