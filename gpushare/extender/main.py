@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ _LOG = logging.getLogger(__name__)
 _KEEP_ALIVE_SECONDS: Final = 120
 # How long answers under way may take at the end, in seconds; binds have the client's own limit.
 _SHUTDOWN_SECONDS: Final = 10
+# Connections that wait to be accepted; uvicorn's own figure.
+_BACKLOG: Final = 2048
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,11 +58,10 @@ async def _run(settings: ExtenderSettings) -> None:
     address = settings.address or "0.0.0.0"  # noqa: S104  # what the original's manifests need; the warning says so
     if not settings.address:
         _LOG.warning("listening on all addresses, without TLS or authentication; --address 127.0.0.1 closes that")
+    listener = listen(address, settings.port)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            host=address,
-            port=settings.port,
             http="httptools",
             ws="none",
             lifespan="off",
@@ -72,18 +74,40 @@ async def _run(settings: ExtenderSettings) -> None:
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
     )
-    _LOG.info("starting version=%s address=%s port=%d", __version__, address, settings.port)
+    _LOG.info("starting version=%s address=%s port=%d", __version__, address, listener.getsockname()[1])
     try:
-        await _serve(server, controller)
+        await _serve(server, listener, controller)
     finally:
+        listener.close()
         await binder.close()
         await client.close()
 
 
-async def _serve(server: uvicorn.Server, controller: Controller) -> None:
+def listen(address: str, port: int) -> socket.socket:
+    """A listening TCP socket; port 0 takes a free one. Raises UsageError when that cannot be.
+
+    The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only where it knows that this is TCP.
+    """
+    try:
+        found = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, where = found[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {address} port {port}: {error.strerror}; see --address and --port"
+        ) from error
+    return listener
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, controller: Controller) -> None:
     """Serve until a signal; a controller that fails ends the program, so that nobody schedules on a dead book."""
     following = asyncio.create_task(controller.run())
-    serving = asyncio.create_task(server.serve())
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))

@@ -1,0 +1,98 @@
+"""Promises of the extender's program: its start, its words, its end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from gpushare.errors import UsageError
+from gpushare.extender.main import listen
+
+PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    """Of an API server that is not there."""
+    entry = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    document = {
+        "clusters": [entry],
+        "contexts": [context],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(document))
+    return tmp_path / "kubeconfig"
+
+
+def start(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """The console script, its log to be read."""
+    return subprocess.Popen([PROGRAM, *arguments], env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def port_of(program: subprocess.Popen[str]) -> int:
+    """Where it listens, from its log."""
+    assert program.stderr is not None
+    line = next(line for line in program.stderr if "starting" in line)
+    return int(line.rpartition("port=")[2])
+
+
+def get(port: int, path: str) -> int:
+    """The status of an answer."""
+    try:
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}").status  # type: ignore[no-any-return]
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_without_an_api_server_it_lives_says_so_and_ends_on_a_signal(kubeconfig: Path, number: int) -> None:
+    """Alive, not ready, and exit code 0 after a signal; nobody has to restart it."""
+    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+        port = port_of(program)
+        answers = get(port, "/healthz"), get(port, "/readyz")
+        program.send_signal(number)
+        errors = program.communicate(timeout=30)[1]
+
+    assert (answers, program.returncode, "Traceback" in errors) == ((200, 503), 0, False)
+
+
+def test_a_port_that_is_taken_is_a_usage_error(kubeconfig: Path) -> None:
+    """Exit code 2, which address, which port, no traceback."""
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        with start("--address", "127.0.0.1", PORT=port, KUBECONFIG=str(kubeconfig)) as program:
+            errors = program.communicate(timeout=30)[1]
+
+    assert (program.returncode, f"127.0.0.1 port {port}: Address already in use" in errors, "Traceback" in errors) == (
+        2,
+        True,
+        False,
+    )
+
+
+def test_an_address_that_is_none_is_a_usage_error() -> None:
+    """Not a crash."""
+    with pytest.raises(UsageError, match="--address"):
+        listen("256.1.1.1", 0)
+
+
+def test_a_warning_where_it_listens_to_everybody(kubeconfig: Path) -> None:
+    """The original's manifests give no address."""
+    with start(PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+        assert program.stderr is not None
+        first = program.stderr.readline()
+        port_of(program)
+        program.terminate()
+        program.communicate(timeout=30)
+
+    assert "WARNING" in first
+    assert "all addresses" in first
