@@ -1,0 +1,128 @@
+"""Promises of the device plugin's program: its start, its words, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.state import State
+from tests.servers import StubApi, serve
+
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {"PATH": f"{BIN}:/usr/bin:/bin"}
+
+
+async def run(*argv: str, until_log: str = "", **environment: str) -> tuple[int | None, str]:
+    """Run a program to its end, or until its log has this; exit code and log."""
+    program = await asyncio.create_subprocess_exec(
+        *argv, env={**ENVIRONMENT, **environment}, stderr=asyncio.subprocess.PIPE
+    )
+    assert program.stderr is not None
+    log = ""
+    async with asyncio.timeout(60):
+        while line := await program.stderr.readline():
+            log += line.decode()
+            if until_log and until_log in log:
+                program.send_signal(signal.SIGTERM)
+                until_log = ""
+        await program.wait()
+    return program.returncode, log
+
+
+def kubeconfig(folder: Path, url: str) -> str:
+    """Of that API server."""
+    entry, context = {"name": "c", "cluster": {"server": url}}, {"name": "c", "context": {"cluster": "c", "user": "c"}}
+    document = {
+        "clusters": [entry],
+        "contexts": [context],
+        "users": [{"name": "c", "user": {}}],
+        "current-context": "c",
+    }
+    (folder / "kubeconfig").write_text(json.dumps(document))
+    return str(folder / "kubeconfig")
+
+
+def node(version: str) -> dict[str, Any]:
+    """A node whose kubelet is of that version."""
+    return {"metadata": {"name": "n"}, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": version}}}
+
+
+async def test_without_a_node_name_it_says_where_to_get_one() -> None:
+    """Exit code 2."""
+    code, log = await run("gpushare-device-plugin")
+
+    assert (code, "NODE_NAME" in log, "Traceback" in log) == (2, True, False)
+
+
+async def test_a_node_without_a_driver_is_waited_for(tmp_path: Path) -> None:
+    """The driver may come later; until then one line says what is missing; SIGTERM ends it with 0."""
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    code, log = await run("gpushare-device-plugin", until_log="no cards to share", NODE_NAME="n", KUBECONFIG=config)
+
+    assert (code, log.count("no cards to share"), "Traceback" in log) == (0, 1, False)
+
+
+async def on_fake(
+    tmp_path: Path, version: str, *arguments: str, until_log: str = ""
+) -> tuple[int | None, str, StubApi]:
+    """The plugin on two simulated T4, beside no kubelet."""
+    state = tmp_path / "nvml"
+    State.create(state, Box.load("t4x2", seed="n", driver="535.104")).close()
+    api = StubApi(nodes=[node(version)])
+    async with serve(api) as url:
+        argv = ["fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(tmp_path), *arguments]
+        config = kubeconfig(tmp_path, url)
+        code, log = await run(*argv, until_log=until_log, NODE_NAME="n", KUBECONFIG=config, FAKENVML_STATE=str(state))
+    return code, log, api
+
+
+@pytest.mark.parametrize("version", ["v1.36.3", "v1.28.2"])
+async def test_a_list_that_the_kubelet_would_not_take_is_refused_at_the_start(tmp_path: Path, version: str) -> None:
+    """DP-003: exit code 1, and which unit would fit; nothing was published. An old kubelet takes these 30,720 ids."""
+    waits = "" if version == "v1.36.3" else "published node=n"
+    code, log, api = await on_fake(tmp_path, version, "--memory-unit=MiB", until_log=waits)
+
+    patches = [call for call in api.calls if call["method"] == "PATCH"]
+    if version == "v1.36.3":
+        assert (code, patches) == (1, [])
+        assert "--memory-unit MiB makes 30720 ids, more than 4000" in log
+        assert "use --memory-unit 8MiB" in log
+        assert "Traceback" not in log
+    else:
+        assert (code, len(patches)) == (0, 1)
+
+
+async def test_it_publishes_what_its_cards_are_and_waits_for_its_kubelet(tmp_path: Path) -> None:
+    """Each card by its UUID, with true sizes, on the Node."""
+    code, log, api = await on_fake(tmp_path, "v1.36.3", until_log="published node=n")
+
+    published = json.loads(api.nodes[0]["metadata"]["annotations"]["aliyun.com/gpushare-cards"])
+    assert [(card["index"], card["mib"], card["units"]) for card in published["cards"]] == [
+        (0, 15360, 15),
+        (1, 15360, 15),
+    ]
+    assert (published["unit"], published["mode"], code, "Traceback" in log) == ("GiB", "ids", 0, False)
+    assert api.nodes[0]["status"]["capacity"] == {"aliyun.com/gpu-count": "2"}
+
+
+async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    """The node may boot before it."""
+    state = tmp_path / "nvml"
+    State.create(state, Box.load("t4x1", seed="n")).close()
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    code, log = await run(
+        *("fake-nvml", "exec", "--", "gpushare-device-plugin"),
+        until_log="cannot read node=n",
+        NODE_NAME="n",
+        KUBECONFIG=config,
+        FAKENVML_STATE=str(state),
+    )
+
+    assert (code, "Traceback" in log) == (0, False)
