@@ -124,14 +124,13 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     assert writer.stdout is not None
     with writer, writer.stdout:
         writer.stdout.readline()
-        seen = set()
-        for _ in range(400):
+        seen: set[int] = set()
+        # As many reads as it takes to meet the writer often, however the two processes share the machine.
+        while len(seen) < 50:
             content = state.read()
             seen.add(content.cards[0].utilization)
             assert content.cards[0].utilization == content.cards[63].utilization
         writer.stdin.close()
-
-    assert len(seen) > 1
 
 
 def test_after_a_writer_was_killed_within_a_write_all_goes_on(state: State) -> None:
