@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -67,31 +68,51 @@ class ScriptedApi:
             if call is not None:
                 self.calls.append(call)
                 await _write(self.respond(call), reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        except (ConnectionError, asyncio.IncompleteReadError):
             pass
+        except asyncio.CancelledError:
+            writer.transport.abort()
         finally:
             writer.close()
 
 
 @asynccontextmanager
 async def listen(api: ScriptedApi, *, port: int = 0, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Serve on loopback; the URL."""
-    running: set[asyncio.Task[None]] = set()
+    """Serve on loopback; the URL.
 
-    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(api.connection(reader, writer))
-        running.add(task)
-        task.add_done_callback(running.discard)
+    When it ends, every connection that was accepted is closed; asyncio's own server forgets those of a moment before.
+    """
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        listener.setblocking(False)
+        accepting = asyncio.create_task(_accept(api, listener, tls))
+        try:
+            yield f"http{'s' if tls else ''}://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            accepting.cancel()
+            await asyncio.wait([accepting])
 
-    server = await asyncio.start_server(accept, "127.0.0.1", port, ssl=tls)
+
+async def _accept(api: ScriptedApi, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as connections:
+        while True:
+            connection, _ = await loop.sock_accept(listener)
+            connections.create_task(_serve(api, connection, tls))
+
+
+async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContext | None) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
     try:
-        yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        for task in list(running):
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        await server.wait_closed()
+        transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=tls)
+    except OSError:
+        connection.close()
+        return
+    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+    await api.connection(reader, writer)
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 @asynccontextmanager
