@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from clusters import running
+from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
 from clusters.provider import Cluster, ClusterError, load_nodes
-from clusters.providers import PROVIDERS, make_cluster
+from clusters.providers import PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
 from clusters.waiting import NotReachedError
 
@@ -59,6 +60,18 @@ def _parser() -> argparse.ArgumentParser:
             default="gpushare",
             help="whose programs run: a name in e2e/targets, or a file (default: %(default)s)",
         )
+        one.add_argument(
+            "--kubernetes",
+            default=minors()[0],
+            choices=minors(),
+            help="minor of Kubernetes, where the control plane is real (default: %(default)s)",
+        )
+        one.add_argument(
+            "--assets",
+            type=Path,
+            metavar="DIR",
+            help="folder with ready kube-apiserver, etcd and kubectl (default: $KUBEBUILDER_ASSETS)",
+        )
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
         if verb == "demo":
             one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
@@ -73,7 +86,8 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     nodes, target = load_nodes(arguments.nodes), load_target(arguments.target)
-    cluster = make_cluster(arguments.provider, nodes, target, dict(os.environ))
+    choices = Choices(dict(os.environ), arguments.kubernetes, arguments.assets)
+    cluster = make_cluster(arguments.provider, nodes, target, choices)
     say(f"starting an {arguments.provider} cluster of {len(nodes)} nodes; machines, containers and cards are simulated")
     with running.record():
         try:

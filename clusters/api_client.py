@@ -40,7 +40,7 @@ class ApiClient:
     """One connection pool to one API server."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
-        self._http = http
+        self.http = http
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
@@ -52,7 +52,7 @@ class ApiClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self.http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,7 +71,7 @@ class ApiClient:
     ) -> Any:
         """Send one request and answer its decoded JSON. Raises ApiError for any status from 400 up."""
         content = None if body is None else json.dumps(body).encode()
-        response = await self._http.request(
+        response = await self.http.request(
             method, path, content=content, params=params, headers={"Content-Type": content_type}
         )
         if response.status_code >= 400:
@@ -80,7 +80,7 @@ class ApiClient:
 
     async def text(self, path: str, params: dict[str, str] | None = None) -> str:
         """GET something that is not JSON (a log)."""
-        response = await self._http.get(path, params=params)
+        response = await self.http.get(path, params=params)
         if response.status_code >= 400:
             raise error_of(response.status_code, response.content)
         return response.text
@@ -189,7 +189,7 @@ class ApiClient:
         """The events of one watch request, until the server closes it. Raises ApiError, for an ERROR event too."""
         query = {**params, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
         timeout = httpx2.Timeout(30, read=WATCH_SECONDS + 30)
-        async with self._http.stream("GET", path, params=query, timeout=timeout) as response:
+        async with self.http.stream("GET", path, params=query, timeout=timeout) as response:
             if response.status_code >= 400:
                 raise error_of(response.status_code, await response.aread())
             async for line in lines(response.aiter_bytes()):

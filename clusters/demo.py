@@ -150,7 +150,8 @@ class Demo:
 
     async def _show(self, *arguments: str) -> str:
         """Say and answer what ``kubectl inspect gpushare`` prints. Raises DemoError."""
-        argv, environment = self._target.inspect.command(kubeconfig=str(self._cluster.kubeconfig))
+        account = await self._cluster.kubeconfig_of(self._target.inspect.account)
+        argv, environment = self._target.inspect.command(kubeconfig=str(account))
         table = await self._output([*argv, *arguments], environment)
         self._say(indent(f"$ kubectl inspect gpushare {' '.join(arguments)}\n{table}"))
         return table

@@ -1,6 +1,6 @@
 """The seam: what a cluster is to the demo, to the end-to-end cases and to the load.
 
-Ten members, no more. Whatever else a case needs it gets through the API server, as a user would.
+A dozen members, no more. Whatever else a case needs it gets through the API server, as a user would.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Cluster(Protocol):
     """One running cluster."""
 
     kubeconfig: Path
-    """How anybody else reaches it; the file is complete once it exists."""
+    """An administrator's; the file is complete once it exists."""
     api: ApiClient
     """A connection to its API server."""
 
@@ -47,6 +47,9 @@ class Cluster(Protocol):
 
     def extender_url(self) -> str:
         """Where the extender's verbs are, as the scheduler calls them."""
+
+    async def kubeconfig_of(self, account: str) -> Path:
+        """A kubeconfig with the rights of that ServiceAccount (``namespace/name``) and nothing more; "" an administrator's."""
 
     async def kill(self, program: str, node: str | None = None) -> None:
         """Kill a program (``extender``, or ``device_plugin`` of a node) without a word (SIGKILL)."""

@@ -43,6 +43,13 @@ REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", short_names=("rs
 STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", short_names=("sts",), has_status=True)
 DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", short_names=("ds",), has_status=True)
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease")
+SERVICE_ACCOUNTS = Resource("v1", "serviceaccounts", "ServiceAccount", short_names=("sa",))
+ROLES = Resource("rbac.authorization.k8s.io/v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
 
 ALL = (
     PODS,
@@ -56,6 +63,11 @@ ALL = (
     STATEFUL_SETS,
     DAEMON_SETS,
     LEASES,
+    SERVICE_ACCOUNTS,
+    ROLES,
+    ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS,
 )
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 

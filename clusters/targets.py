@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from clusters.provider import ClusterError
 
-FOLDER: Final = Path(__file__).parent.parent / "e2e" / "targets"
+_ROOT: Final = Path(__file__).parent.parent
+FOLDER: Final = _ROOT / "e2e" / "targets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Program:
     ready: str = ""
     path: str = ""
     resource: str = ""
+    account: str = ""
+    """The ServiceAccount that it runs with, ``namespace/name``; "" for an administrator's rights."""
 
     def command(self, **values: str) -> tuple[list[str], dict[str, str]]:
         """Its argv and environment with the words in braces filled in. Raises ClusterError for an unknown word."""
@@ -42,6 +45,15 @@ class Target:
     extender: Program
     device_plugin: Program
     inspect: Program
+    roles: tuple[Path, ...] = ()
+    """Manifests of the ServiceAccounts of its programs and of what these may do."""
+
+    def role_manifests(self) -> list[dict[str, Any]]:
+        """The objects in ``roles``. Raises ClusterError."""
+        try:
+            return [item for path in self.roles for item in yaml.safe_load_all(path.read_text()) if item]
+        except (OSError, yaml.YAMLError) as error:
+            raise ClusterError(f"the roles of target {self.name}: {error}") from error
 
 
 def load_target(name_or_path: str) -> Target:
@@ -55,7 +67,8 @@ def load_target(name_or_path: str) -> Target:
     try:
         document = yaml.safe_load(path.read_text())
         programs = {key: _program(document[key]) for key in ("extender", "device_plugin", "inspect")}
-        return Target(name=document["name"], **programs)
+        roles = tuple(_ROOT / name for name in document.get("roles", ()))
+        return Target(name=document["name"], roles=roles, **programs)
     except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
         raise ClusterError(f"{path}: not a target: {error!r}") from error
 

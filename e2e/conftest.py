@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from clusters.controlplane.binaries import Binaries, MissingBinariesError, locate, minors
 from clusters.provider import Cluster, load_nodes
-from clusters.providers import make_cluster
+from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target
 from e2e.observer import Observer
 
@@ -21,9 +22,16 @@ _NUMBERS = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The two questions of every run."""
+    """What every run may choose."""
     group = parser.getgroup("gpushare", "end-to-end cases")
     group.addoption("--cluster", default="embedded", help="kind of cluster to run on (default: embedded)")
+    group.addoption(
+        "--kubernetes", default=minors()[0], choices=minors(), help="minor of the real control plane (default: the newest)"
+    )
+    group.addoption("--assets", type=Path, help="folder with ready programs of a control plane (as KUBEBUILDER_ASSETS)")
+    group.addoption(
+        "--require-control-plane", action="store_true", help="fail, not skip, where the real control plane is not there"
+    )
     group.addoption("--target", default="gpushare", help="what is judged: a name in e2e/targets, or a file")
 
 
@@ -35,11 +43,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark, append=False)
 
 
+@pytest.fixture(scope="session")
+def choices(request: pytest.FixtureRequest) -> Choices:
+    """The environment, and which Kubernetes."""
+    return Choices(
+        dict(os.environ), request.config.getoption("--kubernetes"), request.config.getoption("--assets", default=None)
+    )
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
+    """The programs of the real control plane; whoever needs them is skipped where they are not there."""
+    try:
+        return locate(choices.kubernetes, choices.environment, choices.assets)
+    except MissingBinariesError as error:
+        if request.config.getoption("--require-control-plane"):
+            raise
+        pytest.skip(str(error))
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+async def cluster(
+    request: pytest.FixtureRequest, choices: Choices, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Cluster]:
     """Six nodes of mixed cards, with the target's programs as processes of their own."""
     name, target = request.config.getoption("--cluster"), request.config.getoption("--target")
-    cluster = make_cluster(name, load_nodes(_NODES), load_target(target), dict(os.environ))
+    cluster = make_cluster(name, load_nodes(_NODES), load_target(target), choices)
     await cluster.start()
     try:
         yield cluster

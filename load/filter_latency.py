@@ -25,7 +25,7 @@ import uvicorn
 
 from clusters.api_client import ApiClient
 from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.embedded.provider import free_port
+from clusters.ports import free_port
 from clusters.program import Program
 from clusters.resources import NODES
 from clusters.targets import load_target

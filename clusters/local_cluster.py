@@ -1,7 +1,8 @@
-"""The embedded cluster: API server, controllers, scheduler and kubelets in this process; the programs under test in their own.
+"""A cluster on this machine: kubelet stand-ins and the programs under test around a control plane, embedded or real.
 
 Everything lies in one short temporary folder (paths of unix sockets hold 107 bytes at most) and listens on loopback. What is
-simulated: the machines, the containers and the cards. What is real: HTTP, gRPC, pynvml, the programs.
+simulated: the machines, the containers and the cards. What is real: HTTP, gRPC, pynvml, the programs under test, each with
+the rights of its own ServiceAccount; and the control plane where it is the real one.
 """
 
 from __future__ import annotations
@@ -11,27 +12,24 @@ import contextlib
 import json
 import operator
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
+import yaml
 
 from clusters.api_client import ApiClient, ApiError
-from clusters.embedded.apiserver.server import EmbeddedApi
-from clusters.embedded.controllers.controllers import Controllers
-from clusters.embedded.scheduler import Scheduler
-from clusters.embedded.scheduling import configuration_file
+from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.cards import NoCards, StateFileCards
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.machine import Machine
+from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError, NodeSpec
 from clusters.resources import NODES
@@ -41,16 +39,22 @@ from fake_nvml.box import Box
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.state import State
 
-SCHEDULER_CONFIG: Final = Path(__file__).parent.parent / "deploy" / "base" / "scheduler-config.yaml"
+SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
 EXTENDER: Final = "extender"
 DEVICE_PLUGIN: Final = "device_plugin"
-_SEED: Final = 1
 
 
-class EmbeddedCluster:
-    """One embedded cluster (the seam is ``clusters.provider.Cluster``)."""
+class LocalCluster:
+    """One cluster (the seam is ``clusters.provider.Cluster``); ``control_plane`` makes one that works in a folder."""
 
-    def __init__(self, nodes: Sequence[NodeSpec], target: Target, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        control_plane: Callable[[Path], ControlPlane],
+        nodes: Sequence[NodeSpec],
+        target: Target,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._make_control_plane = control_plane
         self._nodes = {node.name: node for node in nodes}
         self._target = target
         # Programs are found where this interpreter's are.
@@ -61,6 +65,7 @@ class EmbeddedCluster:
         self._port = 0
         self._kubelets: dict[str, Kubelet] = {}
         self._programs: dict[tuple[str, str | None], Program] = {}
+        self.control_plane: ControlPlane
         self.kubeconfig = Path()
         self.api: ApiClient
 
@@ -76,6 +81,7 @@ class EmbeddedCluster:
         self._folder = Path(tempfile.mkdtemp(prefix="gs-", dir="/tmp"))  # short, see above
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         await self._start_control_plane()
+        await self._grant()
         for node in self._nodes.values():
             await self._start_node(node)
         self._port = free_port()
@@ -93,6 +99,14 @@ class EmbeddedCluster:
         """See the seam."""
         return f"http://127.0.0.1:{self._port}{self._target.extender.path}"
 
+    async def kubeconfig_of(self, account: str) -> Path:
+        """See the seam."""
+        if not account:
+            return self.kubeconfig
+        namespace, _, name = account.partition("/")
+        path = self._folder / f"{name}.kubeconfig"
+        return path if path.exists() else await self.control_plane.token_kubeconfig(path, namespace, name)
+
     async def kill(self, program: str, node: str | None = None) -> None:
         """See the seam."""
         await self._programs[program, node].kill()
@@ -107,13 +121,13 @@ class EmbeddedCluster:
         key = (program, node)
         if program == EXTENDER:
             if key not in self._programs:
-                self._programs[key] = self._extender()
+                self._programs[key] = await self._extender()
             await self._programs[key].launch(self._extender_is_ready)
             return
         if node not in self._nodes:
             raise ClusterError(f"there is no node {node!r} to launch {program} on")
         if key not in self._programs:
-            self._programs[key] = self._device_plugin(node)
+            self._programs[key] = await self._device_plugin(node)
         await self._programs[key].launch(lambda: self._announces_cards(node))
 
     async def restart_kubelet(self, node: str) -> None:
@@ -134,17 +148,18 @@ class EmbeddedCluster:
         return known.log() if known is not None else ""
 
     async def _start_control_plane(self) -> None:
-        server = EmbeddedApi()
-        url = await server.start()
-        self._stack.push_async_callback(server.stop)
-        self.kubeconfig = self._folder / "kubeconfig"
-        partial = self._folder / "kubeconfig.part"
-        partial.write_text(server.kubeconfig(url))
-        partial.rename(self.kubeconfig)
+        folder = self._folder / "control-plane"
+        folder.mkdir()
+        self.control_plane = self._make_control_plane(folder)
+        self._stack.push_async_callback(self.control_plane.stop)
+        await self.control_plane.start()
+        self.kubeconfig = self.control_plane.kubeconfig
         self.api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
-        controllers = Controllers(self.api)
-        await controllers.start()
-        self._stack.push_async_callback(controllers.stop)
+
+    async def _grant(self) -> None:
+        """Create the target's ServiceAccounts and what these may do."""
+        for manifest in self._target.role_manifests():
+            await self.api.create(manifest)
 
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
@@ -154,25 +169,28 @@ class EmbeddedCluster:
         except FakeNvmlError as error:
             raise ClusterError(f"node {node.name}: {error}") from error
         self._stack.callback(state.close)
+        machine = Machine(node.name, cpu=node.cpu, memory=node.memory, pods=node.pods, labels=self._labels(node))
+        account = ApiClient.from_kubeconfig(self.control_plane.kubelet_kubeconfig(node.name))
         kubelet = Kubelet(
-            Machine(node.name, cpu=node.cpu, memory=node.memory, pods=node.pods, labels=self._labels(node)),
+            machine,
             folder,
-            self.api,
+            await self._stack.enter_async_context(account),
             behaviours=Behaviours.load(),
             cards=StateFileCards(state) if self._has_cards(node.name) else NoCards(),
             seed=node.name,
             clock=time.time,  # noqa: TID251  # the cluster's clock is the machine's
+            tls=self.control_plane.kubelet_certificate(node.name, machine.address),
         )
         await kubelet.start()
         self._stack.push_async_callback(kubelet.stop)
         self._kubelets[node.name] = kubelet
 
     async def _start_scheduler(self) -> None:
-        configuration = configuration_file.load(SCHEDULER_CONFIG).with_url_prefix(self.extender_url())
-        scheduler = Scheduler(self.api, configuration, seed=_SEED, now=lambda: datetime.now(UTC), clock=time.monotonic)  # noqa: TID251
-        await scheduler.start()
-        self._stack.push_async_callback(scheduler.stop)
-        await scheduler.wait_synced()
+        """With the configuration that we ship, but for where the extender is."""
+        configuration = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+        for extender in configuration["extenders"]:
+            extender["urlPrefix"] = self.extender_url()
+        await self.control_plane.start_scheduler(configuration)
 
     def _state_file(self, node: str) -> Path:
         return self._folder / node / "nvml"
@@ -184,16 +202,18 @@ class EmbeddedCluster:
         """The label by which the manifests place the device plugin, on nodes that have cards."""
         return {**({"gpushare": "true"} if self._has_cards(node.name) else {}), **node.labels}
 
-    def _extender(self) -> Program:
-        argv, environment = self._target.extender.command(port=str(self._port), kubeconfig=str(self.kubeconfig))
+    async def _extender(self) -> Program:
+        account = await self.kubeconfig_of(self._target.extender.account)
+        argv, environment = self._target.extender.command(port=str(self._port), kubeconfig=str(account))
         return Program(EXTENDER, argv, {**self._environment, **environment}, self._folder / "extender.log")
 
-    def _device_plugin(self, node: str) -> Program:
+    async def _device_plugin(self, node: str) -> Program:
         """The plugin, started through the fake: it loads pynvml as it always does."""
+        account = await self.kubeconfig_of(self._target.device_plugin.account)
         folder = self._folder / node
         argv, environment = self._target.device_plugin.command(
             node=node,
-            kubeconfig=str(self.kubeconfig),
+            kubeconfig=str(account),
             device_plugin_path=str(folder / "device-plugins"),
             pod_resources_socket=str(folder / "pod-resources" / "kubelet.sock"),
         )
@@ -227,9 +247,3 @@ class EmbeddedCluster:
         environment = {**self._environment, "FAKENVML_STATE": str(self._state_file(node))}
         return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
 
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

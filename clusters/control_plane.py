@@ -1,0 +1,43 @@
+"""What a local cluster needs of its control plane, embedded or real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class ControlPlane(Protocol):
+    """API server, controllers and scheduler on loopback."""
+
+    url: str
+    """Where the API server is, after ``start``."""
+    kubeconfig: Path
+    """An administrator's; the file is whole once it is there."""
+
+    async def start(self, *, controllers: bool = True) -> None:
+        """Bring up the API server, and the controllers unless told not to. Raises ClusterError."""
+
+    async def stop(self) -> None:
+        """End all of it."""
+
+    async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
+        """Start the scheduler with this KubeSchedulerConfiguration; its cache is filled. Raises ClusterError."""
+
+    async def stop_scheduler(self) -> None:
+        """End the scheduler."""
+
+    async def compact(self) -> None:
+        """Forget the history of all objects, as a real cluster does every five minutes."""
+
+    def kubelet_kubeconfig(self, node: str) -> Path:
+        """A kubeconfig with which a kubelet is that node to the API server."""
+
+    def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
+        """Certificate and key with which a kubelet serves logs to the API server; None where it is asked in plain HTTP."""
+
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
+        """Write a kubeconfig with a token of that ServiceAccount and nothing more."""
+
+    def log(self, program: str) -> str:
+        """What one of its programs has logged; "" where it has none of that name."""

@@ -1,0 +1,146 @@
+"""Where the programs of a control plane are: a folder that the user points at, or our cache of built ones.
+
+Versions are data: each folder ``binaries/kubernetes-<minor>`` is a Go module that pins one release of Kubernetes, and
+``binaries/etcd`` pins etcd. Nothing is built or fetched here; ``clusters.controlplane.build`` does.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MODULES: Final = Path(__file__).parent / "binaries"
+KUBERNETES_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+ETCD: Final = "etcd"
+# Where envtest's users keep kube-apiserver, etcd and kubectl.
+ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
+CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
+_ANSWER_SECONDS: Final = 30
+
+
+class MissingBinariesError(Exception):
+    """Programs of a control plane that are not there; says which, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One Go module of ours: what it builds, in which version, and where that is kept."""
+
+    name: str
+    folder: Path
+    version: str
+    packages: Mapping[str, str]
+    """Program → the Go package of its ``main``."""
+
+    def cache(self, root: Path) -> Path:
+        """The folder of its built programs."""
+        return root / f"{self.name}-{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """The programs of one control plane."""
+
+    kubernetes: str
+    """The version of kube-apiserver, as it says itself: ``v1.36.3``."""
+    paths: Mapping[str, Path]
+
+    def __getitem__(self, program: str) -> Path:
+        return self.paths[program]
+
+
+def minors() -> list[str]:
+    """The minors of Kubernetes that are pinned here, the newest first."""
+    found = [path.name.removeprefix("kubernetes-") for path in MODULES.glob("kubernetes-*")]
+    return sorted(found, key=lambda minor: [int(part) for part in minor.split(".")], reverse=True)
+
+
+def modules(minor: str) -> tuple[Module, Module]:
+    """The modules of that minor: Kubernetes and etcd. Raises MissingBinariesError for one that is not pinned."""
+    folder = MODULES / f"kubernetes-{minor}"
+    if not folder.is_dir():
+        raise MissingBinariesError(f"Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}")
+    programs = {program: f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS}
+    etcd = "go.etcd.io/etcd/server/v3"
+    return (
+        Module("kubernetes", folder, _pinned(folder, "k8s.io/kubernetes"), programs),
+        Module("etcd", MODULES / "etcd", _pinned(MODULES / "etcd", etcd), {ETCD: etcd}),
+    )
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where built programs are kept between checkouts: GPUSHARE_CACHE, else the user's cache."""
+    if environment.get(CACHE_VARIABLE):
+        return Path(environment[CACHE_VARIABLE]) / "control-plane"
+    home = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "/root")) / ".cache")
+    return Path(home) / "gpushare" / "control-plane"
+
+
+def assets_folder(environment: Mapping[str, str], assets: Path | None) -> Path | None:
+    """The folder of ready programs that the user points at: ``--assets``, else KUBEBUILDER_ASSETS."""
+    named = environment.get(ASSETS_VARIABLE)
+    return assets or (Path(named) if named else None)
+
+
+def known(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> dict[str, Path]:
+    """The programs of that minor that are there: of the assets where their version matches, else of the cache."""
+    folder = assets_folder(environment, assets)
+    found = _matching(folder, minor) if folder is not None else {}
+    for module in modules(minor):
+        for program in module.packages:
+            path = module.cache(cache_folder(environment)) / program
+            if program not in found and path.is_file():
+                found[program] = path
+    return found
+
+
+def locate(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> Binaries:
+    """All programs of that minor. Raises MissingBinariesError that says which are missing and how to get them."""
+    found = known(minor, environment, assets)
+    missing = [program for program in (*KUBERNETES_PROGRAMS, ETCD) if program not in found]
+    if missing:
+        raise MissingBinariesError(
+            f"no {', '.join(missing)} of Kubernetes {minor}: `make control-plane KUBERNETES={minor}` builds what is missing "
+            f"(needs Go, takes minutes, once)"
+        )
+    return Binaries(modules(minor)[0].version if _is_ours(found) else version_of(found["kube-apiserver"]), found)
+
+
+def version_of(program: Path) -> str:
+    """What a program of Kubernetes says of itself (``v1.36.3``), or "" when it says nothing of that form."""
+    flag = ("version", "--client") if program.name == "kubectl" else ("--version",)
+    try:
+        answer = subprocess.run([program, *flag], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    match = re.search(r"v\d+\.\d+\.\d+\S*", answer.stdout)
+    return match[0] if match else ""
+
+
+def _is_ours(found: Mapping[str, Path]) -> bool:
+    """Built by us: the version is the folder's, and need not be asked for (that takes half a second)."""
+    return found["kube-apiserver"].parent.name.startswith("kubernetes-v")
+
+
+def _matching(folder: Path, minor: str) -> dict[str, Path]:
+    """The programs of Kubernetes in a folder that are of that minor; etcd whatever its version."""
+    found = {
+        program: folder / program
+        for program in KUBERNETES_PROGRAMS
+        if (folder / program).is_file() and version_of(folder / program).startswith(f"v{minor}.")
+    }
+    if (folder / ETCD).is_file():
+        found[ETCD] = folder / ETCD
+    return found
+
+
+def _pinned(folder: Path, module: str) -> str:
+    """The version of a module that a go.mod requires."""
+    match = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", (folder / "go.mod").read_text(), re.MULTILINE)
+    if match is None:
+        raise MissingBinariesError(f"{folder}/go.mod does not require {module}")
+    return match[1]

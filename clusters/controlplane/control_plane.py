@@ -1,0 +1,270 @@
+"""One real control plane on loopback: etcd, kube-apiserver, and what is asked of kube-controller-manager and kube-scheduler.
+
+Everything lies in one folder: certificates of an authority of its own, the data of etcd, a log per program. All speak TLS;
+etcd takes only the API server, the API server only certificates and tokens of this cluster; the controllers listen
+nowhere. Authorization is RBAC, and Node for kubelets, as kubeadm has it. The programs die with this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from clusters import kubeconfig
+from clusters.api_client import ApiClient, ApiError
+from clusters.certificates import Authority, KeyPair
+from clusters.controlplane.binaries import ETCD, Binaries
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.provider import ClusterError
+from clusters.resources import NAMESPACES
+
+API_SERVER: Final = "kube-apiserver"
+CONTROLLERS: Final = "kube-controller-manager"
+SCHEDULER: Final = "kube-scheduler"
+_HOST: Final = "127.0.0.1"
+# A free port may be taken by somebody else before our program listens on it; then another is tried.
+_ATTEMPTS: Final = 3
+_TAKEN: Final = "address already in use"
+# Never dialled: the API server wants an address to announce, and announces it to nobody (no endpoint reconciler).
+_ADVERTISED: Final = "192.0.2.1"
+_SERVICE_RANGE: Final = "10.96.0.0/16"
+_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+_HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+
+
+class RealControlPlane:
+    """The programs of one control plane, between ``start`` and ``stop``; ``folder`` is there and stays."""
+
+    def __init__(self, binaries: Binaries, folder: Path, environment: Mapping[str, str]) -> None:
+        self._binaries = binaries
+        self._folder = folder
+        self._environment = dict(environment)
+        self._programs: dict[str, Program] = {}
+        self._authority = Authority(folder)
+        self._etcd_url = ""
+        self.ca = self._authority.ca
+        self.url = ""
+        self.scheduler_url = ""
+        """Where kube-scheduler answers health and metrics."""
+        self.kubeconfig = folder / "kubeconfig"
+        """Of an administrator (group system:masters); there once the API server is ready."""
+
+    async def start(self, *, controllers: bool = True) -> None:
+        """Bring up etcd and the API server, and the controllers unless told not to. Raises ClusterError."""
+        _write_signing_key(self._folder / "service-accounts.key")
+        await self._retrying(self._start_etcd)
+        await self._retrying(self._start_api_server)
+        kubeconfig.write(self.kubeconfig, self.url, ca=self.ca, client=self._client("admin", "system:masters"))
+        if controllers:
+            await self._start_controllers()
+
+    async def stop(self) -> None:
+        """End every program, the first started last."""
+        while self._programs:
+            await self._programs.popitem()[1].stop()
+
+    def kubelet_kubeconfig(self, node: str) -> Path:
+        """The kubeconfig with which a kubelet is that node to the API server (system:node:<name>)."""
+        return self._kubeconfig(f"system:node:{node}", "system:nodes")
+
+    def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
+        """Certificate and key with which a kubelet serves its logs to the API server."""
+        pair = self._authority.issue_server(f"kubelet-{node}", (node, address))
+        return pair.certificate, pair.key
+
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
+        """A kubeconfig with a token of that ServiceAccount and nothing more. Raises ApiError where it is not there."""
+        async with await self._connect() as api:
+            where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+            request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            answer = await api.request("POST", where, body=request)
+        return kubeconfig.write(path, self.url, ca=self.ca, token=answer["status"]["token"])
+
+    async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
+        """Start kube-scheduler with this KubeSchedulerConfiguration (its clientConnection is set here)."""
+        account = str(self._kubeconfig("system:kube-scheduler", None))
+        mine = {
+            **configuration,
+            "clientConnection": {"kubeconfig": account},
+            "leaderElection": {"leaderElect": False},
+        }
+        path = self._folder / "scheduler.yaml"
+        path.write_text(yaml.safe_dump(mine, sort_keys=False))
+        server = self._authority.issue_server(SCHEDULER, (_HOST,))
+        flags = {
+            "config": str(path),
+            "bind-address": _HOST,
+            "tls-cert-file": str(server.certificate),
+            "tls-private-key-file": str(server.key),
+            "authentication-kubeconfig": account,
+            "authorization-kubeconfig": account,
+        }
+        await self._retrying(lambda: self._start_scheduler(flags))
+
+    async def stop_scheduler(self) -> None:
+        """End kube-scheduler."""
+        program = self._programs.pop(SCHEDULER, None)
+        if program is not None:
+            await program.stop()
+
+    def log(self, program: str) -> str:
+        """What one of the programs has logged."""
+        path = self._folder / f"{program}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    async def compact(self) -> None:
+        """Let etcd forget every version but the newest, as it does by itself every five minutes."""
+        async with httpx2.AsyncClient(verify=self._etcd_context(), trust_env=False) as http:
+            status = (await http.post(f"{self._etcd_url}/v3/maintenance/status", json={})).raise_for_status().json()
+            body = {"revision": status["header"]["revision"], "physical": True}
+            (await http.post(f"{self._etcd_url}/v3/kv/compaction", json=body)).raise_for_status()
+
+    async def _start_etcd(self) -> None:
+        pair = self._authority.issue_server("etcd", (_HOST,))
+        client = self._client("etcd-client", None)
+        self._etcd_url = f"https://{_HOST}:{free_port()}"
+        flags = {
+            "data-dir": str(self._folder / "etcd"),
+            "listen-client-urls": self._etcd_url,
+            "advertise-client-urls": self._etcd_url,
+            # There are no peers; any free port.
+            "listen-peer-urls": f"http://{_HOST}:0",
+            "cert-file": str(pair.certificate),
+            "key-file": str(pair.key),
+            "client-cert-auth": "true",
+            "trusted-ca-file": str(self.ca),
+            # A cluster of a test run need not survive a power cut.
+            "unsafe-no-fsync": "true",
+            "log-level": "warn",
+        }
+        self._etcd_client = client
+        await self._launch(ETCD, flags, self._etcd_is_ready)
+
+    async def _start_api_server(self) -> None:
+        server = self._authority.issue_server(API_SERVER, _HOSTS)
+        kubelets = self._client("kube-apiserver-kubelet-client", "system:masters")
+        port = free_port()
+        self.url = f"https://{_HOST}:{port}"
+        key = str(self._folder / "service-accounts.key")
+        flags = {
+            "etcd-servers": self._etcd_url,
+            "etcd-cafile": str(self.ca),
+            "etcd-certfile": str(self._etcd_client.certificate),
+            "etcd-keyfile": str(self._etcd_client.key),
+            "bind-address": _HOST,
+            "secure-port": str(port),
+            "advertise-address": _ADVERTISED,
+            "endpoint-reconciler-type": "none",
+            "tls-cert-file": str(server.certificate),
+            "tls-private-key-file": str(server.key),
+            "client-ca-file": str(self.ca),
+            "kubelet-certificate-authority": str(self.ca),
+            "kubelet-client-certificate": str(kubelets.certificate),
+            "kubelet-client-key": str(kubelets.key),
+            "kubelet-preferred-address-types": "InternalIP",
+            "service-account-issuer": _ISSUER,
+            "service-account-key-file": key,
+            "service-account-signing-key-file": key,
+            "service-cluster-ip-range": _SERVICE_RANGE,
+            "authorization-mode": "Node,RBAC",
+            "enable-admission-plugins": "NodeRestriction",
+            "allow-privileged": "true",
+            "profiling": "false",
+        }
+        await self._launch(API_SERVER, flags, self._api_server_is_ready)
+
+    async def _start_controllers(self) -> None:
+        flags = {
+            "kubeconfig": str(self._kubeconfig("system:kube-controller-manager", None)),
+            "service-account-private-key-file": str(self._folder / "service-accounts.key"),
+            "root-ca-file": str(self.ca),
+            "use-service-account-credentials": "true",
+            "leader-elect": "false",
+            "secure-port": "0",
+            "profiling": "false",
+        }
+        await self._launch(CONTROLLERS, flags, self._controllers_are_ready)
+
+    async def _start_scheduler(self, flags: Mapping[str, str]) -> None:
+        self.scheduler_url = f"https://{_HOST}:{free_port()}"
+        port = self.scheduler_url.rpartition(":")[2]
+        await self._launch(SCHEDULER, {**flags, "secure-port": port}, self._scheduler_is_ready)
+
+    async def _launch(self, program: str, flags: Mapping[str, str], is_ready: Callable[[], Awaitable[bool]]) -> None:
+        argv = [str(self._binaries[program]), *(f"--{name}={value}" for name, value in flags.items())]
+        self._programs[program] = Program(program, argv, self._environment, self._folder / f"{program}.log")
+        await self._programs[program].launch(is_ready)
+
+    async def _retrying(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Start on another port where the one that was free has been taken meanwhile."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await start()
+            except ClusterError as error:
+                if _TAKEN not in str(error) or attempt == _ATTEMPTS:
+                    raise
+
+    async def _etcd_is_ready(self) -> bool:
+        return await _answers(f"{self._etcd_url}/health", self._etcd_context())
+
+    async def _api_server_is_ready(self) -> bool:
+        return await _answers(f"{self.url}/readyz", self._context())
+
+    async def _controllers_are_ready(self) -> bool:
+        """They made the ServiceAccount without which no pod is taken."""
+        async with await self._connect() as api:
+            try:
+                await api.request("GET", NAMESPACES.path(None, "default") + "/serviceaccounts/default")
+            except ApiError:
+                return False
+            return True
+
+    async def _scheduler_is_ready(self) -> bool:
+        """Its caches are filled."""
+        return await _answers(f"{self.scheduler_url}/readyz", self._context())
+
+    async def _connect(self) -> ApiClient:
+        return ApiClient.from_kubeconfig(self.kubeconfig)
+
+    def _client(self, user: str, group: str | None) -> KeyPair:
+        return self._authority.issue_client(user, group)
+
+    def _kubeconfig(self, user: str, group: str | None) -> Path:
+        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
+        return kubeconfig.write(path, self.url, ca=self.ca, client=self._client(user, group))
+
+    def _context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.ca))
+
+    def _etcd_context(self) -> ssl.SSLContext:
+        context = self._context()
+        context.load_cert_chain(self._etcd_client.certificate, self._etcd_client.key)
+        return context
+
+
+async def _answers(url: str, context: ssl.SSLContext) -> bool:
+    """Does it answer 200?"""
+    try:
+        async with httpx2.AsyncClient(verify=context, trust_env=False, timeout=5) as http:
+            return (await http.get(url)).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def _write_signing_key(path: Path) -> None:
+    """The key that signs ServiceAccount tokens; the API server verifies them with the same file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    path.touch(mode=0o600)
+    path.write_bytes(pem)

@@ -1,0 +1,52 @@
+"""What of an observation cannot be equal on two clusters, and the comparison of the rest.
+
+Replaced, wherever they stand in decoded JSON: uids, resource versions, times (each by a word that says what stood there, so
+that presence and form still count), the random end of a generated name. Left out: ``managedFields`` (the embedded server
+has no server-side apply) and bodies' ``continue`` tokens' content.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+_UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_TIME: Final = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_VERSION_KEYS: Final = ("resourceVersion", "resource_version")
+_LEFT_OUT: Final = ("managedFields",)
+_TOKEN_VOLUME: Final = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
+
+
+def normalised(value: Any) -> Any:
+    """The value with what is volatile replaced."""
+    if isinstance(value, Mapping):
+        return {str(key): _field(str(key), one) for key, one in value.items() if key not in _LEFT_OUT}
+    if isinstance(value, (list, tuple)):
+        return [normalised(one) for one in value]
+    if isinstance(value, str):
+        return _text(value)
+    return value
+
+
+def _field(key: str, value: Any) -> Any:
+    if key in _VERSION_KEYS and isinstance(value, str):
+        return "<version>" if value.isdigit() and value != "0" else value
+    if key == "continue" and value:
+        return "<continue>"
+    return normalised(value)
+
+
+def _text(value: str) -> str:
+    value = _TIME.sub(lambda found: "<micro time>" if found[1] else "<time>", value)
+    return _TOKEN_VOLUME.sub("kube-api-access-<random>", _UID.sub("<uid>", value))
+
+
+def difference(first: Any, second: Any, names: tuple[str, str]) -> str:
+    """The lines in which two normalised observations differ; "" when they are equal."""
+    if first == second:
+        return ""
+    texts = [json.dumps(one, indent=1, sort_keys=True, default=str).splitlines() for one in (first, second)]
+    return "\n".join(difflib.unified_diff(*texts, *names, lineterm="", n=4))

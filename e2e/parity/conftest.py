@@ -1,0 +1,82 @@
+"""Starts both sides once a run; a namespace for each case; prints the table of differences at the end."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from clusters.controlplane.binaries import Binaries
+from clusters.controlplane.control_plane import RealControlPlane
+from clusters.embedded.control_plane import EmbeddedControlPlane
+from clusters.providers import Choices
+from e2e.parity import differences
+from e2e.parity.sides import Both, open_side
+
+_NUMBERS = itertools.count(1)
+_SHOWN = pytest.StashKey[set[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Which rows of the table the cases of this run have shown."""
+    config.stash[_SHOWN] = set()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The table of differences is part of the report of a run that compared anything."""
+    shown, rows = config.stash[_SHOWN], differences.load()
+    if shown and rows:
+        terminalreporter.section(f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run")
+        terminalreporter.write_line(differences.report(rows))
+
+
+@pytest.fixture(scope="session")
+def folder() -> Iterator[Path]:
+    """A short path: unix sockets and logs of the sides lie here."""
+    path = Path(tempfile.mkdtemp(prefix="gs-parity-", dir="/tmp"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def sides(binaries: Binaries, choices: Choices, folder: Path) -> AsyncIterator[Both]:
+    """Both sides with their controllers."""
+    async for both in _both(binaries, choices, folder / "controlled", controllers=True):
+        yield both
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def bare_sides(binaries: Binaries, choices: Choices, folder: Path) -> AsyncIterator[Both]:
+    """Both sides without controllers: nothing changes that the case does not change."""
+    async for both in _both(binaries, choices, folder / "bare", controllers=False):
+        yield both
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def both(request: pytest.FixtureRequest, sides: Both) -> AsyncIterator[Both]:
+    """Both sides, with a namespace of the case's own."""
+    async with sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
+        yield mine
+    request.config.stash[_SHOWN].update(sides.seen)
+
+
+async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controllers: bool) -> AsyncIterator[Both]:
+    (folder / "embedded").mkdir(parents=True)
+    (folder / "real").mkdir()
+    embedded = EmbeddedControlPlane(folder / "embedded")
+    real = RealControlPlane(binaries, folder / "real", choices.environment)
+    try:
+        await embedded.start(controllers=controllers)
+        await real.start(controllers=controllers)
+        async with open_side("embedded", embedded) as first, open_side("controlplane", real) as second:
+            yield Both(first, second, differences.load())
+    finally:
+        await embedded.stop()
+        await real.stop()

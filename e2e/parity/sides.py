@@ -1,0 +1,178 @@
+"""The two sides of a comparison: an API server with its controllers, embedded or real, and no kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from clusters.api_client import ApiClient
+from clusters.control_plane import ControlPlane
+from clusters.waiting import eventually
+from e2e.parity.compare import difference, normalised
+from e2e.parity.differences import Difference
+
+SCHEDULE: Final = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One raw answer: the status, the headers in lower case, the body decoded where it is JSON."""
+
+    code: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One cluster as a case sees it; ``namespace`` is fresh for the case, of the same name on both sides."""
+
+    name: str
+    cluster: ControlPlane
+    http: httpx2.AsyncClient
+    api: ApiClient
+    namespace: str = ""
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return self.cluster.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """An administrator's."""
+        return self.cluster.kubeconfig
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        raw: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request, ``body`` as JSON or ``raw`` as it is; whatever the answer is."""
+        content = raw if raw is not None or body is None else json.dumps(body).encode()
+        sent = {**({"content-type": content_type} if content is not None else {}), **(headers or {})}
+        got = await self.http.request(method, path, content=content, params=params, headers=sent)
+        return Answer(got.status_code, dict(got.headers), _decoded(got.content))
+
+    @asynccontextmanager
+    async def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[AsyncIterator[Any]]:
+        """A watch: an iterator of its decoded events. Raises AssertionError where it is refused."""
+        query = {"watch": "1", **(params or {})}
+        async with self.http.stream("GET", path, params=query) as answer:
+            if answer.status_code != 200:
+                raise AssertionError(f"{self.name}: {answer.status_code} {(await answer.aread()).decode()}")
+            yield (json.loads(line) async for line in answer.aiter_lines() if line)
+
+    @asynccontextmanager
+    async def scheduler(self, configuration: Mapping[str, Any]) -> AsyncIterator[None]:
+        """The side's scheduler at work with this KubeSchedulerConfiguration (``SCHEDULE`` and more)."""
+        await self.cluster.start_scheduler({**SCHEDULE, **configuration})
+        try:
+            yield
+        finally:
+            await self.cluster.stop_scheduler()
+
+    async def compact(self) -> None:
+        """Forget the history of all objects, as a real cluster does every five minutes."""
+        await self.cluster.compact()
+
+
+Observe = Callable[[Side], Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class Both:
+    """Both sides, for one case."""
+
+    embedded: Side
+    real: Side
+    differences: Mapping[str, Difference]
+    seen: list[str] = field(default_factory=list)
+    """Ids of the rows of the table that the case has shown."""
+
+    async def same(self, observe: Observe) -> Any:
+        """Observe on both sides at once; the common observation, normalised. Raises AssertionError with what differs."""
+        ours, theirs = await self._observe(observe)
+        found = difference(theirs, ours, (self.real.name, self.embedded.name))
+        assert not found, f"the sides differ:\n{found}"
+        return theirs
+
+    async def differs(self, row: str, observe: Observe) -> tuple[Any, Any]:
+        """A known difference: the observations, embedded and real. Raises AssertionError where they have become equal."""
+        assert row in self.differences, f"differences.yaml has no row {row!r}"
+        ours, theirs = await self._observe(observe)
+        assert ours != theirs, f"the sides agree now: remove row {row!r} from differences.yaml"
+        self.seen.append(row)
+        return ours, theirs
+
+    async def _observe(self, observe: Observe) -> tuple[Any, Any]:
+        async with asyncio.TaskGroup() as group:
+            ours = group.create_task(_run(observe, self.embedded))
+            theirs = group.create_task(_run(observe, self.real))
+        return normalised(ours.result()), normalised(theirs.result())
+
+    @asynccontextmanager
+    async def in_namespace(self, name: str) -> AsyncIterator[Both]:
+        """Both sides with a fresh namespace, ready for pods; removed afterwards."""
+        sides = [replace(side, namespace=name) for side in (self.embedded, self.real)]
+        for side in sides:
+            await _make_namespace(side)
+        try:
+            yield Both(sides[0], sides[1], self.differences, self.seen)
+        finally:
+            for side in sides:
+                await side.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+async def _run(observe: Observe, side: Side) -> Any:
+    try:
+        return await observe(side)
+    except Exception as error:
+        error.add_note(f"on the side {side.name}")
+        raise
+
+
+@asynccontextmanager
+async def open_side(name: str, cluster: ControlPlane) -> AsyncIterator[Side]:
+    """A side over a cluster that has been started."""
+    api = await asyncio.to_thread(ApiClient.from_kubeconfig, cluster.kubeconfig)
+    async with api:
+        yield Side(name, cluster, api.http, api)
+
+
+async def _make_namespace(side: Side) -> None:
+    """Create it and wait for what controllers put into it: pods need the ServiceAccount."""
+    await side.api.ensure_namespace(side.namespace)
+
+    if side.name == "embedded":  # until the embedded controllers do it
+        await side.call(
+            "POST",
+            f"/api/v1/namespaces/{side.namespace}/serviceaccounts",
+            body={"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
+        )
+
+    async def account() -> bool:
+        path = f"/api/v1/namespaces/{side.namespace}/serviceaccounts/default"
+        return (await side.call("GET", path)).code == 200
+
+    await eventually(account, bool, f"{side.name}: namespace {side.namespace} has its ServiceAccount")
+
+
+def _decoded(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode(errors="replace")
