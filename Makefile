@@ -11,8 +11,11 @@ READY := $(VENV)/.ready
 # Where the end-to-end cases run, and what they judge.
 CLUSTER ?= embedded
 TARGET ?= gpushare
+# Minor of the real control plane; empty: the newest that is pinned.
+KUBERNETES ?=
+ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e bench generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity control-plane bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,10 +31,16 @@ demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (ARG
 	@$(BIN)/python -m clusters demo $(ARGS)
 
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
-	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered --cluster $(CLUSTER) --target $(TARGET) $(ARGS)
+	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(ON) $(ARGS)
 
-e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded TARGET=gpushare
-	@$(BIN)/python -m pytest e2e --cluster $(CLUSTER) --target $(TARGET) $(ARGS)
+e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane TARGET=gpushare KUBERNETES=1.36
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(ON) $(ARGS)
+
+parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
+	@$(BIN)/python -m pytest e2e/parity --require-control-plane $(ON) $(ARGS)
+
+control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
+	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 check: $(READY) ## Format, lint, types, import directions
 	@$(BIN)/ruff format --check --quiet . || { echo "formatting differs: make fix" >&2; exit 1; }

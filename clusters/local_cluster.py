@@ -246,4 +246,3 @@ class LocalCluster:
         argv = ["fake-nvml", verb, *arguments]
         environment = {**self._environment, "FAKENVML_STATE": str(self._state_file(node))}
         return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout
-

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from clusters.controlplane import binaries
 from clusters.control_plane import ControlPlane
+from clusters.controlplane import binaries
 from clusters.controlplane.binaries import MissingBinariesError
 from clusters.controlplane.control_plane import RealControlPlane
 from clusters.embedded.control_plane import EmbeddedControlPlane

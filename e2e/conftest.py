@@ -26,7 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpushare", "end-to-end cases")
     group.addoption("--cluster", default="embedded", help="kind of cluster to run on (default: embedded)")
     group.addoption(
-        "--kubernetes", default=minors()[0], choices=minors(), help="minor of the real control plane (default: the newest)"
+        "--kubernetes",
+        default=minors()[0],
+        choices=minors(),
+        help="minor of the real control plane (default: the newest)",
     )
     group.addoption("--assets", type=Path, help="folder with ready programs of a control plane (as KUBEBUILDER_ASSETS)")
     group.addoption(

@@ -7,7 +7,6 @@ nowhere. Authorization is RBAC, and Node for kubelets, as kubeadm has it. The pr
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -206,12 +205,15 @@ class RealControlPlane:
 
     async def _retrying(self, start: Callable[[], Awaitable[None]]) -> None:
         """Start on another port where the one that was free has been taken meanwhile."""
-        for attempt in range(1, _ATTEMPTS + 1):
+        for _ in range(_ATTEMPTS - 1):
             try:
-                return await start()
+                await start()
             except ClusterError as error:
-                if _TAKEN not in str(error) or attempt == _ATTEMPTS:
+                if _TAKEN not in str(error):
                     raise
+            else:
+                return
+        await start()
 
     async def _etcd_is_ready(self) -> bool:
         return await _answers(f"{self._etcd_url}/health", self._etcd_context())

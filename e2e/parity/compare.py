@@ -48,5 +48,5 @@ def difference(first: Any, second: Any, names: tuple[str, str]) -> str:
     """The lines in which two normalised observations differ; "" when they are equal."""
     if first == second:
         return ""
-    texts = [json.dumps(one, indent=1, sort_keys=True, default=str).splitlines() for one in (first, second)]
-    return "\n".join(difflib.unified_diff(*texts, *names, lineterm="", n=4))
+    before, after = (json.dumps(one, indent=1, sort_keys=True, default=str).splitlines() for one in (first, second))
+    return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=4))

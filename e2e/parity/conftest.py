@@ -22,6 +22,13 @@ _NUMBERS = itertools.count(1)
 _SHOWN = pytest.StashKey[set[str]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How much of what is random a run shall see."""
+    group = parser.getgroup("parity", "comparison of the embedded with the real control plane")
+    group.addoption("--parity-operations", type=int, default=2000, help="requests of all random histories together")
+    group.addoption("--parity-seed", type=int, default=1, help="seed of the first random history; each has the next")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Which rows of the table the cases of this run have shown."""
     config.stash[_SHOWN] = set()
@@ -31,7 +38,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """The table of differences is part of the report of a run that compared anything."""
     shown, rows = config.stash[_SHOWN], differences.load()
     if shown and rows:
-        terminalreporter.section(f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run")
+        terminalreporter.section(
+            f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run"
+        )
         terminalreporter.write_line(differences.report(rows))
 
 

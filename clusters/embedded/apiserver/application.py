@@ -15,6 +15,7 @@ from clusters.embedded.apiserver.discovery import document
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, method_not_allowed, no_such_path
+from clusters.embedded.apiserver.representation import shown, view_of
 from clusters.embedded.apiserver.requests import (
     Answer,
     Message,
@@ -100,7 +101,9 @@ class ApiServer:
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
-        return verb(request, route)
+        view = view_of(request)
+        answer = verb(request, route)
+        return shown(answer, view, self._writes.clock) if request.method == "GET" else answer
 
     def _verbs(self, route: Route) -> dict[str, Verb]:
         if route.subresource is not None:

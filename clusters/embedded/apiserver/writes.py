@@ -46,9 +46,13 @@ class Writes:
         self.store = store
         self._surroundings = surroundings
 
+    def clock(self) -> datetime:
+        """The time of day in UTC."""
+        return self._surroundings.now()
+
     def now(self) -> str:
         """The time of day as the API writes it."""
-        return rfc3339(self._surroundings.now())
+        return rfc3339(self.clock())
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
         """One object; 404."""

@@ -17,7 +17,9 @@ from e2e.parity.histories.replay import Answer, Record, Stream
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # The times of the samples lie before this century's twenties; all others are clocks'.
 _TIME: Final = re.compile(r"20[2-9]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[ +]\S+( \S+)?)")
-_NUMBERS: Final = re.compile(r"(?i)((?:resource ?version|object meta|current|precondition)[^0-9\"]{0,4}?:? )(\d+)( \(\d+\))?")
+_NUMBERS: Final = re.compile(
+    r"(?i)((?:resource ?version|object meta|current|precondition)[^0-9\"]{0,4}?:? )(\d+)( \(\d+\))?"
+)
 # What the real server says after these words comes from its decoder, its types or its libraries.
 _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(cannot be handled as an? \w+: ).*"),
@@ -25,6 +27,9 @@ _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(the server rejected our request due to an error in our request).*"),
     re.compile(r"(?s)(unable to parse requirement: ).*"),
 )
+# What a side has to show for an operation that it could not send: what it refers to was never answered.
+_UNSENT: Final = Answer(0)
+_UNOPENED: Final = Stream(ended="unsent")
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -47,10 +52,12 @@ def compare(first: Record, second: Record) -> list[Difference]:
     """All differences, those of answers first."""
     mine, yours = _Normal(first), _Normal(second)
     found: list[Difference] = []
-    for number in first.answers:
-        found += _parts(number, mine.answer(first.answers[number]), yours.answer(second.answers[number]), "")
-    for number in first.watches:
-        found += _streams(number, "watch", mine.stream(first.watches[number]), yours.stream(second.watches[number]))
+    for number in sorted({*first.answers, *second.answers}):
+        answers = first.answers.get(number, _UNSENT), second.answers.get(number, _UNSENT)
+        found += _parts(number, mine.answer(answers[0]), yours.answer(answers[1]), "")
+    for number in sorted({*first.watches, *second.watches}):
+        streams = first.watches.get(number, _UNOPENED), second.watches.get(number, _UNOPENED)
+        found += _streams(number, "watch", mine.stream(streams[0]), yours.stream(streams[1]))
     for key in first.whole:
         found += _streams(None, key, mine.stream(first.whole[key]), yours.stream(second.whole[key]))
     return found
@@ -108,7 +115,9 @@ class _Normal:
     def value(self, value: Any) -> Any:
         """Any part of an answer."""
         if isinstance(value, dict):
-            return {self._text(key): self._field(key, each, value) for key, each in value.items() if key != "managedFields"}
+            return {
+                self._text(key): self._field(key, each, value) for key, each in value.items() if key != "managedFields"
+            }
         if isinstance(value, list):
             return [self.value(each) for each in value]
         return self._text(value) if isinstance(value, str) else value

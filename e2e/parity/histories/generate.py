@@ -273,23 +273,21 @@ class _Generator:
             until = self._end(kind, labels)
         if self._chance(0.5):
             found = self._random.choice(FIELD_SELECTORS[kind.key])
-            text = found.text.format(a=kind.name(_NS, "a"), b=kind.name(_NS, "b"), **{}) if "{a}" in found.text or "{b}" in found.text else found.text
+            text = found.text.replace("{a}", kind.name(_NS, "a")).replace("{b}", kind.name(_NS, "b"))
             params["fieldSelector"] = text
             if self._chance(0.05):
                 params["fieldSelector"] = self._random.choice(WRONG_FIELD_SELECTORS)
             until = self._end(kind, labels, found.word, found.body, found.status)
         return params, until
 
-    def _end(
-        self, kind: Kind, labels: dict[str, str], word: str = "", more: Any = None, status: Any = None
-    ) -> Until:
+    def _end(self, kind: Kind, labels: dict[str, str], word: str = "", more: Any = None, status: Any = None) -> Until:
         body = merged(kind.sample(_NS, word or "end"), more or {})
         metadata = body["metadata"]
         metadata["labels"] = {**metadata.get("labels", {}), **labels, END: "watch"}
         if not word:
             # Another name for each other end.
             parts = sorted(f"{key}-{value}" for key, value in labels.items() if value)
-            extra = str(sorted((more or {}).get("spec", {})) or "") + str(sorted((status or {})) or "")
+            extra = str(sorted((more or {}).get("spec", {})) or "") + str(sorted(status or {}) or "")
             letters = "".join(each for each in extra.lower() if each.isalnum())
             metadata["name"] = "-".join([metadata["name"], *parts, *([letters] if letters else [])])
         return Until(kind.path(_NS), body, status)

@@ -84,7 +84,9 @@ def resolve(operation: Operation, namespace: str, answers: Answers) -> Operation
 def resolve_until(until: Until, namespace: str) -> Until:
     """The end of a watch with its names filled in."""
     return Until(
-        _text(until.path, namespace, _none), _value(until.body, namespace, _none), _value(until.status, namespace, _none)
+        _text(until.path, namespace, _none),
+        _value(until.body, namespace, _none),
+        _value(until.status, namespace, _none),
     )
 
 

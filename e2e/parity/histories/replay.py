@@ -109,10 +109,7 @@ class _Run:
         except UnresolvedError:
             self.record.answers[operation.id] = Answer(0)
             return
-        # What may be answered from a cache is asked only when the cache holds all that was written.
-        if request.method in ("GET", WATCH) and request.params.get("resourceVersionMatch") != "Exact":
-            if request.method == WATCH or "resourceVersion" in request.params:
-                await self._send("GET", request.path, params={"labelSelector": "in=nothing"})
+        await self._settle(request)
         if request.method == WATCH:
             self.record.watches[operation.id] = await self._watch(request.path, request.params, "")
             return
@@ -120,6 +117,17 @@ class _Run:
             request.method, request.path, request.body, params=request.params, content_type=request.content_type
         )
         self.record.answers[operation.id] = answer
+
+    async def _settle(self, request: Operation) -> None:
+        """What may be answered from a cache is asked only when the cache holds all that was written.
+
+        A list of no version is the newest state, and a server that answers it from its cache lets the cache catch up.
+        """
+        from_cache = request.method == WATCH or (request.method == "GET" and "resourceVersion" in request.params)
+        if from_cache and request.params.get("resourceVersionMatch") != "Exact":
+            kinds = [kind.path(self._namespace) for kind in KINDS] + [kind.everywhere() for kind in KINDS]
+            path = next(path for path in kinds if f"{request.path}/".startswith(f"{path}/"))
+            await self._send("GET", path, params={"labelSelector": "in=nothing"})
 
     async def end(self, untils: list[Until]) -> None:
         """Write the last objects, and read every watch up to its own."""

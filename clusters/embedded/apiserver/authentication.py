@@ -1,0 +1,183 @@
+"""Who a request is from: a client certificate, a token, or nobody that we know; and whom he acts for.
+
+As the real API server: a certificate counts before a token, a credential that is wrong is 401 (an expired certificate too:
+that is why the handshake does not look at the dates), no credential at all is the user ``system:anonymous``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+from urllib.parse import unquote
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from clusters.embedded.apiserver.refusals import RefusalError
+
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+MASTERS: Final = "system:masters"
+NODES_GROUP: Final = "system:nodes"
+ANONYMOUS_NAME: Final = "system:anonymous"
+_CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
+_ACCOUNT: Final = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who somebody is to the authorizer."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+ANONYMOUS: Final = User(ANONYMOUS_NAME, (UNAUTHENTICATED,))
+
+
+class TokenReader(Protocol):
+    """Knows whose a token is."""
+
+    def user_of(self, token: str) -> User | None:
+        """The user; None for a token that is not good."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What counts of a certificate that the handshake has traced to our authority."""
+
+    user: User | None
+    """None for a certificate that names nobody."""
+    not_before: datetime
+    not_after: datetime
+
+    @classmethod
+    def parse(cls, der: bytes) -> ClientCertificate:
+        """Read it: the common name is the user, the organizations are the groups."""
+        certificate = x509.load_der_x509_certificate(der)
+        names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        groups = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+        extra = {_CREDENTIAL: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)}
+        user = User(names[0], (*groups, AUTHENTICATED), extra=extra) if names else None
+        return cls(user, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+class Headers:
+    """The headers of a request, each name with all its values."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
+
+    def all(self, name: str) -> list[str]:
+        """All values of a header."""
+        return [value for key, value in self._raw if key == name]
+
+    def first(self, name: str) -> str:
+        """Its first value, or an empty text."""
+        return next(iter(self.all(name)), "")
+
+    def starting(self, prefix: str) -> list[tuple[str, str]]:
+        """What follows the prefix in a name, and the value."""
+        return [(key[len(prefix) :], value) for key, value in self._raw if key.startswith(prefix)]
+
+
+class Authenticator:
+    """Answers who a request is from; ``now`` is the cluster's time of day in UTC."""
+
+    def __init__(self, tokens: TokenReader, now: Callable[[], datetime], static: Mapping[str, User]) -> None:
+        """``static``: tokens that are just known, as those of ``--token-auth-file``."""
+        self._tokens = tokens
+        self._now = now
+        self._static = static
+
+    def user_of(self, headers: Headers, certificate: ClientCertificate | None) -> User:
+        """The user. Raises RefusalError (401)."""
+        token = _bearer(headers.first("authorization"))
+        wrong = bool(token)
+        if certificate is not None and certificate.user is not None:
+            if certificate.not_before <= self._now() <= certificate.not_after:
+                return certificate.user
+            wrong = True
+        found = self.user_of_token(token) if token else None
+        if found is None and wrong:
+            raise unauthorized()
+        return found or ANONYMOUS
+
+    def user_of_token(self, token: str) -> User | None:
+        """Whose token it is; None for one that is not good."""
+        return self._static.get(token) or self._tokens.user_of(token)
+
+
+def account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None) -> User:
+    """The user that a ServiceAccount is."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(f"{_ACCOUNT}{namespace}:{name}", groups, uid, extra or {})
+
+
+def account_of(name: str) -> tuple[str, str] | None:
+    """Namespace and name of the ServiceAccount that a user is, None for another kind of user."""
+    namespace, colon, account = name.removeprefix(_ACCOUNT).partition(":")
+    return (namespace, account) if name.startswith(_ACCOUNT) and namespace and colon and account else None
+
+
+def credential(text: str) -> dict[str, tuple[str, ...]]:
+    """The extra that says by which credential somebody is known."""
+    return {_CREDENTIAL: (text,)}
+
+
+def impersonated(headers: Headers) -> User | None:
+    """Whom the request is to be done for; None when for nobody else. Raises RefusalError (400)."""
+    name, groups = headers.first("impersonate-user"), tuple(headers.all("impersonate-group"))
+    uid, extra = headers.first("impersonate-uid"), _extra(headers)
+    if name:
+        return User(name, _all_groups(name, groups), uid, extra)
+    if groups or uid or extra:
+        raise RefusalError(400, "BadRequest", f"requested {_as_go(groups, uid, extra)} without impersonating a user name")
+    return None
+
+
+def unauthorized() -> RefusalError:
+    """401: a credential that is not good."""
+    return RefusalError(401, "Unauthorized", "Unauthorized")
+
+
+def _bearer(header: str) -> str:
+    kind, _, token = header.strip().partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _extra(headers: Headers) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value in headers.starting("impersonate-extra-"):
+        key = unquote(key)
+        found[key] = (*found.get(key, ()), value)
+    return found
+
+
+def _all_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    account = account_of(name)
+    if not groups and account is not None:
+        return account_user(*account).groups
+    if name == ANONYMOUS_NAME:
+        return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    return groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED)
+
+
+def _as_go(groups: tuple[str, ...], uid: str, extra: Mapping[str, tuple[str, ...]]) -> str:
+    """As the real server prints the half of a user that it was given."""
+
+    def texts(values: tuple[str, ...]) -> str:
+        return f"[]string{{{', '.join(map(_quoted, values))}}}" if values else "[]string(nil)"
+
+    entries = ", ".join(f"{_quoted(key)}:{texts(values)}" for key, values in sorted(extra.items()))
+    more = f"map[string][]string{{{entries}}}" if extra else "map[string][]string(nil)"
+    return f'&user.DefaultInfo{{Name:"", UID:{_quoted(uid)}, Groups:{texts(groups)}, Extra:{more}}}'
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'

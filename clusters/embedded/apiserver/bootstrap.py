@@ -1,0 +1,150 @@
+"""What is in every cluster from its start: namespaces, the roles that the real server makes, classes of priority."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.store import Store
+from clusters.embedded.apiserver.writes import Writes
+from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PRIORITY_CLASSES, Resource
+
+FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_RBAC: Final = "rbac.authorization.k8s.io"
+_MARKS: Final = {
+    "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+    "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+}
+_READ: Final = ("get", "list", "watch")
+_CHANGE: Final = ("create", "delete", "deletecollection", "patch", "update")
+_ALL_VERBS: Final = tuple(sorted((*_READ, *_CHANGE)))
+_PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", *_PUBLIC[2:])
+_ISSUER: Final = tuple(
+    path + end for path in ("/.well-known/openid-configuration", "/openid/v1/jwks") for end in ("", "/")
+)
+_APPS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")
+_SCALES: Final = ("deployments/scale", "replicasets/scale", "statefulsets/scale")
+_EVENT_GROUPS: Final = ("", "events.k8s.io")
+
+
+def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
+    rule: Object = {"verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources)}
+    return rule | ({"resourceNames": list(names)} if names else {})
+
+
+def _paths(verbs: tuple[str, ...], *paths: str) -> Object:
+    return {"verbs": list(verbs), "nonResourceURLs": list(paths)}
+
+
+_VIEW: Final = (
+    _rule(_READ, ("",), "configmaps", "pods", "serviceaccounts"),
+    _rule(_READ, ("",), "bindings", "namespaces/status", "pods/log", "pods/status", "resourcequotas"),
+    _rule(_READ, ("",), "namespaces"),
+    _rule(_READ, _EVENT_GROUPS, "events"),
+    _rule(_READ, ("apps",), *_APPS, *_SCALES, *(f"{each}/status" for each in _APPS)),
+)
+_EDIT: Final = (
+    _rule(("impersonate",), ("",), "serviceaccounts"),
+    _rule(_CHANGE, ("",), "pods"),
+    _rule(("create",), ("",), "pods/eviction"),
+    _rule(_CHANGE, ("",), "configmaps", "serviceaccounts"),
+    _rule(("create",), ("",), "serviceaccounts/token"),
+    _rule(_CHANGE, _EVENT_GROUPS, "events"),
+    _rule(_CHANGE, ("apps",), *_APPS, *_SCALES),
+    _rule(_ALL_VERBS, ("coordination.k8s.io",), "leases"),
+)
+_ADMIN: Final = (
+    _rule(("create",), ("authorization.k8s.io",), "localsubjectaccessreviews"),
+    _rule(_ALL_VERBS, (_RBAC,), "rolebindings", "roles"),
+)
+_SCHEDULER: Final = (
+    _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
+    _rule(("create",), ("coordination.k8s.io",), "leases"),
+    _rule(("get", "list", "update", "watch"), ("coordination.k8s.io",), "leases", names=("kube-scheduler",)),
+    _rule(_READ, ("",), "nodes"),
+    _rule(("delete", *_READ), ("",), "pods"),
+    _rule(("create",), ("",), "bindings", "pods/binding"),
+    _rule(("patch", "update"), ("",), "pods/status"),
+    _rule(_READ, ("apps", "extensions"), "replicasets"),
+    _rule(_READ, ("apps",), "statefulsets"),
+    _rule(_READ, ("",), "namespaces"),
+    _rule(("create",), ("authentication.k8s.io",), "tokenreviews"),
+    _rule(("create",), ("authorization.k8s.io",), "subjectaccessreviews"),
+)
+_NODE: Final = (
+    _rule(("create",), ("authentication.k8s.io",), "tokenreviews"),
+    _rule(("create",), ("authorization.k8s.io",), "localsubjectaccessreviews", "subjectaccessreviews"),
+    _rule(("create", *_READ), ("",), "nodes"),
+    _rule(("patch", "update"), ("",), "nodes/status"),
+    _rule(("patch", "update"), ("",), "nodes"),
+    _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
+    _rule(_READ, ("",), "pods"),
+    _rule(("create", "delete"), ("",), "pods"),
+    _rule(("patch", "update"), ("",), "pods/status"),
+    _rule(("create",), ("",), "pods/eviction"),
+    _rule(_READ, ("",), "configmaps", "secrets"),
+    _rule(("create", "delete", "get", "patch", "update"), ("coordination.k8s.io",), "leases"),
+    _rule(("create",), ("",), "serviceaccounts/token"),
+    _rule(("get",), ("",), "serviceaccounts"),
+)
+_ROLES: Final[dict[str, tuple[Object, ...]]] = {
+    "cluster-admin": (_rule(("*",), ("*",), "*"), _paths(("*",), "*")),
+    "admin": (*_EDIT, *_VIEW, *_ADMIN),
+    "edit": (*_EDIT, *_VIEW),
+    "view": _VIEW,
+    "system:basic-user": (
+        _rule(("create",), ("authorization.k8s.io",), "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        _rule(("create",), ("authentication.k8s.io",), "selfsubjectreviews"),
+    ),
+    "system:discovery": (_paths(("get",), *_DISCOVERY),),
+    "system:public-info-viewer": (_paths(("get",), *_PUBLIC),),
+    "system:service-account-issuer-discovery": (_paths(("get",), *_ISSUER),),
+    "system:kube-scheduler": _SCHEDULER,
+    "system:node": _NODE,
+}
+# Role → the kind and name of who has it.
+_HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "cluster-admin": (("Group", "system:masters"),),
+    "system:basic-user": (("Group", "system:authenticated"),),
+    "system:discovery": (("Group", "system:authenticated"),),
+    "system:public-info-viewer": (("Group", "system:authenticated"), ("Group", "system:unauthenticated")),
+    "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
+    "system:kube-scheduler": (("User", "system:kube-scheduler"),),
+    # Nobody: nodes have it through an authorizer of their own.
+    "system:node": (),
+}
+_PRIORITIES: Final = (
+    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+)
+
+
+def bootstrap(store: Store, writes: Writes) -> None:
+    """Create what is not there yet."""
+    for resource, item in _objects():
+        if store.get(resource, "", item["metadata"]["name"]) is None:
+            writes.create(resource, "", item)
+
+
+def _objects() -> list[tuple[Resource, Object]]:
+    found: list[tuple[Resource, Object]] = [(NAMESPACES, {"metadata": {"name": name}}) for name in FIRST_NAMESPACES]
+    for name, value, description in _PRIORITIES:
+        item = {"metadata": {"name": name}, "value": value, "description": description}
+        found.append((PRIORITY_CLASSES, item))
+    found += [(CLUSTER_ROLES, {"metadata": _metadata(name), "rules": list(rules)}) for name, rules in _ROLES.items()]
+    return found + [(CLUSTER_ROLE_BINDINGS, _binding(name, holders)) for name, holders in _HOLDERS.items()]
+
+
+def _metadata(name: str) -> Object:
+    return {"name": name, **{key: dict(value) for key, value in _MARKS.items()}}
+
+
+def _binding(role: str, holders: tuple[tuple[str, str], ...]) -> Object:
+    subjects = [{"kind": kind, "apiGroup": _RBAC, "name": name} for kind, name in holders]
+    reference = {"apiGroup": _RBAC, "kind": CLUSTER_ROLES.kind, "name": role}
+    return {"metadata": _metadata(role), **({"subjects": subjects} if subjects else {}), "roleRef": reference}

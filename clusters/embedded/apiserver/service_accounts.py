@@ -1,0 +1,168 @@
+"""Tokens of ServiceAccounts: signed by the cluster's key, good for one account and a while, as the TokenRequest API issues them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from clusters.embedded.apiserver.authentication import User, account_user, credential
+from clusters.embedded.apiserver.deletion import rfc3339
+from clusters.embedded.apiserver.objects import Object, uid_of
+from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid
+from clusters.embedded.apiserver.store import Store
+from clusters.embedded.apiserver.writes import Writes
+from clusters.resources import PODS, SERVICE_ACCOUNTS, Resource
+
+TOKEN_REQUEST: Final = Resource("authentication.k8s.io/v1", "tokenrequests", "TokenRequest")
+ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+_ALGORITHM: Final = "ES256"
+_DEFAULT_SECONDS: Final = 3600
+_SHORTEST_SECONDS: Final = 600
+_LONGEST_SECONDS: Final = 2**32
+# Clocks of others may differ by so much; the real server's allowance.
+_LEEWAY_SECONDS: Final = 60
+_PRIVATE: Final = "kubernetes.io"
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    namespace: str
+    account: str
+    uid: str
+    pod: Mapping[str, str]
+    serial: str
+
+
+class ServiceAccountTokens:
+    """Issues tokens and reads them again; ``now`` is the cluster's time of day in UTC."""
+
+    def __init__(self, store: Store, now: Callable[[], datetime], key: ec.EllipticCurvePrivateKey | None = None) -> None:
+        self._store = store
+        self._now = now
+        self._key = key or ec.generate_private_key(ec.SECP256R1())
+        self._key_id = _key_id(self._key.public_key())
+
+    def issue(self, writes: Writes, namespace: str, name: str, body: Object) -> Object:
+        """The TokenRequest with its token. Raises RefusalError (400, 404, 409, 422)."""
+        account = writes.get(SERVICE_ACCOUNTS, namespace, name).item
+        spec = _spec(body)
+        pod = self._bound_pod(writes, namespace, name, spec["boundObjectRef"])
+        began = self._now()
+        ends = began + timedelta(seconds=spec["expirationSeconds"])
+        private: Object = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid_of(account)}}
+        claims = {
+            "aud": spec["audiences"],
+            "exp": int(ends.timestamp()),
+            "iat": int(began.timestamp()),
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            _PRIVATE: private | ({"pod": pod} if pod else {}),
+            "nbf": int(began.timestamp()),
+            "sub": account_user(namespace, name).name,
+        }
+        token = jwt.encode(claims, self._key, _ALGORITHM, headers={"kid": self._key_id, "typ": None})
+        metadata = {"name": name, "namespace": namespace, "uid": uid_of(account), "creationTimestamp": rfc3339(began)}
+        status = {"token": token, "expirationTimestamp": rfc3339(ends)}
+        return {"kind": "TokenRequest", "apiVersion": TOKEN_REQUEST.api_version, "metadata": metadata} | {
+            "spec": spec,
+            "status": status,
+        }
+
+    def user_of(self, token: str) -> User | None:
+        """The account whose token it is, while it is good: our signature, our audience, its time, and the account lives."""
+        claim = self._claim(token)
+        if claim is None or not self._is_there(SERVICE_ACCOUNTS, claim.namespace, claim.account, claim.uid):
+            return None
+        extra = credential(f"JTI={claim.serial}")
+        if claim.pod:
+            if not self._is_there(PODS, claim.namespace, claim.pod["name"], claim.pod["uid"]):
+                return None
+            extra |= {f"authentication.kubernetes.io/pod-{key}": (value,) for key, value in claim.pod.items()}
+        return account_user(claim.namespace, claim.account, claim.uid, extra)
+
+    def _claim(self, token: str) -> _Claim | None:
+        # The dates are looked at here: the library knows no clock but the machine's.
+        options: Any = {"verify_exp": False, "verify_nbf": False, "verify_iat": False, "require": ["exp", "nbf"]}
+        try:
+            found = jwt.decode(
+                token, self._key.public_key(), [_ALGORITHM], options=options, audience=ISSUER, issuer=ISSUER
+            )
+            now = self._now().timestamp()
+            if not found["nbf"] - _LEEWAY_SECONDS <= now <= found["exp"] + _LEEWAY_SECONDS:
+                return None
+            private = found[_PRIVATE]
+            account = private["serviceaccount"]
+            return _Claim(private["namespace"], account["name"], account["uid"], private.get("pod", {}), found["jti"])
+        except (jwt.InvalidTokenError, KeyError, TypeError):
+            return None
+
+    def _is_there(self, resource: Resource, namespace: str, name: str, uid: str) -> bool:
+        stored = self._store.get(resource, namespace, name)
+        return stored is not None and uid_of(stored.item) == uid
+
+    def _bound_pod(self, writes: Writes, namespace: str, account: str, reference: Object | None) -> Object:
+        """The pod that the token ends with; empty where it is bound to nothing."""
+        if reference is None:
+            return {}
+        if (reference.get("kind"), reference.get("apiVersion", "v1")) != (PODS.kind, PODS.api_version):
+            raise bad_request(f"cannot bind token for serviceaccount {account!r} to object type {reference}")
+        name = reference.get("name", "")
+        pod = writes.get(PODS, namespace, name).item
+        used = pod["spec"].get("serviceAccountName", "")
+        if used != account:
+            raise bad_request(
+                f'cannot bind token for serviceaccount "{account}" to pod running with different serviceaccount name.'
+            )
+        if reference.get("uid") not in (None, "", uid_of(pod)):
+            why = (
+                f"the UID in the bound object reference ({reference['uid']}) does not match the UID in record. The "
+                "object might have been deleted and then recreated"
+            )
+            raise conflict(PODS, name, why)
+        return {"name": name, "uid": uid_of(pod)}
+
+
+def _spec(body: Object) -> Object:
+    given = body.get("spec") or {}
+    if not isinstance(given, dict):
+        raise bad_request("spec must be an object")
+    seconds = given.get("expirationSeconds", _DEFAULT_SECONDS)
+    if not isinstance(seconds, int):
+        raise bad_request("spec.expirationSeconds must be a whole number")
+    text = _wrong_duration(seconds)
+    if text:
+        message = f"Invalid value: {seconds}: {text}"
+        raise _unnamed(FieldError("spec.expirationSeconds", "FieldValueInvalid", message))
+    audiences = given.get("audiences") or [ISSUER]
+    return {
+        "audiences": audiences,
+        "expirationSeconds": seconds,
+        "boundObjectRef": given.get("boundObjectRef"),
+    }
+
+
+def _wrong_duration(seconds: int) -> str:
+    if seconds < _SHORTEST_SECONDS:
+        return "may not specify a duration less than 10 minutes"
+    return "may not specify a duration larger than 2^32 seconds" if seconds > _LONGEST_SECONDS else ""
+
+
+def _unnamed(error: FieldError) -> RefusalError:
+    refusal = invalid(TOKEN_REQUEST, "", [error])
+    assert refusal.details is not None
+    refusal.details.pop("name")
+    return refusal
+
+
+def _key_id(key: ec.EllipticCurvePublicKey) -> str:
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")

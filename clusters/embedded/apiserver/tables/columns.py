@@ -1,0 +1,175 @@
+"""What a column of a table is, and the cells that many kinds share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from clusters.embedded.apiserver.objects import Object, metadata_of
+
+NONE: Final = "<none>"
+UNKNOWN: Final = "<unknown>"
+# Columns of this priority are for ``-o wide``.
+WIDE: Final = 1
+
+_MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_YEAR: Final = 365 * _DAY
+
+Cell = str | int | bool
+Show = Callable[[Object, datetime], Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its heading, what it means, and the cell of an object at a time of day."""
+
+    name: str
+    description: str
+    show: Show
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+
+    def definition(self) -> Object:
+        """The column as the server announces it."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+def text(name: str, description: str, show: Callable[[Object], str], priority: int = 0) -> Column:
+    """A column of texts that do not depend on the time of day."""
+    return Column(name, description, lambda item, _: show(item), priority=priority)
+
+
+def number(name: str, description: str, show: Callable[[Object], int], type_: str = "integer") -> Column:
+    """A column of whole numbers; ``type_`` is what the server announces them as."""
+    return Column(name, description, lambda item, _: show(item), type=type_)
+
+
+def at(item: Any, *path: str) -> Any:
+    """The value at a path of keys; None where the path ends before."""
+    for key in path:
+        item = item.get(key) if isinstance(item, dict) else None
+    return item
+
+
+def text_at(item: Object, *path: str) -> str:
+    """The text at a path; empty where there is none."""
+    return str(at(item, *path) or "")
+
+
+def number_at(item: Object, *path: str) -> int:
+    """The whole number at a path; 0 where there is none."""
+    found = at(item, *path)
+    return found if isinstance(found, int) else 0
+
+
+def list_at(item: Object, *path: str) -> list[Any]:
+    """The list at a path; empty where there is none."""
+    found = at(item, *path)
+    return found if isinstance(found, list) else []
+
+
+def moment(value: Any) -> datetime | None:
+    """A time as the API writes it; None for one that is absent."""
+    try:
+        return datetime.fromisoformat(value) if value else None
+    except (TypeError, ValueError):
+        return None
+
+
+def since(value: Any, now: datetime) -> str:
+    """How long ago a time of the API was, for people."""
+    then = moment(value)
+    return UNKNOWN if then is None else human_duration(now - then)
+
+
+def human_duration(length: timedelta) -> str:
+    """Two or three digits that matter: ``95s``, ``4m3s``, ``47m``, ``5h10m``, ``30h``, ``7d12h``, ``90d``, ``3y12d``."""
+    # Towards zero; clocks of machines may be a second apart.
+    seconds = int(length.total_seconds())
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 2 * _MINUTE:
+        return f"{max(seconds, 0)}s"
+    for below, unit, letter, smaller, smaller_letter in _STEPS:
+        if seconds < below:
+            rest = seconds % unit // smaller if smaller else 0
+            return f"{seconds // unit}{letter}" + (f"{rest}{smaller_letter}" if rest else "")
+    return f"{seconds // _YEAR}y"
+
+
+# Below which length, which unit, and which smaller one besides it.
+_STEPS: Final = (
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+)
+
+
+def label_texts(labels: Mapping[str, str] | None) -> str:
+    """Labels as one text: ``a=b,c=d``."""
+    return ",".join(sorted(f"{key}={value}" for key, value in (labels or {}).items())) or NONE
+
+
+def selector_text(selector: Object | None) -> str:
+    """A label selector as one text: ``a=b,c in (d,e),!f``; empty where it selects everything."""
+    wanted = [(key, f"{key}={value}") for key, value in ((selector or {}).get("matchLabels") or {}).items()]
+    wanted += [(each.get("key", ""), _requirement(each)) for each in (selector or {}).get("matchExpressions") or []]
+    return ",".join(one for _, one in sorted(wanted, key=lambda pair: pair[0]))
+
+
+def _requirement(expression: Object) -> str:
+    key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or []))
+    return {
+        "In": f"{key} in ({values})",
+        "NotIn": f"{key} notin ({values})",
+        "Exists": key,
+        "DoesNotExist": f"!{key}",
+    }.get(expression.get("operator", ""), key)
+
+
+def joined(items: Iterable[Object], key: str) -> str:
+    """One field of all items, with commas."""
+    return ",".join(str(item.get(key) or "") for item in items)
+
+
+NAME: Final = Column(
+    "Name", "what the object is called", lambda item, _: text_at(metadata_of(item), "name"), format="name"
+)
+AGE: Final = Column(
+    "Age", "how long ago it was created", lambda item, now: since(metadata_of(item).get("creationTimestamp"), now)
+)
+CREATED_AT: Final = Column(
+    "Created At",
+    "when it was created",
+    lambda item, _: text_at(metadata_of(item), "creationTimestamp") or NONE,
+    type="date",
+)
+
+
+def template_columns(*path: str) -> tuple[Column, Column]:
+    """Names and images of the containers in the pod template at a path."""
+    where = (*path, "spec", "containers")
+    return (
+        text("Containers", "containers of the template", lambda item: joined(list_at(item, *where), "name"), WIDE),
+        text("Images", "images of the template", lambda item: joined(list_at(item, *where), "image"), WIDE),
+    )
+
+
+SELECTOR: Final = text(
+    "Selector", "which pods are meant", lambda item: selector_text(at(item, "spec", "selector")) or NONE, WIDE
+)

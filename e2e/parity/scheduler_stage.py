@@ -1,0 +1,229 @@
+"""What the cases about the scheduler share: nodes and pods of one case, and what the API says about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from clusters.waiting import eventually
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender
+from e2e.parity.sides import Side
+
+MEMORY: Final = "aliyun.com/gpu-mem"
+# Short, so that a case does not wait long for another try; no number of seconds is ever judged.
+BACKOFF: Final = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+Object = dict[str, Any]
+
+
+def entry(extender: RecordingExtender, **fields: Any) -> Object:
+    """The extender in a scheduler's configuration: a filter with a node cache for gpu-mem, unless ``fields`` say otherwise.
+
+    A field of None is left out.
+    """
+    chosen = {
+        "urlPrefix": extender.url,
+        "filterVerb": "filter",
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": MEMORY}],
+        **fields,
+    }
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+class Stage:
+    """One side, as one case uses it. Everything is removed when the stage ends."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+        self.extender = RecordingExtender()
+        self._pods = f"/api/v1/namespaces/{side.namespace}/pods"
+        self._nodes: list[str] = []
+
+    async def node(
+        self,
+        name: str,
+        units: int | None = 10,
+        *,
+        allocatable: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        unschedulable: bool = False,
+    ) -> None:
+        """A node that is ready, has ``units`` of gpu-mem (None: not even the resource), and no kubelet."""
+        amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **(allocatable or {})}
+        if units is not None:
+            amounts[MEMORY] = str(units)
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "status": {
+                "allocatable": amounts,
+                "capacity": amounts,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Case", "message": ""}],
+            },
+        }
+        self._nodes.append(name)
+        await self._do("POST", "/api/v1/nodes", body=body)
+        # The API server taints a new node until its kubelet speaks, which it has not.
+        spec: Object = {"taints": list(taints) or None, "unschedulable": unschedulable or None}
+        await self.change_node(name, {"spec": spec})
+
+    async def change_node(self, name: str, patch: Object, *, status: bool = False) -> None:
+        """Merge a change into a node."""
+        await self.patch(f"/api/v1/nodes/{name}{'/status' if status else ''}", patch)
+
+    async def delete_node(self, name: str) -> None:
+        """Remove a node."""
+        self._nodes.remove(name)
+        await self._do("DELETE", f"/api/v1/nodes/{name}")
+
+    async def pod(
+        self,
+        name: str,
+        units: int | str = 2,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        resources: Mapping[str, Any] | None = None,
+        **spec: Any,
+    ) -> str:
+        """A pod that asks for ``units`` of gpu-mem; its uid. A ``nodeName`` puts it onto a node at once."""
+        limits = {MEMORY: str(units)} if units != 0 else {}
+        container = {"name": "main", "image": "none", "resources": resources or {"limits": limits}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, **(metadata or {})},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
+        }
+        return str((await self._do("POST", self._pods, body=body))["metadata"]["uid"])
+
+    async def delete_pod(self, name: str) -> None:
+        """Remove a pod at once."""
+        await self._do("DELETE", f"{self._pods}/{name}", body={"gracePeriodSeconds": 0})
+
+    async def change_pod(self, name: str, patch: Object, *, status: bool = False) -> None:
+        """Merge a change into a pod."""
+        await self.patch(f"{self._pods}/{name}{'/status' if status else ''}", patch)
+
+    async def get_pod(self, name: str) -> Object:
+        """The pod as the API server has it."""
+        return await self._do("GET", f"{self._pods}/{name}")
+
+    async def pods(self) -> dict[str, str]:
+        """The pods that are there, each with its node or the empty string."""
+        items = (await self._do("GET", self._pods))["items"]
+        return {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in items}
+
+    async def bound(self, name: str) -> str:
+        """The node to which the pod has come."""
+
+        async def look() -> str:
+            return str((await self.get_pod(name))["spec"].get("nodeName") or "")
+
+        return await eventually(look, bool, f"{self.side.name}: {name} is bound")
+
+    async def gone(self, name: str) -> None:
+        """Wait until the pod is not there any more."""
+
+        async def look() -> dict[str, str]:
+            return await self.pods()
+
+        await eventually(look, lambda seen: name not in seen, f"{self.side.name}: {name} is gone")
+
+    async def condition(self, name: str, *, text: str = "", type: str = "PodScheduled", status: str = "False") -> Object:
+        """The condition of the pod, once it has that status and a message with ``text`` in it; without its times."""
+
+        async def look() -> Object:
+            conditions = (await self.get_pod(name))["status"].get("conditions") or []
+            return next((dict(each) for each in conditions if each["type"] == type), {})
+
+        seen = await eventually(
+            look,
+            lambda it: it.get("status") == status and text in it.get("message", ""),
+            f"{self.side.name}: {name} has {type}={status} with {text!r}",
+        )
+        return {key: value for key, value in seen.items() if not key.startswith("last")}
+
+    async def event(self, name: str, reason: str, *, text: str = "") -> Object:
+        """What an event about the pod says, once there is one with this reason and ``text`` in its note."""
+
+        async def look() -> list[Object]:
+            path = f"/apis/events.k8s.io/v1/namespaces/{self.side.namespace}/events"
+            found = (await self._do("GET", path))["items"]
+            return [each for each in found if (each["reason"], each["regarding"]["name"]) == (reason, name)]
+
+        def fits(found: list[Object]) -> bool:
+            return any(text in each.get("note", "") for each in found)
+
+        found = await eventually(look, fits, f"{self.side.name}: event {reason} about {name} with {text!r}")
+        event = next(each for each in found if text in each.get("note", ""))
+        event.pop("metadata")
+        event.get("regarding", {}).pop("resourceVersion", None)
+        event.get("related", {}).pop("resourceVersion", None)
+        event.pop("series", None)
+        return event
+
+    async def calls(self, verb: str, count: int = 1, *, extender: RecordingExtender | None = None) -> list[Call]:
+        """The calls of a verb, once there are ``count``."""
+        asked = extender or self.extender
+
+        async def look() -> list[Call]:
+            return asked.of(verb)
+
+        return await eventually(look, lambda seen: len(seen) >= count, f"{self.side.name}: {count} calls of {verb}")
+
+    async def bind(self, call: Call) -> Answer:
+        """What an extender does that binds: POST the binding, and say what came of it."""
+        asked = call.message
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": asked["PodName"], "namespace": asked["PodNamespace"], "uid": asked["PodUID"]},
+            "target": {"kind": "Node", "name": asked["Node"]},
+        }
+        path = f"/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
+        answer = await self.side.call("POST", path, body=body)
+        return Answer({"Error": "" if answer.code == 201 else str(answer.body)})
+
+    async def patch(self, path: str, patch: Object) -> Object:
+        """PATCH as a merge."""
+        return await self._do("PATCH", path, body=patch, content_type="application/merge-patch+json")
+
+    async def close(self) -> None:
+        """Remove the pods and nodes of the case."""
+        for name in await self.pods():
+            await self.side.call("DELETE", f"{self._pods}/{name}", body={"gracePeriodSeconds": 0})
+        for name in self._nodes:
+            await self.side.call("DELETE", f"/api/v1/nodes/{name}")
+
+    async def _do(self, method: str, path: str, **arguments: Any) -> Object:
+        answer = await self.side.call(method, path, **arguments)
+        if answer.code >= 400:
+            raise AssertionError(f"{self.side.name}: {method} {path}: {answer.code} {answer.body}")
+        return dict(answer.body)
+
+
+@asynccontextmanager
+async def stage(side: Side) -> AsyncIterator[Stage]:
+    """A stage with its extender running, and no scheduler yet."""
+    it = Stage(side)
+    async with it.extender:
+        try:
+            yield it
+        finally:
+            await it.close()
+
+
+@asynccontextmanager
+async def play(
+    side: Side, nodes: Mapping[str, int | None] | None = None, *, configuration: Object | None = None, **fields: Any
+) -> AsyncIterator[Stage]:
+    """A stage with nodes (name to units) and the scheduler at work with one extender; ``fields`` are ``entry``'s."""
+    async with stage(side) as it, AsyncExitStack() as stack:
+        await asyncio.gather(*(it.node(name, units) for name, units in (nodes or {}).items()))
+        extenders = [entry(it.extender, **fields)]
+        await stack.enter_async_context(side.scheduler({**BACKOFF, "extenders": extenders, **(configuration or {})}))
+        yield it
