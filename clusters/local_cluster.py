@@ -11,10 +11,8 @@ import asyncio
 import contextlib
 import json
 import operator
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +31,7 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError, NodeSpec
 from clusters.resources import NODES
+from clusters.scratch import scratch_folder
 from clusters.targets import Target
 from clusters.waiting import eventually
 from fake_nvml.box import Box
@@ -78,8 +77,7 @@ class LocalCluster:
             raise
 
     async def _start(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="gs-", dir="/tmp"))  # short, see above
-        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = self._stack.enter_context(scratch_folder())
         await self._start_control_plane()
         await self._grant()
         for node in self._nodes.values():

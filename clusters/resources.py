@@ -50,6 +50,9 @@ CLUSTER_ROLES = Resource("rbac.authorization.k8s.io/v1", "clusterroles", "Cluste
 CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
+)
 
 ALL = (
     PODS,
@@ -68,6 +71,7 @@ ALL = (
     ROLE_BINDINGS,
     CLUSTER_ROLES,
     CLUSTER_ROLE_BINDINGS,
+    PRIORITY_CLASSES,
 )
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 

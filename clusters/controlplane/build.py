@@ -113,35 +113,21 @@ def _go_build(
     with progress:
         total = len(_run_go(["list", "-deps", *packages], module, settings).splitlines())
         progress.text = f"building {name}"
-        argv = [
-            "go",
-            "build",
-            "-v",
-            "-buildvcs=false",
-            "-trimpath",
-            "-ldflags",
-            _ldflags(module),
-            "-o",
-            f"{folder}/",
-            *packages,
-        ]
-        process = subprocess.Popen(
-            argv, cwd=module.folder, env=settings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stderr is not None
+        flags = ["-v", "-buildvcs=false", "-trimpath", "-ldflags", _ldflags(module)]
+        argv = ["go", "build", *flags, "-o", f"{folder}/", *packages]
         lines: list[str] = []
-        try:
-            for line in process.stderr:
-                lines.append(line.rstrip())
-                # Go names each package as it compiles it; those of an earlier build it does not name.
-                progress.detail = f"{len(lines)} of up to {total} packages"
-            code = process.wait()
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
-    if code != 0:
-        raise BuildError(f"go build of {name} ended with {code}:\n" + "\n".join(lines[-_TAIL:]))
+        # Ended, and waited for, whatever happens here.
+        with subprocess.Popen(argv, cwd=module.folder, env=settings, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                for line in process.stderr or ():
+                    lines.append(line.rstrip())
+                    # Go names each package as it compiles it; those of an earlier build it does not name.
+                    progress.detail = f"{len(lines)} of up to {total} packages"
+            except BaseException:
+                process.terminate()
+                raise
+    if process.returncode != 0:
+        raise BuildError(f"go build of {name} ended with {process.returncode}:\n" + "\n".join(lines[-_TAIL:]))
     progress.say(f"built {name}: {', '.join(programs)}")
 
 

@@ -231,8 +231,9 @@ class RealControlPlane:
             return True
 
     async def _scheduler_is_ready(self) -> bool:
-        """Its caches are filled."""
-        return await _answers(f"{self.scheduler_url}/readyz", self._context())
+        """Its caches are filled; before 1.31 it only tells that it runs."""
+        path = "healthz" if _before_1_31(self._binaries.kubernetes) else "readyz"
+        return await _answers(f"{self.scheduler_url}/{path}", self._context())
 
     async def _connect(self) -> ApiClient:
         return ApiClient.from_kubeconfig(self.kubeconfig)
@@ -251,6 +252,11 @@ class RealControlPlane:
         context = self._context()
         context.load_cert_chain(self._etcd_client.certificate, self._etcd_client.key)
         return context
+
+
+def _before_1_31(version: str) -> bool:
+    """Is a version like ``v1.30.14`` older than that?"""
+    return [int(part) for part in version.lstrip("v").split(".")[:2]] < [1, 31]
 
 
 async def _answers(url: str, context: ssl.SSLContext) -> bool:

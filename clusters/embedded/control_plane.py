@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from clusters import kubeconfig
 from clusters.api_client import ApiClient
+from clusters.certificates import Authority, KeyPair
+from clusters.clock import Clock
+from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling import configuration_file
+from clusters.resources import SERVICE_ACCOUNTS
 
 _SEED: Final = 1
 
@@ -23,10 +27,13 @@ _SEED: Final = 1
 class EmbeddedControlPlane:
     """See ``clusters.control_plane.ControlPlane``; ``folder`` is there and stays."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
+        clock = clock or Clock()
         self._folder = folder
         self._stack = contextlib.AsyncExitStack()
-        self._server = EmbeddedApi()
+        self._clock = clock
+        self._authority = Authority(folder)
+        self._server = EmbeddedApi(now=clock.now, authority=self._authority)
         self._scheduler: Scheduler | None = None
         self._api: ApiClient
         self.url = ""
@@ -36,12 +43,10 @@ class EmbeddedControlPlane:
         """See the protocol."""
         self.url = await self._server.start()
         self._stack.push_async_callback(self._server.stop)
-        partial = self._folder / "kubeconfig.part"
-        partial.write_text(self._server.kubeconfig(self.url))
-        partial.rename(self.kubeconfig)
+        self._write_kubeconfig(self.kubeconfig, self._authority.issue_client("admin", MASTERS))
         self._api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
         if controllers:
-            started = Controllers(self._api)
+            started = Controllers(self._api, ca=self._authority.ca.read_text())
             await started.start()
             self._stack.push_async_callback(started.stop)
 
@@ -58,8 +63,8 @@ class EmbeddedControlPlane:
             self._api,
             configuration_file.load(path),
             seed=_SEED,
-            now=lambda: datetime.now(UTC),  # noqa: TID251  # the cluster's clock is the machine's
-            clock=time.monotonic,
+            now=self._clock.now,
+            clock=self._clock.monotonic,
         )
         await self._scheduler.start()
         await self._scheduler.wait_synced()
@@ -76,7 +81,9 @@ class EmbeddedControlPlane:
 
     def kubelet_kubeconfig(self, node: str) -> Path:
         """See the protocol."""
-        return self.kubeconfig
+        user = f"system:node:{node}"
+        path = self._folder / f"system-node-{node}.kubeconfig"
+        return self._write_kubeconfig(path, self._authority.issue_client(user, NODES_GROUP))
 
     def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
         """See the protocol."""
@@ -84,8 +91,17 @@ class EmbeddedControlPlane:
 
     async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
         """See the protocol."""
-        return self.kubeconfig
+        where = SERVICE_ACCOUNTS.path(namespace, account, "token")
+        answer = await self._api.request("POST", where, body={"spec": {}})
+        return kubeconfig.write(path, self.url, ca=self._authority.ca, token=answer["status"]["token"])
+
+    def client_certificate(self, user: str, group: str, expires: datetime | None = None) -> KeyPair:
+        """A certificate with which somebody is that user of that group to the API server."""
+        return self._authority.issue_client(user, group, expires=expires)
 
     def log(self, program: str) -> str:
         """See the protocol: everything runs in this process."""
         return ""
+
+    def _write_kubeconfig(self, path: Path, client: KeyPair) -> Path:
+        return kubeconfig.write(path, self.url, ca=self._authority.ca, client=client)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.control_plane import RealControlPlane
 from clusters.embedded.control_plane import EmbeddedControlPlane
 from clusters.providers import Choices
+from clusters.scratch import scratch_folder
 from e2e.parity import differences
 from e2e.parity.sides import Both, open_side
 
@@ -46,12 +45,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def folder() -> Iterator[Path]:
-    """A short path: unix sockets and logs of the sides lie here."""
-    path = Path(tempfile.mkdtemp(prefix="gs-parity-", dir="/tmp"))
-    try:
+    """Certificates, data and logs of the sides."""
+    with scratch_folder() as path:
         yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -151,19 +151,17 @@ class Stage:
         """What an event about the pod says, once there is one with this reason and ``text`` in its note."""
 
         async def look() -> list[Object]:
-            path = f"/apis/events.k8s.io/v1/namespaces/{self.side.namespace}/events"
-            found = (await self._do("GET", path))["items"]
-            return [each for each in found if (each["reason"], each["regarding"]["name"]) == (reason, name)]
+            found = (await self._do("GET", f"/api/v1/namespaces/{self.side.namespace}/events"))["items"]
+            return [each for each in found if (each["reason"], each["involvedObject"]["name"]) == (reason, name)]
 
         def fits(found: list[Object]) -> bool:
-            return any(text in each.get("note", "") for each in found)
+            return any(text in each["message"] for each in found)
 
         found = await eventually(look, fits, f"{self.side.name}: event {reason} about {name} with {text!r}")
-        event = next(each for each in found if text in each.get("note", ""))
-        event.pop("metadata")
-        event.get("regarding", {}).pop("resourceVersion", None)
-        event.get("related", {}).pop("resourceVersion", None)
-        event.pop("series", None)
+        event = next(each for each in found if text in each["message"])
+        # How often it was said so far depends on the moment.
+        for volatile in ("metadata", "series", "count"):
+            event.pop(volatile, None)
         return event
 
     async def calls(self, verb: str, count: int = 1, *, extender: RecordingExtender | None = None) -> list[Call]:

@@ -93,9 +93,13 @@ class AccessReviews:
         rules = list(self._authorizer.rules(request.user, namespace))
         keys = ("verbs", "apiGroups", "resources", "resourceNames")
         status = {
-            "resourceRules": [{key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")],
+            "resourceRules": [
+                {key: rule[key] for key in keys if key in rule} for rule in rules if rule.get("resources")
+            ],
             "nonResourceRules": [
-                {key: rule[key] for key in ("verbs", "nonResourceURLs")} for rule in rules if rule.get("nonResourceURLs")
+                {key: rule[key] for key in ("verbs", "nonResourceURLs")}
+                for rule in rules
+                if rule.get("nonResourceURLs")
             ],
             "incomplete": False,
         }

@@ -9,9 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from clusters.embedded.apiserver.discovery import document
+from clusters.embedded.apiserver.access import Access
+from clusters.embedded.apiserver.access_reviews import AccessReviews
+from clusters.embedded.apiserver.authentication import Headers, User
+from clusters.embedded.apiserver.discovery import document, is_below_a_group
+from clusters.embedded.apiserver.health import health
+from clusters.embedded.apiserver.objects import without_nulls
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, method_not_allowed, no_such_path
@@ -25,16 +31,23 @@ from clusters.embedded.apiserver.requests import (
     check_acceptable,
     json_answer,
     read_request,
+    target_of,
 )
 from clusters.embedded.apiserver.routes import BINDINGS, Route, route_of
+from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.subresources import Subresources
 from clusters.embedded.apiserver.verbs import Verbs
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
+from clusters.resources import NAMESPACES
 
 logger = logging.getLogger(__name__)
 
-_HEALTH: Final = ("/healthz", "/livez", "/readyz")
+# Where the HTTP server leaves the client's certificate in the state of a connection.
+CERTIFICATE: Final = "certificate"
+
+_TEXT: Final = "text/plain; charset=utf-8"
+_HEADERS: Final = ((b"cache-control", b"no-cache, private"),)
 
 Verb = Callable[[Request, Route], Answer]
 
@@ -42,8 +55,13 @@ Verb = Callable[[Request, Route], Answer]
 class ApiServer:
     """The application; ``address`` is where it can be reached, for discovery."""
 
-    def __init__(self, writes: Writes, watches: Watches, logs: PodLogs) -> None:
+    def __init__(
+        self, writes: Writes, watches: Watches, logs: PodLogs, access: Access, tokens: ServiceAccountTokens
+    ) -> None:
         self.address = ""
+        self._access = access
+        self._tokens = tokens
+        self._reviews = AccessReviews(access.authenticator, access.authorizer, writes.now)
         self._writes = writes
         self._watches = watches
         self._logs = logs
@@ -65,16 +83,17 @@ class ApiServer:
             "finalize": {"PUT": verbs.replace},
             "binding": {"POST": parts.bind},
             "eviction": {"POST": parts.evict},
+            "token": {"POST": self._issue_token},
             "scale": {"GET": parts.get_scale, "PUT": parts.replace_scale, "PATCH": parts.patch_scale},
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
-            request = await read_request(scope, receive)
+            request = await read_request(scope, receive, self._user(scope))
             answer = await self._answer(request)
         except RefusalError as refusal:
-            answer = json_answer(refusal.status(), refusal.code)
+            answer = refused(refusal)
         except RecursionError:
             answer = json_answer(bad_request("the body of the request is nested too deeply").status(), 400)
         except Exception as error:
@@ -82,15 +101,21 @@ class ApiServer:
             answer = json_answer(internal(repr(error)).status(), 500)
         await send_answer(answer, receive, send)
 
+    def _user(self, scope: Message) -> User:
+        """Whom the request is for, before anything of it is looked at. Raises RefusalError (400, 401, 403)."""
+        certificate = scope.get("state", {}).get(CERTIFICATE)
+        path, params = target_of(scope)
+        return self._access.user_of(scope["method"], path, params, Headers(scope["headers"]), certificate)
+
     async def _answer(self, request: Request) -> Answer:
         path = request.path.rstrip("/") or "/"
-        if path in _HEALTH or path.startswith(tuple(f"{each}/" for each in _HEALTH)):
-            return Answer(b"ok", content_type="text/plain; charset=utf-8")
-        found = document(path, self.address)
-        if found is not None:
-            return json_answer(found)
+        answer = self._about_the_server(request, path) or self._reviews.answer(request)
+        if answer is not None:
+            return answer
         route = route_of(path)
         if route is None:
+            if not is_below_a_group(path):
+                return Answer(b"404 page not found\n", 404, _TEXT)
             raise no_such_path()
         check_acceptable(request.accept)
         if route.subresource == "log":
@@ -105,6 +130,13 @@ class ApiServer:
         answer = verb(request, route)
         return shown(answer, view, self._writes.clock) if request.method == "GET" else answer
 
+    def _about_the_server(self, request: Request, path: str) -> Answer | None:
+        text = health(path, request.params)
+        if text is not None:
+            return Answer(text.encode(), content_type=_TEXT)
+        found = document(path, self.address)
+        return None if found is None else json_answer(found)
+
     def _verbs(self, route: Route) -> dict[str, Verb]:
         if route.subresource is not None:
             return self._subresources[route.subresource]
@@ -115,6 +147,9 @@ class ApiServer:
         # Objects are created in one namespace, not in all of them.
         if route.resource.namespaced and route.namespace is None:
             return {"GET": self._list_or_watch}
+        # Who wants all namespaces gone must say so for each.
+        if route.resource == NAMESPACES:
+            return {method: verb for method, verb in self._collection.items() if method != "DELETE"}
         return self._collection
 
     def _list_or_watch(self, request: Request, route: Route) -> Answer:
@@ -122,10 +157,21 @@ class ApiServer:
             return Answer(self._watches.start(request, route))
         return Answer(list_objects(self._writes.store, request, route))
 
+    def _issue_token(self, request: Request, route: Route) -> Answer:
+        body = without_nulls(request.object())
+        return json_answer(self._tokens.issue(self._writes, route.namespace or "", route.name or "", body), 201)
+
+
+def refused(refusal: RefusalError) -> Answer:
+    """The answer that a refusal is."""
+    seconds = (refusal.details or {}).get("retryAfterSeconds")
+    headers = ((b"retry-after", str(seconds).encode()),) if seconds else ()
+    return replace(json_answer(refusal.status(), refusal.code), headers=headers)
+
 
 async def send_answer(answer: Answer, receive: Receive, send: Send) -> None:
     """Send an answer; one that comes in pieces ends when the client is gone."""
-    headers = [(b"content-type", answer.content_type.encode())]
+    headers = [*_HEADERS, *answer.headers, (b"content-type", answer.content_type.encode())]
     if isinstance(answer.body, bytes):
         headers.append((b"content-length", str(len(answer.body)).encode()))
         await send({"type": "http.response.start", "status": answer.code, "headers": headers})

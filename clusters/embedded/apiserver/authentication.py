@@ -89,8 +89,11 @@ class Headers:
 class Authenticator:
     """Answers who a request is from; ``now`` is the cluster's time of day in UTC."""
 
-    def __init__(self, tokens: TokenReader, now: Callable[[], datetime], static: Mapping[str, User]) -> None:
-        """``static``: tokens that are just known, as those of ``--token-auth-file``."""
+    def __init__(
+        self, tokens: TokenReader, now: Callable[[], datetime], static: Mapping[str, User], nobody: User = ANONYMOUS
+    ) -> None:
+        """``static``: tokens that are just known, as those of ``--token-auth-file``; ``nobody``: who shows nothing."""
+        self._nobody = nobody
         self._tokens = tokens
         self._now = now
         self._static = static
@@ -106,7 +109,7 @@ class Authenticator:
         found = self.user_of_token(token) if token else None
         if found is None and wrong:
             raise unauthorized()
-        return found or ANONYMOUS
+        return found or self._nobody
 
     def user_of_token(self, token: str) -> User | None:
         """Whose token it is; None for one that is not good."""
@@ -137,7 +140,9 @@ def impersonated(headers: Headers) -> User | None:
     if name:
         return User(name, _all_groups(name, groups), uid, extra)
     if groups or uid or extra:
-        raise RefusalError(400, "BadRequest", f"requested {_as_go(groups, uid, extra)} without impersonating a user name")
+        raise RefusalError(
+            400, "BadRequest", f"requested {_as_go(groups, uid, extra)} without impersonating a user name"
+        )
     return None
 
 

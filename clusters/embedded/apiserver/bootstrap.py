@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters.embedded.apiserver.admission import DEFAULT_ACCOUNT
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PRIORITY_CLASSES, Resource
+from clusters.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -115,11 +123,11 @@ _HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "system:node": (),
 }
 _PRIORITIES: Final = (
-    ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+    ("system-node-critical", 2_000_001_000, "For pods that a node cannot do without."),
     (
         "system-cluster-critical",
         2_000_000_000,
-        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        "For pods that the cluster cannot do without; any node will do.",
     ),
 )
 
@@ -127,12 +135,17 @@ _PRIORITIES: Final = (
 def bootstrap(store: Store, writes: Writes) -> None:
     """Create what is not there yet."""
     for resource, item in _objects():
-        if store.get(resource, "", item["metadata"]["name"]) is None:
-            writes.create(resource, "", item)
+        namespace, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
+        if store.get(resource, namespace, name) is None:
+            writes.create(resource, namespace, item)
 
 
 def _objects() -> list[tuple[Resource, Object]]:
     found: list[tuple[Resource, Object]] = [(NAMESPACES, {"metadata": {"name": name}}) for name in FIRST_NAMESPACES]
+    # A controller makes them everywhere else; here pods can come from the first moment on.
+    found += [
+        (SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_ACCOUNT, "namespace": name}}) for name in FIRST_NAMESPACES
+    ]
     for name, value, description in _PRIORITIES:
         item = {"metadata": {"name": name}, "value": value, "description": description}
         found.append((PRIORITY_CLASSES, item))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver import pod_defaults
+from clusters.embedded.apiserver import pod_defaults, rbac_rules
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import bad_request
-from clusters.resources import NAMESPACES, NODES, PODS, Resource
+from clusters.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
 
 _ROLLING: Final[Object] = {
     "deployments": {"strategy": {"type": "RollingUpdate"}},
@@ -24,6 +24,28 @@ _WORKLOAD: Final[Object] = {
     "replicasets": {"replicas": 1},
     "statefulsets": {"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10},
     "daemonsets": {"revisionHistoryLimit": 10},
+}
+
+
+# What a kubelet says about its machine; empty texts until it does.
+_NODE_INFO: Final = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+# The counters that are shown although they are zero.
+_COUNTERS: Final[dict[str, tuple[str, ...]]] = {
+    "deployments": (),
+    "replicasets": ("replicas",),
+    "statefulsets": ("replicas", "availableReplicas"),
+    "daemonsets": ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
 }
 
 
@@ -45,6 +67,8 @@ def _set_defaults(resource: Resource, item: Object) -> None:
     elif resource == NAMESPACES:
         item.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
         item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
+    elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
+        rbac_rules.set_defaults(resource, item)
     elif resource.api_version == "apps/v1":
         _workload(resource, item.setdefault("spec", {}))
 
@@ -55,12 +79,15 @@ def initial_status(resource: Resource, item: Object) -> Object | None:
         return pod_defaults.initial_status(item["spec"])
     if resource == NAMESPACES:
         return {"phase": "Active"}
-    return {"replicas": 0} if resource.plural in ("replicasets", "statefulsets") else None
+    return dict.fromkeys(_COUNTERS[resource.plural], 0) if resource.plural in _COUNTERS else None
 
 
 def _node(item: Object) -> None:
     item.setdefault("spec", {})
-    status = item.get("status", {})
+    status = item.setdefault("status", {})
+    status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {"Port": 0})
+    for word in _NODE_INFO:
+        status.setdefault("nodeInfo", {}).setdefault(word, "")
     if status.get("capacity"):
         status["capacity"] = pod_defaults.canonical_amounts(status["capacity"])
         status.setdefault("allocatable", dict(status["capacity"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import group_of
 from clusters.embedded.apiserver.routes import BINDINGS, SCALED, subresources
@@ -26,6 +27,7 @@ _SUBRESOURCE_KINDS: Final = {
     "eviction": {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
     "log": {"kind": "Pod", "verbs": ["get"]},
     "finalize": {"kind": "Namespace", "verbs": ["update"]},
+    "token": {"kind": "TokenRequest", "group": "authentication.k8s.io", "version": "v1", "verbs": ["create"]},
     "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1", "verbs": ["get", "patch", "update"]},
 }
 
@@ -50,7 +52,13 @@ def document(path: str, address: str) -> Object | None:
 
 
 def _groups() -> list[str]:
-    return sorted({group_of(resource) for resource in ALL} - {""})
+    return sorted(({group_of(resource) for resource in ALL} | {review.group for review in REVIEWS}) - {""})
+
+
+def is_below_a_group(path: str) -> bool:
+    """Whether a path is below an API group of ours, whatever is there."""
+    parts = path.strip("/").split("/")
+    return parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in _groups())
 
 
 def _group(name: str) -> Object:
@@ -64,6 +72,9 @@ def _resources(api_version: str) -> Object:
         if resource.api_version == api_version:
             entries.append(_entry(resource))
             entries += [_subresource(resource, word) for word in sorted(subresources(resource))]
+    for review in REVIEWS:
+        if api_version == f"{review.group}/v1":
+            entries.append(_review(review))
     if api_version == "v1":
         entries.append(
             {
@@ -75,6 +86,12 @@ def _resources(api_version: str) -> Object:
             }
         )
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
+
+
+def _review(review: Review) -> Object:
+    kind = review.kind
+    names = {"name": review.plural, "singularName": kind.lower(), "namespaced": review.namespaced}
+    return {**names, "kind": kind, "verbs": ["create"]}
 
 
 def _entry(resource: Resource) -> Object:

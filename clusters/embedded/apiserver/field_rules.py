@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from clusters.embedded.apiserver.objects import Object
@@ -96,11 +97,17 @@ def labels(field: str, values: dict[str, str]) -> list[FieldError]:
     return errors
 
 
-def metadata(item: Object, *, name_is_label: bool = False) -> list[FieldError]:
-    """The metadata of any object."""
+def path_segment(field: str, value: str) -> list[FieldError]:
+    """What can stand between two slashes of a URL."""
+    texts = [f"may not be '{value}'"] if value in (".", "..") else []
+    texts += [f"may not contain '{sign}'" for sign in ("/", "%") if sign in value]
+    return [wrong(field, value, text) for text in texts]
+
+
+def metadata(item: Object, check: Callable[[str, str], list[FieldError]] = dns_subdomain) -> list[FieldError]:
+    """The metadata of any object; ``check`` is the rule of its kind for names."""
     found = item["metadata"]
     name = found.get("name", "")
-    check = dns_label if name_is_label else dns_subdomain
     errors = check("metadata.name", name) if name else [required("metadata.name", "name or generateName is required")]
     errors += labels("metadata.labels", found.get("labels", {}))
     annotations = found.get("annotations", {})

@@ -14,14 +14,11 @@ _SPEC: Final[Object] = {
     "securityContext": {},
     "schedulerName": "default-scheduler",
 }
-# Filled in for pods, not for templates: these come from admission.
-_POD: Final[Object] = {
-    "serviceAccountName": "default",
-    "serviceAccount": "default",
-    "enableServiceLinks": True,
-    "priority": 0,
-    "preemptionPolicy": "PreemptLowerPriority",
-}
+# Filled in for pods, not for templates.
+_POD: Final[Object] = {"enableServiceLinks": True}
+# Pods stay this long on a node that has gone, in seconds, where they do not say themselves how long.
+_AWAY_SECONDS: Final = 300
+_AWAY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _CONTAINER: Final[Object] = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
@@ -32,6 +29,10 @@ def default_template(spec: Object) -> None:
     """Fill in the spec of a pod or of a template. Raises ValueError for amounts that are none."""
     for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
         _default_container(container)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        # Two names of one field.
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     if "overhead" in spec:
         spec["overhead"] = canonical_amounts(spec["overhead"])
     for key, value in _SPEC.items():
@@ -46,6 +47,8 @@ def default_pod(pod: Object) -> None:
         _request_the_limits(container["resources"])
     for key, value in _POD.items():
         spec.setdefault(key, value)
+    for taint in _AWAY_TAINTS:
+        _tolerate_for_a_while(spec, taint)
 
 
 def initial_status(spec: Object) -> Object:
@@ -91,6 +94,15 @@ def _default_container(container: Object) -> None:
 def _request_the_limits(resources: Object) -> None:
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _tolerate_for_a_while(spec: Object, taint: str) -> None:
+    tolerations = spec.get("tolerations", [])
+    for each in tolerations:
+        if each.get("key") in (taint, "", None) and each.get("effect") in ("NoExecute", "", None):
+            return
+    away = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _AWAY_SECONDS}
+    spec["tolerations"] = [*tolerations, away]
 
 
 def _pull_policy(image: str) -> str:

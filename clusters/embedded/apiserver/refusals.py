@@ -82,9 +82,11 @@ def no_such_path() -> RefusalError:
     return RefusalError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: Resource, name: str) -> RefusalError:
-    """409: the name is taken."""
+def already_exists(resource: Resource, name: str, *, deleting: bool = False) -> RefusalError:
+    """409: the name is taken, maybe by an object on its way out."""
     message = f'{qualified(resource.plural, resource)} "{name}" already exists'
+    if deleting:
+        message = f"object is being deleted: {message}"
     return RefusalError(409, "AlreadyExists", message, details_of(resource, name))
 
 
@@ -120,6 +122,17 @@ def forbidden(resource: Resource, name: str, why: str) -> RefusalError:
     """403: understood, and not allowed in this state."""
     message = f'{qualified(resource.plural, resource)} "{name}" is forbidden: {why}'
     return RefusalError(403, "Forbidden", message, details_of(resource, name))
+
+
+def terminating(resource: Resource, metadata: Object, namespace: str) -> RefusalError:
+    """403: nothing new comes into a namespace that is being deleted."""
+    name = metadata.get("name") or metadata.get("generateName", "")
+    why = f"unable to create new content in namespace {namespace} because it is being terminated"
+    refusal = forbidden(resource, name, why)
+    text = f"namespace {namespace} is being terminated"
+    cause = {"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}
+    refusal.details = {**(refusal.details or {}), "causes": [cause]}
+    return refusal
 
 
 def method_not_allowed() -> RefusalError:

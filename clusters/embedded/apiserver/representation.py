@@ -17,7 +17,7 @@ from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request
 from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import event_line
-from clusters.embedded.apiserver.tables.table import INCLUDED, META, is_list, metadata_only, table_of
+from clusters.embedded.apiserver.tables.table import INCLUDED, is_list, metadata_only, table_of
 
 _TABLE: Final = "Table"
 _METADATA: Final = "PartialObjectMetadata"
@@ -117,7 +117,7 @@ def _shown(document: Object, view: View, now: datetime, *, with_columns: bool = 
             what = "a list" if is_list(document) else "not a list"
             raise RefusalError(406, "NotAcceptable", f"you requested {view.form}, but the requested object is {what}")
         found = metadata_only(document)
-    return {**found, "apiVersion": META.replace("v1", view.version)}
+    return {**found, "apiVersion": f"{_GROUP}/{view.version}"}
 
 
 async def _retold(body: AsyncIterator[bytes], view: View, now: Callable[[], datetime]) -> AsyncIterator[bytes]:

@@ -9,6 +9,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from clusters.embedded.apiserver.attributes import is_on
+from clusters.embedded.apiserver.authentication import ANONYMOUS, User
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large, unsupported_media_type
 
@@ -31,10 +33,11 @@ class Request:
     content_type: str
     accept: str
     body: bytes
+    user: User = ANONYMOUS
 
     def is_set(self, name: str) -> bool:
         """Whether a flag of the query is on."""
-        return self.params.get(name, "").lower() in ("1", "true")
+        return is_on(self.params, name)
 
     @property
     def dry_run(self) -> bool:
@@ -79,6 +82,7 @@ class Answer:
     body: bytes | AsyncIterator[bytes]
     code: int = 200
     content_type: str = JSON
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 def json_answer(item: Any, code: int = 200) -> Answer:
@@ -86,8 +90,14 @@ def json_answer(item: Any, code: int = 200) -> Answer:
     return Answer(msgspec.json.encode(item), code)
 
 
-async def read_request(scope: Message, receive: Receive) -> Request:
-    """The whole request. Raises RefusalError (413)."""
+def target_of(scope: Message) -> tuple[str, dict[str, str]]:
+    """Path and query of a request."""
+    path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]
+    return path, dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+
+async def read_request(scope: Message, receive: Receive, user: User = ANONYMOUS) -> Request:
+    """The whole request of that user. Raises RefusalError (413)."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     chunks: list[bytes] = []
     size, more = 0, True
@@ -97,17 +107,19 @@ async def read_request(scope: Message, receive: Receive) -> Request:
             raise bad_request("the client went away")
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
-        if size > LARGEST_BODY:
+        # Nobody reads the body of a GET.
+        if size > LARGEST_BODY and scope["method"] != "GET":
             raise too_large(f"Request entity too large: limit is {LARGEST_BODY}")
         more = message.get("more_body", False)
-    query = scope["query_string"].decode("latin-1")
+    path, params = target_of(scope)
     return Request(
         method=scope["method"],
-        path=(scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0],
-        params=dict(parse_qsl(query, keep_blank_values=True)),
+        path=path,
+        params=params,
         content_type=headers.get("content-type", "").partition(";")[0].strip().lower(),
         accept=headers.get("accept", ""),
         body=b"".join(chunks),
+        user=user,
     )
 
 

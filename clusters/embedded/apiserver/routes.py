@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from clusters.resources import ALL, NAMESPACES, NODES, PODS, Resource
+from clusters.resources import ALL, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, Resource
 
 # Resources that are not kinds of their own: bindings can be posted beside the pods they are about.
 BINDINGS = Resource("v1", "bindings", "Binding")
@@ -60,6 +60,8 @@ def subresources(resource: Resource) -> frozenset[str]:
         found |= POD_SUBRESOURCES
     if resource == NAMESPACES:
         found |= NAMESPACE_SUBRESOURCES
+    if resource == SERVICE_ACCOUNTS:
+        found.add("token")
     if resource.api_version == "apps/v1" and resource.plural in SCALED:
         found.add("scale")
     return frozenset(found)
@@ -67,7 +69,7 @@ def subresources(resource: Resource) -> frozenset[str]:
 
 def has_generation(resource: Resource) -> bool:
     """Whether ``metadata.generation`` counts changes of the spec."""
-    return resource.api_version == "apps/v1" or resource == PODS
+    return resource.api_version == "apps/v1" or resource in (PODS, PRIORITY_CLASSES)
 
 
 def keeps_status(resource: Resource) -> bool:

@@ -6,23 +6,36 @@ import asyncio
 import contextlib
 import random
 import socket
+import ssl
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import uvicorn
 import yaml
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from clusters.embedded.apiserver.application import ApiServer
+from clusters.certificates import Authority
+from clusters.embedded.apiserver.access import Access
+from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
+from clusters.embedded.apiserver.authentication import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    MASTERS,
+    Authenticator,
+    ClientCertificate,
+    User,
+)
+from clusters.embedded.apiserver.authorization import Authorizer
+from clusters.embedded.apiserver.bootstrap import bootstrap
 from clusters.embedded.apiserver.pod_logs import PodLogs
+from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Surroundings, Writes
-from clusters.resources import ALL, NAMESPACES
+from clusters.resources import ALL
 
-# They are there in every cluster from its start.
-FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Changes of each kind that a watch can go back.
 HISTORY: Final = 8192
 # The real server's rhythm, in seconds.
@@ -32,6 +45,11 @@ _KEEP_ALIVE_SECONDS: Final = 3600
 # Requests that are under way when the server stops have this long, in seconds.
 _SHUTDOWN_SECONDS: Final = 5
 _HOST: Final = "127.0.0.1"
+_HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+# Of OpenSSL: a chain is judged without its dates, so that who comes with an expired certificate gets an answer (401).
+_NO_CHECK_TIME: Final = 0x200000
+# Who everybody is to a server without TLS.
+_ADMINISTRATOR: Final = User("admin", (MASTERS, AUTHENTICATED))
 
 
 def utc_now() -> datetime:
@@ -44,7 +62,9 @@ class EmbeddedApi:
 
     ``writes`` and ``store`` are at hand for whoever sets a scene in the same process. ``history``: how many changes of
     each kind a watch can go back before it gets 410; ``expired_as_status``: that 410 is the HTTP status (else, as the
-    real server mostly does, an ERROR event in a watch that has begun).
+    real server mostly does, an ERROR event in a watch that has begun). With an ``authority`` it speaks TLS and knows its
+    clients by its certificates and by tokens; without one it speaks plain HTTP and takes everybody for an administrator.
+    ``tokens``: bearer tokens that are just known, and whose they are.
     """
 
     def __init__(
@@ -55,18 +75,23 @@ class EmbeddedApi:
         history: int = HISTORY,
         bookmark_seconds: float = BOOKMARK_SECONDS,
         expired_as_status: bool = False,
+        authority: Authority | None = None,
+        tokens: Mapping[str, User] | None = None,
     ) -> None:
+        self._authority = authority
         self.store = Store(ALL, history=history)
         randomness = random.Random(seed)  # noqa: S311 - names of pods
         self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
         self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds, expired_as_status=expired_as_status)
         self._logs = PodLogs(self.store)
-        self._app = ApiServer(self.writes, self.watches, self._logs)
+        accounts = ServiceAccountTokens(self.store, now)
+        nobody = _ADMINISTRATOR if authority is None else ANONYMOUS
+        access = Access(Authenticator(accounts, now, tokens or {}, nobody), Authorizer(self.store))
+        self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
         self.address = ""
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
-        for name in FIRST_NAMESPACES:
-            self.writes.create(NAMESPACES, "", {"metadata": {"name": name}})
+        bootstrap(self.store, self.writes)
 
     async def start(self, port: int = 0) -> str:
         """Listen on loopback (port 0: any free one) and answer the URL. Raises OSError when the port is taken."""
@@ -81,6 +106,8 @@ class EmbeddedApi:
         self._server = _Server(
             uvicorn.Config(
                 self._app,
+                http=_Protocol,
+                ssl_context_factory=None if self._authority is None else lambda *_: self._tls(),
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -94,7 +121,7 @@ class EmbeddedApi:
         self._logs.open()
         self._serving = asyncio.create_task(self._server.serve([listener]))
         await self._server.listening.wait()
-        return f"http://{self._app.address}"
+        return f"{'http' if self._authority is None else 'https'}://{self._app.address}"
 
     async def stop(self) -> None:
         """End the watches cleanly, then the server. The objects stay, for another ``start`` of the same server."""
@@ -120,6 +147,17 @@ class EmbeddedApi:
         }
         return yaml.safe_dump(document, sort_keys=False)
 
+    def _tls(self) -> ssl.SSLContext:
+        """Our certificate; a client may show one of our authority."""
+        assert self._authority is not None
+        pair = self._authority.issue_server("kube-apiserver", _HOSTS)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pair.certificate, pair.key)
+        context.load_verify_locations(self._authority.ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.verify_flags |= _NO_CHECK_TIME
+        return context
+
     def close_watches(self) -> None:
         """End the watches that are open now, as a real server does now and then; clients come again."""
         self.watches.close()
@@ -127,6 +165,18 @@ class EmbeddedApi:
     def expire_history(self) -> None:
         """Forget all changes, as if much time had passed: who resumes at an older version gets 410."""
         self.store.forget_changes()
+
+
+class _Protocol(HttpToolsProtocol):
+    """A connection that remembers who is at its other end."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Read the client's certificate once; every request of the connection finds it in its state."""
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        shown = tls.getpeercert(binary_form=True) if tls is not None else None
+        if shown:
+            self.app_state = {**self.app_state, CERTIFICATE: ClientCertificate.parse(shown)}
 
 
 class _Server(uvicorn.Server):

@@ -45,7 +45,9 @@ class _Claim:
 class ServiceAccountTokens:
     """Issues tokens and reads them again; ``now`` is the cluster's time of day in UTC."""
 
-    def __init__(self, store: Store, now: Callable[[], datetime], key: ec.EllipticCurvePrivateKey | None = None) -> None:
+    def __init__(
+        self, store: Store, now: Callable[[], datetime], key: ec.EllipticCurvePrivateKey | None = None
+    ) -> None:
         self._store = store
         self._now = now
         self._key = key or ec.generate_private_key(ec.SECP256R1())

@@ -56,6 +56,10 @@ def apply(old: Object, patch: Object) -> Object:
             new[field] = [word for word in new.get(field) or [] if word not in value]
         elif key not in (_DIRECTIVE, _RETAIN) and not key.startswith(_ORDER):
             _merge_field(new, key, value)
+    for key in [key for key in patch if key.startswith(_ORDER)]:
+        field = key.removeprefix(_ORDER)
+        if isinstance(new.get(field), list):
+            new[field] = _ordered(new[field], patch[key], old.get(field) or [], _MERGE_KEYS.get(field))
     if _RETAIN in patch:
         new = {key: value for key, value in new.items() if key in patch[_RETAIN]}
     return new
@@ -79,7 +83,7 @@ def _merge_field(new: Object, key: str, value: Any) -> None:
 
 def _merge_list(field: str, old: list[Any], patch: list[Any]) -> list[Any]:
     if field in _SETS:
-        return old + [word for word in patch if word not in old]
+        return _ordered(old + [word for word in patch if word not in old], patch, old, None)
     merge_key = _MERGE_KEYS.get(field)
     if merge_key is None or not all(isinstance(each, dict) for each in [*old, *patch]):
         return [_cleaned(each) for each in patch]
@@ -90,7 +94,26 @@ def _merge_list(field: str, old: list[Any], patch: list[Any]) -> list[Any]:
         if merge_key not in each:
             raise ValueError(f"map: {each} does not contain declared merge key: {merge_key}")
         _merge_element(merged, merge_key, each)
-    return merged
+    return _ordered(merged, [each for each in patch if _DIRECTIVE not in each], old, merge_key)
+
+
+def _ordered(merged: list[Any], wanted: list[Any], old: list[Any], merge_key: str | None) -> list[Any]:
+    """A merged list: what the patch names, in its order, before everything else that did not stand before it already."""
+
+    def name(each: Any) -> Any:
+        return each.get(merge_key) if merge_key and isinstance(each, dict) else each
+
+    places = {str(name(each)): at for at, each in enumerate(old)}
+    order = [name(each) for each in wanted]
+    named = sorted((each for each in merged if name(each) in order), key=lambda each: order.index(name(each)))
+    others = [each for each in merged if name(each) not in order]
+    result = []
+    for each in named:
+        place = places.get(str(name(each)), -1)
+        while others and places.get(str(name(others[0])), len(old)) < place:
+            result.append(others.pop(0))
+        result.append(each)
+    return result + others
 
 
 def _merge_element(elements: list[Any], merge_key: str, patch: Object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver import pod_update_rules
+from clusters.embedded.apiserver import pod_update_rules, rbac_rules
 from clusters.embedded.apiserver.field_rules import not_allowed, wrong
 from clusters.embedded.apiserver.objects import Object, is_deleting, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, bad_request, conflict, invalid, modified
@@ -91,6 +91,7 @@ def check_update(resource: Resource, old: Object, new: Object) -> None:
     errors: list[FieldError] = []
     if resource == PODS:
         errors += pod_update_rules.check_spec(old["spec"], new["spec"])
+    errors += rbac_rules.check_update(resource, old, new)
     for field in _FROZEN.get(resource.plural, ()):
         if resource.api_version == "apps/v1" and old["spec"].get(field) != new["spec"].get(field):
             errors.append(wrong(f"spec.{field}", str(new["spec"].get(field)), "field is immutable"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from clusters.embedded.apiserver import field_rules, pod_validation
+from clusters.embedded.apiserver import field_rules, pod_validation, rbac_rules
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, invalid
@@ -20,7 +21,8 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 def validate(resource: Resource, item: Object, *, is_new: bool) -> None:
     """Refuse (422) an object that makes no sense; defaults must be in. Names every field that is wrong."""
-    errors = field_rules.metadata(item, name_is_label=resource == NAMESPACES)
+    errors = field_rules.metadata(item, _name_rule(resource))
+    errors += rbac_rules.validate(resource, item)
     if resource == PODS:
         errors += pod_validation.pod_spec(item["spec"], "spec")
         errors += pod_validation.new_pod(item) if is_new else []
@@ -34,6 +36,12 @@ def validate(resource: Resource, item: Object, *, is_new: bool) -> None:
         errors += _event(resource, item)
     if errors:
         raise invalid(resource, item["metadata"].get("name", ""), errors)
+
+
+def _name_rule(resource: Resource) -> Callable[[str, str], list[FieldError]]:
+    if resource.api_version == rbac_rules.GROUP_VERSION:
+        return field_rules.path_segment
+    return field_rules.dns_label if resource == NAMESPACES else field_rules.dns_subdomain
 
 
 def _node(item: Object) -> list[FieldError]:

@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 
 from clusters.embedded.apiserver import deletion, update_rules
+from clusters.embedded.apiserver.admission import Admission
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
 from clusters.embedded.apiserver.objects import Object, is_deleting, without_nulls
-from clusters.embedded.apiserver.refusals import already_exists, bad_request, forbidden, not_found
+from clusters.embedded.apiserver.refusals import already_exists, bad_request, not_found, terminating
 from clusters.embedded.apiserver.routes import has_generation, keeps_status
 from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.store import Store, Stored
@@ -45,6 +46,7 @@ class Writes:
     def __init__(self, store: Store, surroundings: Surroundings) -> None:
         self.store = store
         self._surroundings = surroundings
+        self._admission = Admission(store, surroundings.randomness)
 
     def clock(self) -> datetime:
         """The time of day in UTC."""
@@ -72,13 +74,15 @@ class Writes:
         if not keeps_status(resource) and resource.has_status:
             item.pop("status", None)
         set_defaults(resource, item)
+        self._admission.create(resource, namespace, item)
         validate(resource, item, is_new=True)
         status = initial_status(resource, item)
         if status is not None:
             item["status"] = status
         name = item["metadata"]["name"]
-        if self.store.get(resource, namespace, name) is not None:
-            raise already_exists(resource, name)
+        there = self.store.get(resource, namespace, name)
+        if there is not None:
+            raise already_exists(resource, name, deleting=is_deleting(there.item))
         return Stored(resource, item, 0) if dry_run else self.store.put(resource, item)
 
     def replace(
@@ -121,6 +125,7 @@ class Writes:
     def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
         stored = self.get(resource, namespace, name)
+        self._admission.delete(resource, name)
         deletion.check_preconditions(resource, stored.item, options)
         item = deletion.marked(resource, stored.item, options, self._surroundings.now())
         finished = deletion.is_finished(item)
@@ -166,9 +171,7 @@ class Writes:
         if found is None:
             raise not_found(NAMESPACES, namespace)
         if is_deleting(found.item):
-            name = item["metadata"].get("name", "")
-            why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise forbidden(resource, name, why)
+            raise terminating(resource, item["metadata"], namespace)
 
     def _set_metadata(self, resource: Resource, namespace: str, item: Object) -> None:
         metadata = item["metadata"]

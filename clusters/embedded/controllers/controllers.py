@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 
 from clusters.api_client import ApiClient, ApiError
-from clusters.embedded.controllers import desired, garbage
+from clusters.embedded.controllers import desired, garbage, service_accounts
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import (
@@ -24,6 +24,7 @@ from clusters.resources import (
     NODES,
     PODS,
     REPLICA_SETS,
+    SERVICE_ACCOUNTS,
     STATEFUL_SETS,
     Resource,
     resource_of,
@@ -31,7 +32,7 @@ from clusters.resources import (
 
 _LOG = logging.getLogger(__name__)
 _DEPENDENTS: Final = (REPLICA_SETS, PODS, CONFIG_MAPS)
-_FOLLOWED: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, NODES, NAMESPACES, *_DEPENDENTS)
+_FOLLOWED: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, NODES, NAMESPACES, SERVICE_ACCOUNTS, *_DEPENDENTS)
 _KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
@@ -41,10 +42,14 @@ Object = dict[str, Any]
 
 
 class Controllers:
-    """All of them, in one loop: a change of anything makes a new picture, and what it asks for is done."""
+    """All of them, in one loop: a change of anything makes a new picture, and what it asks for is done.
 
-    def __init__(self, api: ApiClient) -> None:
+    ``ca``: the certificate of the cluster's authority (PEM), published in every namespace; empty where there is none.
+    """
+
+    def __init__(self, api: ApiClient, *, ca: str = "") -> None:
         self._api = api
+        self._ca = ca
         self._known: dict[Resource, dict[str, Object]] = {resource: {} for resource in _FOLLOWED}
         self._gone: deque[str] = deque(maxlen=_REMEMBERED)
         self._informers = [Informer(api, resource, self._taking(resource)) for resource in _FOLLOWED]
@@ -117,6 +122,9 @@ class Controllers:
             wanted += _asked(one, lambda one: desired.stateful_set(one, of(one, "Pod")))
         for one in _alive(listed[DAEMON_SETS]):
             wanted += _asked(one, lambda one: desired.daemon_set(one, of(one, "Pod"), listed[NODES]))
+        wanted += service_accounts.furnished(
+            listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca
+        )
         return wanted + self._garbage(listed)
 
     def _garbage(self, listed: dict[Resource, list[Object]]) -> list[Action]:

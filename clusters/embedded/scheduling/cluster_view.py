@@ -10,40 +10,9 @@ since 1.23.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from clusters.api_client import Object
-from clusters.embedded.scheduling.pod_requests import Amounts, node_of, requests_of, uid_of
-from clusters.embedded.scheduling.quantities import amounts
-
-
-@dataclass(slots=True)
-class NodeInfo:
-    """One node: the object, its allocatable amounts, and the sum of the requests on it."""
-
-    node: Object
-    allocatable: Amounts
-    requested: Amounts = field(default_factory=dict)
-    pod_count: int = 0
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return str(self.node["metadata"]["name"])
-
-
-@dataclass(frozen=True, slots=True)
-class PodOnNode:
-    """A pod that counts on a node."""
-
-    node: str
-    requests: Amounts
-    assumed: bool
-
-
-def node_info(node: Object) -> NodeInfo:
-    """A node with nothing on it. Raises ValueError for a quantity that is none."""
-    return NodeInfo(node, amounts((node.get("status") or {}).get("allocatable")))
+from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode, node_info, on_node
+from clusters.embedded.scheduling.pod_requests import uid_of
 
 
 class ClusterView:
@@ -52,7 +21,7 @@ class ClusterView:
     def __init__(self) -> None:
         self._nodes: dict[str, NodeInfo] = {}
         self._pods: dict[str, PodOnNode] = {}
-        self._by_node: dict[str, set[str]] = {}
+        self._by_node: dict[str, dict[str, None]] = {}
 
     @property
     def nodes(self) -> list[NodeInfo]:
@@ -68,10 +37,10 @@ class ClusterView:
         info = node_info(node)
         old = self._nodes.get(info.name)
         if old is not None:
-            info.requested, info.pod_count = old.requested, old.pod_count
+            info.requested, info.pods = old.requested, old.pods
         else:
             for uid in self._by_node.get(info.name, ()):
-                count(info, self._pods[uid].requests, 1)
+                info.add(self._pods[uid])
         self._nodes[info.name] = info
         return None if old is None else old.node
 
@@ -81,13 +50,12 @@ class ClusterView:
 
     def assume(self, pod: Object, node: str) -> None:
         """Count a pod on the node that was chosen for it."""
-        self._put(uid_of(pod), PodOnNode(node, requests_of(pod), assumed=True))
+        self._put(on_node(pod, node, assumed=True))
 
     def place(self, pod: Object) -> PodOnNode | None:
         """Count a bound pod as the API server shows it; answers what was counted before."""
-        uid = uid_of(pod)
-        old = self._pods.get(uid)
-        self._put(uid, PodOnNode(node_of(pod), requests_of(pod), assumed=False))
+        old = self._pods.get(uid_of(pod))
+        self._put(on_node(pod))
         return old
 
     def forget(self, uid: str) -> bool:
@@ -99,9 +67,9 @@ class ClusterView:
         old = self._pods.pop(uid, None)
         if old is None:
             return False
-        self._by_node[old.node].discard(uid)
+        del self._by_node[old.node][uid]
         if old.node in self._nodes:
-            count(self._nodes[old.node], old.requests, -1)
+            self._nodes[old.node].remove(uid)
         return True
 
     def is_assumed(self, uid: str) -> bool:
@@ -109,16 +77,9 @@ class ClusterView:
         pod = self._pods.get(uid)
         return pod is not None and pod.assumed
 
-    def _put(self, uid: str, pod: PodOnNode) -> None:
-        self.remove(uid)
-        self._pods[uid] = pod
-        self._by_node.setdefault(pod.node, set()).add(uid)
+    def _put(self, pod: PodOnNode) -> None:
+        self.remove(pod.uid)
+        self._pods[pod.uid] = pod
+        self._by_node.setdefault(pod.node, {})[pod.uid] = None
         if pod.node in self._nodes:
-            count(self._nodes[pod.node], pod.requests, 1)
-
-
-def count(info: NodeInfo, requests: Amounts, sign: int) -> None:
-    """Add (1) or take away (-1) a pod's requests."""
-    info.pod_count += sign
-    for name, value in requests.items():
-        info.requested[name] = info.requested.get(name, 0) + sign * value
+            self._nodes[pod.node].add(pod)

@@ -25,6 +25,16 @@ def node_of(pod: Object) -> str:
     return pod["spec"].get("nodeName") or ""
 
 
+def priority_of(pod: Object) -> int:
+    """How important the pod is; higher goes first."""
+    return int(pod["spec"].get("priority") or 0)
+
+
+def nominated_node_of(pod: Object) -> str:
+    """The node that preemption has chosen for the pod, or the empty string."""
+    return (pod.get("status") or {}).get("nominatedNodeName") or ""
+
+
 def is_terminal(pod: Object) -> bool:
     """Whether the pod has ended for good and needs nothing any more."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")

@@ -134,12 +134,13 @@ def selector_text(selector: Object | None) -> str:
 
 def _requirement(expression: Object) -> str:
     key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or []))
-    return {
+    texts: dict[str, str] = {
         "In": f"{key} in ({values})",
         "NotIn": f"{key} notin ({values})",
         "Exists": key,
         "DoesNotExist": f"!{key}",
-    }.get(expression.get("operator", ""), key)
+    }
+    return texts.get(expression.get("operator", ""), str(key))
 
 
 def joined(items: Iterable[Object], key: str) -> str:

@@ -1,0 +1,115 @@
+"""What the API server adds to an object, or refuses, because of other objects: the admission plugins that are always on.
+
+For pods, in the order of the real server: the ServiceAccount and its token, then the priority.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from clusters.embedded.apiserver.objects import Object, metadata_of, name_of
+from clusters.embedded.apiserver.refusals import forbidden
+from clusters.embedded.apiserver.store import Store
+from clusters.resources import NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, Resource
+
+DEFAULT_ACCOUNT: Final = "default"
+ROOT_CA: Final = "kube-root-ca.crt"
+# Namespaces that cannot be deleted.
+_IMMORTAL: Final = ("default", "kube-public", "kube-system")
+_TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # a folder
+_TOKEN_VOLUME: Final = "kube-api-access-"  # noqa: S105  # a name
+# What the kubelet asks for, and then renews in time.
+_TOKEN_SECONDS: Final = 3607
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_PREEMPTS: Final = "PreemptLowerPriority"
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Admission:
+    """Looks at objects on their way into the store. ``randomness`` is for the names of volumes."""
+
+    def __init__(self, store: Store, randomness: random.Random) -> None:
+        self._store = store
+        self._randomness = randomness
+
+    def create(self, resource: Resource, namespace: str, item: Object) -> None:
+        """Complete an object that is being created, defaults in. Changes it. Raises RefusalError (403)."""
+        if resource != PODS:
+            return
+        if _MIRROR not in (metadata_of(item).get("annotations") or {}):
+            self._add_account(namespace, item)
+        self._set_priority(item)
+
+    def delete(self, resource: Resource, name: str) -> None:
+        """Refuse (403) to delete what must stay."""
+        if resource == NAMESPACES and name in _IMMORTAL:
+            raise forbidden(NAMESPACES, name, "this namespace may not be deleted")
+
+    def _add_account(self, namespace: str, pod: Object) -> None:
+        spec = pod["spec"]
+        name = spec.get("serviceAccountName") or DEFAULT_ACCOUNT
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        stored = self._store.get(SERVICE_ACCOUNTS, namespace, name)
+        if stored is None:
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise forbidden(PODS, name_of(pod), why)
+        account = stored.item
+        if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
+            self._mount_token(spec)
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = account["imagePullSecrets"]
+
+    def _mount_token(self, spec: Object) -> None:
+        known = [volume["name"] for volume in spec.get("volumes", []) if volume["name"].startswith(_TOKEN_VOLUME)]
+        name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(_LETTERS, k=5))
+        mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
+        missing = [
+            container
+            for container in [*spec.get("initContainers", []), *spec.get("containers", [])]
+            if all(each.get("mountPath") != _TOKEN_FOLDER for each in container.get("volumeMounts", []))
+        ]
+        for container in missing:
+            container.setdefault("volumeMounts", []).append(dict(mount))
+        if missing and not known:
+            spec.setdefault("volumes", []).append({"name": name, "projected": _token_sources()})
+
+    def _set_priority(self, pod: Object) -> None:
+        spec = pod["spec"]
+        found = self._priority_class(pod)
+        value = found.get("value", 0)
+        policy = found.get("preemptionPolicy", _PREEMPTS)
+        if found:
+            spec["priorityClassName"] = name_of(found)
+        computed = "priority admission controller computed {} from the given PriorityClass name"
+        if spec.get("priority", value) != value:
+            text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            raise forbidden(PODS, name_of(pod), text + computed.format(value))
+        if spec.get("preemptionPolicy", policy) != policy:
+            text = (
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            )
+            raise forbidden(PODS, name_of(pod), text + computed.format(policy))
+        spec["priority"], spec["preemptionPolicy"] = value, policy
+
+    def _priority_class(self, pod: Object) -> Object:
+        """The class that the pod names, else the default one; empty where there is none."""
+        name = pod["spec"].get("priorityClassName", "")
+        if name:
+            stored = self._store.get(PRIORITY_CLASSES, "", name)
+            if stored is None:
+                raise forbidden(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
+            return stored.item
+        defaults = [each.item for each in self._store.all(PRIORITY_CLASSES) if each.item.get("globalDefault")]
+        return min(defaults, key=lambda item: item.get("value", 0), default={})
+
+
+def _token_sources() -> Object:
+    """The volume of a token: itself, the certificate of who signs for the API server, the namespace."""
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+        {"configMap": {"name": ROOT_CA, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]
+    return {"sources": sources, "defaultMode": 0o644}

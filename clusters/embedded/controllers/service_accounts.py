@@ -1,0 +1,42 @@
+"""What every namespace has: the ServiceAccount ``default``, and the certificate of who signs for the API server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from clusters.embedded.controllers.actions import Action, Create, Object, Patch
+from clusters.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
+
+ACCOUNT: Final = "default"
+ROOT_CA: Final = "kube-root-ca.crt"
+_KEY: Final = "ca.crt"
+
+
+def furnished(namespaces: Sequence[Object], accounts: Sequence[Object], maps: Sequence[Object], ca: str) -> list[Action]:
+    """Make what is missing, and put back what was changed; ``ca`` is empty for a cluster that has no certificates."""
+    known = {_place(item) for item in accounts}
+    published = {_place(item): item for item in maps}
+    actions: list[Action] = []
+    for namespace in namespaces:
+        name = namespace["metadata"]["name"]
+        if namespace["metadata"].get("deletionTimestamp"):
+            continue
+        if (name, ACCOUNT) not in known:
+            metadata = {"name": ACCOUNT, "namespace": name}
+            actions.append(Create({"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "metadata": metadata}))
+        if ca:
+            actions += _published(name, published.get((name, ROOT_CA)), ca)
+    return actions
+
+
+def _published(namespace: str, there: Object | None, ca: str) -> list[Action]:
+    data = {_KEY: ca}
+    if there is None:
+        metadata = {"name": ROOT_CA, "namespace": namespace}
+        return [Create({"apiVersion": "v1", "kind": CONFIG_MAPS.kind, "metadata": metadata, "data": data})]
+    return [] if there.get("data") == data else [Patch(CONFIG_MAPS, there, {"data": data})]
+
+
+def _place(item: Object) -> tuple[str, str]:
+    return item["metadata"]["namespace"], item["metadata"]["name"]

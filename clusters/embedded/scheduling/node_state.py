@@ -1,0 +1,71 @@
+"""One node as the filters look at it: what it has, and who is on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clusters.api_client import Object
+from clusters.embedded.scheduling.host_ports import HostPort, host_ports
+from clusters.embedded.scheduling.pod_requests import Amounts, node_of, requests_of, uid_of
+from clusters.embedded.scheduling.quantities import amounts
+
+
+@dataclass(frozen=True, slots=True)
+class PodOnNode:
+    """A pod that counts on a node. ``assumed``: the API server has not shown it bound."""
+
+    node: str
+    requests: Amounts
+    assumed: bool
+    pod: Object = field(default_factory=dict, repr=False)
+    ports: tuple[HostPort, ...] = ()
+
+    @property
+    def uid(self) -> str:
+        """The pod's identity."""
+        return uid_of(self.pod)
+
+
+@dataclass(slots=True)
+class NodeInfo:
+    """One node: the object, its allocatable amounts, and the pods on it with the sum of their requests."""
+
+    node: Object
+    allocatable: Amounts
+    requested: Amounts = field(default_factory=dict)
+    pods: dict[str, PodOnNode] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.node["metadata"]["name"])
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods count on it."""
+        return len(self.pods)
+
+    def add(self, pod: PodOnNode) -> None:
+        """Count a pod."""
+        self.pods[pod.uid] = pod
+        for name, value in pod.requests.items():
+            self.requested[name] = self.requested.get(name, 0) + value
+
+    def remove(self, uid: str) -> None:
+        """Stop counting a pod that counts."""
+        for name, value in self.pods.pop(uid).requests.items():
+            self.requested[name] -= value
+
+    def copy(self) -> NodeInfo:
+        """The same, to try things out on."""
+        return NodeInfo(self.node, self.allocatable, dict(self.requested), dict(self.pods))
+
+
+def node_info(node: Object) -> NodeInfo:
+    """A node with nothing on it. Raises ValueError for a quantity that is none."""
+    return NodeInfo(node, amounts((node.get("status") or {}).get("allocatable")))
+
+
+def on_node(pod: Object, node: str = "", *, assumed: bool = False) -> PodOnNode:
+    """The pod on a node, its own unless ``node`` says another. Raises ValueError for a quantity that is none."""
+    return PodOnNode(node or node_of(pod), requests_of(pod), assumed, pod, tuple(host_ports(pod)))

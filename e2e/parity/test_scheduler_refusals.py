@@ -1,0 +1,210 @@
+"""What a pod says when no node takes it: the condition, the event, word for word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from e2e.parity.recording_extender import Answer, Call, names_of, refuse
+from e2e.parity.scheduler_stage import MEMORY, play
+from e2e.parity.sides import Both, Side
+
+REASON = "no card has enough free memory"
+
+
+async def said(it: Any, name: str = "p1") -> list[Any]:
+    """The condition and the event about a refusal."""
+    condition = await it.condition(name, text=" ")
+    return [condition, await it.event(name, "FailedScheduling"), (await it.get_pod(name))["status"]]
+
+
+async def test_no_node_at_all(both: Both) -> None:
+    """A3: nobody to blame."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side) as it:
+            await it.pod("p1")
+            return [await said(it), it.extender.verbs()]
+
+    assert (await both.same(observe))[0][0]["message"] == "no nodes available to schedule pods"
+
+
+async def test_failed_nodes(both: Both) -> None:
+    """A3: reasons of the extender are counted; preemption might help, but there is nobody to evict."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10, "b": 10}) as it:
+
+            async def respond(call: Call) -> Answer:
+                return refuse(call, REASON)
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            return await said(it)
+
+    assert REASON in (await both.same(observe))[0]["message"]
+
+
+async def test_failed_and_unresolvable_nodes(both: Both) -> None:
+    """A3: preemption does not look at them; of both maps the unresolvable one wins."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10, "b": 10, "c": 10}) as it:
+
+            async def respond(call: Call) -> Answer:
+                return Answer(
+                    {
+                        "NodeNames": [],
+                        "FailedNodes": {"a": "may be", "b": "may be"},
+                        "FailedAndUnresolvableNodes": {"b": "never", "c": "never"},
+                        "Error": "",
+                    }
+                )
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            return await said(it)
+
+    assert "1 may be, 2 never" in (await both.same(observe))[0]["message"]
+
+
+async def test_nodes_dropped_without_a_word(both: Both) -> None:
+    """A3: they are counted by nobody."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10, "b": 10}) as it:
+
+            async def respond(call: Call) -> Answer:
+                return Answer({"NodeNames": [], "FailedNodes": None, "Error": ""})
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            return await said(it)
+
+    await both.same(observe)
+
+
+async def test_in_tree_refusals(both: Both) -> None:
+    """A8: cordon, taint, selector, affinity, too little of a resource, none of it, too many pods: each in its words."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side) as it:
+            await it.node("cordoned", unschedulable=True)
+            await it.node("tainted", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+            await it.node("other", labels={"zone": "x"})
+            await it.node("small", 1)
+            await it.node("bare", None)
+            await it.node("full", allocatable={"pods": "0"})
+            await it.node("busy", allocatable={"cpu": "1"})
+            term = {"matchExpressions": [{"key": "zone", "operator": "DoesNotExist"}]}
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            await it.pod(
+                "p1",
+                resources={"limits": {MEMORY: "2"}, "requests": {"cpu": "2"}},
+                affinity={"nodeAffinity": required},
+            )
+            return [await said(it), it.extender.verbs()]
+
+    seen = await both.same(observe)
+    assert seen[1] == []
+
+
+async def test_an_error_of_the_filter(both: Both) -> None:
+    """A3: SchedulerError with the extender's words; tried again until it goes."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}) as it:
+            fails = [True]
+
+            async def respond(call: Call) -> Answer:
+                return Answer({"NodeNames": names_of(call), "Error": "cache is not ready" if fails else ""})
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            seen = await said(it)
+            await it.calls("filter", 2)
+            fails.clear()
+            await it.bound("p1")
+            return seen
+
+    assert (await both.same(observe))[0]["reason"] == "SchedulerError"
+
+
+async def test_no_answer_of_200(both: Both) -> None:
+    """A1: any other status is an error with the address in it; the body is not read."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}) as it:
+            seen = []
+            for status in (201, 204, 404, 500):
+
+                async def respond(call: Call, status: int = status) -> Answer:
+                    body = b"" if status == 204 else {"NodeNames": names_of(call), "Error": "not read"}
+                    return Answer(body, status)
+
+                it.extender.respond = respond
+                name = f"p{status}"
+                await it.pod(name)
+                condition = await it.condition(name, text="code")
+                event = await it.event(name, "FailedScheduling")
+                seen.append([text.replace(it.extender.url, "URL") for text in (condition["message"], event["message"])])
+                await it.delete_pod(name)
+            return seen
+
+    assert (await both.same(observe))[0][0] == "failed filter with extender at URL URL/filter, code 201"
+
+
+async def test_what_cannot_be_decoded(both: Both) -> None:
+    """A1, A2: what is no JSON, or has the wrong types, is an error."""
+    bodies = {
+        "empty": b"",
+        "text": b"not JSON",
+        "cut": b'{"NodeNames": ["a"',
+        "number": b"7",
+        "wrong": b'{"NodeNames": "a"}',
+        "map": b'{"NodeNames": [], "FailedNodes": ["a"]}',
+        "unknown": b'{"NodeNames": ["somebody-else"]}',
+    }
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}) as it:
+            seen = {}
+            for name, body in bodies.items():
+
+                async def respond(call: Call, body: bytes = body) -> Answer:
+                    return Answer(body)
+
+                it.extender.respond = respond
+                await it.pod(name)
+                condition = await it.condition(name, text="")
+                seen[name] = [condition["reason"], condition["message"].replace(it.extender.url, "URL")]
+                await it.delete_pod(name)
+            return seen
+
+    await both.same(observe)
+
+
+async def test_what_is_decoded_all_the_same(both: Both) -> None:
+    """A2: any casing of the keys, unknown keys, more after the first value, null for what is empty."""
+    bodies = {
+        "lower": b'{"nodenames": ["a"], "failednodes": null, "error": ""}',
+        "upper": b'{"NODENAMES": ["a"]}',
+        "more": b'{"NodeNames": ["a"], "Extra": {"x": 1}} trailing',
+        "null": b'{"NodeNames": ["a"], "FailedNodes": null, "Error": null, "Nodes": null}',
+        "nodes": b'{"Nodes": {"items": [{"metadata": {"name": "a"}}]}}',
+        "twice": b'{"NodeNames": ["b"], "nodeNames": ["a"]}',
+    }
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 100, "b": 100}) as it:
+            seen = {}
+            for name, body in bodies.items():
+
+                async def respond(call: Call, body: bytes = body) -> Answer:
+                    return Answer(body)
+
+                it.extender.respond = respond
+                await it.pod(name)
+                seen[name] = await it.bound(name)
+            return seen
+
+    assert set((await both.same(observe)).values()) == {"a"}

@@ -1,0 +1,117 @@
+"""Promises of clusters.controlplane.binaries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.controlplane.binaries import (
+    ETCD,
+    KUBERNETES_PROGRAMS,
+    MissingBinariesError,
+    cache_folder,
+    known,
+    locate,
+    minors,
+    modules,
+)
+
+
+def put(folder: Path, version: str, *programs: str) -> Path:
+    """Programs that say a version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for program in programs:
+        path = folder / program
+        path.write_text(f"#!/bin/sh\necho 'Kubernetes {version}'\n")
+        path.chmod(0o755)
+    return folder
+
+
+def cached(root: Path, minor: str) -> dict[str, str]:
+    """A cache that holds all programs of a minor; the environment that names it."""
+    environment = {"GPUSHARE_CACHE": str(root)}
+    for module in modules(minor):
+        put(module.cache(cache_folder(environment)), module.version, *module.packages)
+    return environment
+
+
+def test_the_newest_minor_comes_first_and_an_older_one_is_there() -> None:
+    """Three minors back at least, compared as numbers."""
+    newest, oldest = (int(minor.partition(".")[2]) for minor in (minors()[0], minors()[-1]))
+
+    assert newest - oldest >= 3
+
+
+@pytest.mark.parametrize("minor", minors())
+def test_each_module_pins_a_release_of_its_minor(minor: str) -> None:
+    """And staging modules of the same release."""
+    kubernetes, etcd = modules(minor)
+    text = (kubernetes.folder / "go.mod").read_text()
+
+    assert kubernetes.version.startswith(f"v{minor}.")
+    assert f"k8s.io/client-go => k8s.io/client-go v0{kubernetes.version[2:]}\n" in text
+    assert etcd.version.startswith("v3.")
+
+
+def test_an_unknown_minor_names_the_known() -> None:
+    """Not a traceback."""
+    with pytest.raises(MissingBinariesError, match=minors()[0]):
+        modules("1.2")
+
+
+def test_what_was_built_is_found_in_the_cache(tmp_path: Path) -> None:
+    """All of it, with the version that is pinned."""
+    found = locate(minors()[0], cached(tmp_path, minors()[0]))
+
+    assert sorted(found.paths) == sorted([*KUBERNETES_PROGRAMS, ETCD])
+    assert found.kubernetes == modules(minors()[0])[0].version
+
+
+def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
+    """One missing program is enough."""
+    environment = cached(tmp_path, minors()[0])
+    kubernetes = modules(minors()[0])[0]
+    (kubernetes.cache(cache_folder(environment)) / "kube-scheduler").unlink()
+    with pytest.raises(MissingBinariesError, match=r"no kube-scheduler .*make control-plane"):
+        locate(minors()[0], environment)
+
+
+def test_assets_of_the_minor_win_over_the_cache_and_the_rest_is_the_caches(tmp_path: Path) -> None:
+    """envtest's folder has no scheduler and no controller-manager."""
+    minor = minors()[0]
+    environment = cached(tmp_path / "cache", minor)
+    assets = put(tmp_path / "assets", f"v{minor}.0", "kube-apiserver", "kubectl", "etcd")
+    found = locate(minor, {**environment, "KUBEBUILDER_ASSETS": str(assets)})
+
+    assert found["kube-apiserver"].parent == found["etcd"].parent == assets
+    assert found["kube-scheduler"].parent != assets
+    assert found.kubernetes == f"v{minor}.0"
+
+
+def test_assets_of_another_minor_are_passed_over(tmp_path: Path) -> None:
+    """But for etcd, which is of no minor."""
+    assets = put(tmp_path / "assets", "v1.2.3", "kube-apiserver", "kubectl", "etcd")
+
+    assert known(minors()[0], {"GPUSHARE_CACHE": str(tmp_path / "none")}, assets) == {"etcd": assets / "etcd"}
+
+
+def test_a_program_that_cannot_run_has_no_version(tmp_path: Path) -> None:
+    """It is passed over, too."""
+    assets = put(tmp_path, "v1.2.3", "kube-apiserver")
+    (assets / "kube-apiserver").write_text("not a program")
+
+    assert known(minors()[0], {"GPUSHARE_CACHE": str(tmp_path / "none")}, assets) == {}
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"GPUSHARE_CACHE": "/c"}, "/c/control-plane"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpushare/control-plane"),
+        ({"HOME": "/h"}, "/h/.cache/gpushare/control-plane"),
+    ],
+)
+def test_the_cache_is_where_users_expect_caches(environment: dict[str, str], folder: str) -> None:
+    """And may be moved."""
+    assert cache_folder(environment) == Path(folder)

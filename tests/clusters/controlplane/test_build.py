@@ -1,0 +1,141 @@
+"""Promises of clusters.controlplane.build, with a stand-in for Go that writes small scripts in the place of programs."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, locate, minors, modules
+from clusters.controlplane.build import BuildError, ensure
+
+NEWEST = minors()[0]
+# Answers `go list` with three packages; `go build` names a package and writes a file for each package it is asked for.
+GO = """#!/bin/sh
+echo "$*" >> "$GO_CALLS"
+[ "$1" = list ] && { echo a; echo b; echo c; exit 0; }
+[ -n "$GO_FAILS" ] && { echo "cannot find module" >&2; exit 1; }
+echo compiled/package >&2
+while [ "$1" != -o ]; do shift; done
+folder=$2; shift 2
+for package in "$@"; do
+  case $package in */v3) package=${package%/v3};; esac
+  printf '#!/bin/sh\\n' > "$folder/${package##*/}"; chmod +x "$folder/${package##*/}"
+done
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An empty cache, and the stand-in on PATH."""
+    (tmp_path / "bin").mkdir()
+    go = tmp_path / "bin" / "go"
+    go.write_text(GO)
+    go.chmod(0o755)
+    return {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "GPUSHARE_CACHE": str(tmp_path / "cache"),
+        "GO_CALLS": str(tmp_path / "calls"),
+    }
+
+
+def calls(environment: dict[str, str]) -> list[str]:
+    """What Go was asked."""
+    path = Path(environment["GO_CALLS"])
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> None:
+    """The second call asks Go nothing."""
+    ensure(NEWEST, environment, None, io.StringIO())
+    first = calls(environment)
+    ensure(NEWEST, environment, None, io.StringIO())
+
+    assert sorted(locate(NEWEST, environment).paths) == sorted([*KUBERNETES_PROGRAMS, ETCD])
+    assert [call.split()[0] for call in first] == ["list", "build", "list", "build"]
+    assert calls(environment) == first
+
+
+def test_programs_are_told_their_version(environment: dict[str, str]) -> None:
+    """Clients decide by what an API server says it is."""
+    ensure(NEWEST, environment, None, io.StringIO())
+    version = modules(NEWEST)[0].version
+
+    assert f"-X k8s.io/component-base/version.gitVersion={version}" in calls(environment)[1]
+
+
+def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Path) -> None:
+    """envtest's folder lacks the scheduler and the controllers."""
+    assets = tmp_path / "assets"
+    assets.mkdir()
+    for program in ("kube-apiserver", "kubectl", "etcd"):
+        (assets / program).write_text(f"#!/bin/sh\necho v{NEWEST}.1\n")
+        (assets / program).chmod(0o755)
+    ensure(NEWEST, environment, assets, io.StringIO())
+    built = calls(environment)[-1]
+
+    assert "cmd/kube-scheduler" in built
+    assert "cmd/kube-apiserver" not in built
+    assert len(calls(environment)) == 2
+
+
+def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
+    """Which programs, and the two ways to get them."""
+    with pytest.raises(BuildError, match=r"kube-apiserver.*no `go` on PATH.*KUBEBUILDER_ASSETS"):
+        ensure(NEWEST, {**environment, "PATH": "/nowhere"}, None, io.StringIO())
+
+
+def test_a_failed_build_shows_what_go_said_and_leaves_nothing_half(environment: dict[str, str]) -> None:
+    """The next call starts anew."""
+    with pytest.raises(BuildError, match="cannot find module"):
+        ensure(NEWEST, {**environment, "GO_FAILS": "1"}, None, io.StringIO())
+    kubernetes = modules(NEWEST)[0]
+    cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
+
+    assert list(kubernetes.cache(cache).iterdir()) == []
+    assert [path for path in cache.iterdir() if path.name.startswith(".building")] == []
+
+
+def test_a_folder_of_assets_that_is_not_there_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
+    """A typo in KUBEBUILDER_ASSETS must not start minutes of building."""
+    with pytest.raises(BuildError, match="KUBEBUILDER_ASSETS"):
+        ensure(NEWEST, {**environment, "KUBEBUILDER_ASSETS": str(tmp_path / "typo")}, None, io.StringIO())
+
+
+def test_two_builds_at_once_build_once(environment: dict[str, str]) -> None:
+    """The second waits for the first."""
+    command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]
+    both = [subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE) for _ in range(2)]
+    for one in both:
+        one.communicate()
+
+    assert [one.returncode for one in both] == [0, 0]
+    assert len([call for call in calls(environment) if call.startswith("build")]) == 2
+
+
+def test_progress_says_what_is_built_and_what_came_of_it(environment: dict[str, str]) -> None:
+    """Minutes without a word would look like a hang."""
+    out = io.StringIO()
+    ensure(NEWEST, environment, None, out)
+
+    assert f"building kubernetes {modules(NEWEST)[0].version}" in out.getvalue()
+    assert "built kubernetes" in out.getvalue()
+
+
+def test_the_command_fails_with_one_line(environment: dict[str, str]) -> None:
+    """Exit code 1, no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "clusters.controlplane.build"],
+        env={**environment, "PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("control-plane: ")
+    assert "Traceback" not in done.stderr
