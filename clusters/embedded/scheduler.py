@@ -28,7 +28,7 @@ from clusters.embedded.scheduling.intake import Intake
 from clusters.embedded.scheduling.pod_requests import full_name, node_of
 from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
-from clusters.embedded.scheduling.wakes import ClusterEvent
+from clusters.embedded.scheduling.wakes import Change, ClusterEvent
 from clusters.resources import NODES, PODS
 
 logger = logging.getLogger(__name__)
@@ -132,19 +132,20 @@ class Scheduler:
         try:
             await bind(self._api, self._extenders, item.pod, node)
         except BindError as error:
-            self._undo(item, error)
+            self._undo(item, node, error)
         except Exception as error:
             logger.exception("binding cycle broke pod=%s", full_name(item.pod))
-            self._undo(item, error)
+            self._undo(item, node, error)
         else:
             self._queue.done(item.uid)
             logger.info("bound pod=%s node=%s", full_name(item.pod), node)
             self._reporter.scheduled(item.pod, node)
 
-    def _undo(self, item: QueuedPod, error: Exception) -> None:
+    def _undo(self, item: QueuedPod, node: str, error: Exception) -> None:
         """A failed bind is a pod that left its node: others may want the place."""
         if self._view.forget(item.uid):
-            self._queue.wake({ClusterEvent.POD_DELETED}, self._clock(), except_uid=item.uid)
+            gone = {**item.pod, "spec": {**item.pod["spec"], "nodeName": node}}
+            self._queue.wake([ClusterEvent(Change.POD_DELETED, gone)], self._clock())
         self._put_back(item, SCHEDULER_ERROR, error)
 
     def _put_back(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver import pod_defaults, rbac_rules
+from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules
+from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import bad_request
-from clusters.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
 
 _ROLLING: Final[Object] = {
     "deployments": {"strategy": {"type": "RollingUpdate"}},
@@ -27,26 +28,7 @@ _WORKLOAD: Final[Object] = {
 }
 
 
-# What a kubelet says about its machine; empty texts until it does.
-_NODE_INFO: Final = (
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-    "kubeletVersion",
-    "kubeProxyVersion",
-    "operatingSystem",
-    "architecture",
-)
-# The counters that are shown although they are zero.
-_COUNTERS: Final[dict[str, tuple[str, ...]]] = {
-    "deployments": (),
-    "replicasets": ("replicas",),
-    "statefulsets": ("replicas", "availableReplicas"),
-    "daemonsets": ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
-}
+_EVENTS: Final = {EVENTS: event_versions.as_core, EVENTS_V1: event_versions.as_v1}
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
@@ -69,6 +51,8 @@ def _set_defaults(resource: Resource, item: Object) -> None:
         item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
     elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
         rbac_rules.set_defaults(resource, item)
+    elif resource in _EVENTS:
+        item.update(_EVENTS[resource](dict(item)))
     elif resource.api_version == "apps/v1":
         _workload(resource, item.setdefault("spec", {}))
 
@@ -79,15 +63,14 @@ def initial_status(resource: Resource, item: Object) -> Object | None:
         return pod_defaults.initial_status(item["spec"])
     if resource == NAMESPACES:
         return {"phase": "Active"}
-    return dict.fromkeys(_COUNTERS[resource.plural], 0) if resource.plural in _COUNTERS else None
+    return dict(WORKLOAD_STATUS[resource.plural]) if resource.plural in WORKLOAD_STATUS else None
 
 
 def _node(item: Object) -> None:
     item.setdefault("spec", {})
     status = item.setdefault("status", {})
-    status.setdefault("daemonEndpoints", {}).setdefault("kubeletEndpoint", {"Port": 0})
-    for word in _NODE_INFO:
-        status.setdefault("nodeInfo", {}).setdefault(word, "")
+    for key, shown in NODE_STATUS.items():
+        status[key] = {**shown, **status.get(key, {})}
     if status.get("capacity"):
         status["capacity"] = pod_defaults.canonical_amounts(status["capacity"])
         status.setdefault("allocatable", dict(status["capacity"]))

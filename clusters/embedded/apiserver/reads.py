@@ -7,7 +7,7 @@ import binascii
 
 import msgspec
 
-from clusters.embedded.apiserver.field_rules import not_allowed
+from clusters.embedded.apiserver import list_options
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, too_new
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.routes import Route
@@ -31,7 +31,8 @@ def selection(request: Request, route: Route) -> Predicate:
 
 
 def list_objects(store: Store, request: Request, route: Route) -> bytes:
-    """The JSON of a list. Raises RefusalError (400, 410, 504)."""
+    """The JSON of a list. Raises RefusalError (400, 410, 422, 504)."""
+    list_options.check_list(request.params)
     selects = selection(request, route)
     page = _page(request, store)
     version = page.version if page else _version(request, store)
@@ -40,6 +41,7 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
         found = store.all(route.resource, route.namespace, at)
     except RefusalError as error:
         if page is None:
+            error.message = "The resourceVersion for the provided list is too old."
             raise
         raise _expired_page(store, page) from error
     if selects is not selects_all:
@@ -50,7 +52,7 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
 
 
 def _encoded(route: Route, request: Request, found: list[Stored], version: int, *, counted: bool) -> bytes:
-    limit = request.number("limit")
+    limit = max(list_options.number(request.params, "limit"), 0)
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     if limit and len(found) > limit:
         metadata["continue"] = _token(Page(version, found[limit - 1].key))
@@ -66,12 +68,7 @@ def _encoded(route: Route, request: Request, found: list[Stored], version: int, 
 def _version(request: Request, store: Store) -> int:
     """The version to show: the newest, unless the client wants exactly another."""
     match = request.params.get("resourceVersionMatch", "")
-    wanted = request.number("resourceVersion")
-    if match not in ("", "Exact", "NotOlderThan") or (match and wanted is None):
-        error = not_allowed(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        )
-        raise RefusalError(422, "Invalid", f"ListOptions.meta.k8s.io is invalid: {error.field}: {error.message}")
+    wanted = list_options.version_of(request.params, list_options.unreadable_in_list)
     if wanted is not None and wanted > store.version:
         raise too_new(wanted, store.version)
     return wanted if wanted and match == "Exact" else store.version
@@ -84,7 +81,7 @@ def _page(request: Request, store: Store) -> Page | None:
     try:
         page = msgspec.json.decode(base64.urlsafe_b64decode(token), type=Page)
     except (binascii.Error, ValueError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     if page.version > store.version:
         raise _expired_page(store, page)
     return page

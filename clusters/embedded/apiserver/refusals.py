@@ -29,9 +29,10 @@ class RefusalError(Exception):
             "metadata": self.list_metadata,
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         }
+        if self.reason:
+            status["reason"] = self.reason
         if self.details is not None:
             status["details"] = self.details
         return status

@@ -133,10 +133,10 @@ def _compares(value: str | None, operator: str, bound: int) -> bool:
 def _field_requirement(text: str, resource: Resource) -> Predicate:
     match = _FIELD.fullmatch(text.strip())
     if match is None:
-        raise bad_request(f"invalid selector: {text!r}; can't understand it")
+        raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
     field, operator, value = match.groups()
     if field not in _GENERIC | _FIELDS.get(resource, frozenset()):
-        raise bad_request(f'field label not supported: {field} (kind "{resource.kind}")')
+        raise bad_request(f"field label not supported: {field}")
     path = field.split(".")
     if operator == "!=":
         return lambda item: _field(item, path, field) != value

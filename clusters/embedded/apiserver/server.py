@@ -29,12 +29,13 @@ from clusters.embedded.apiserver.authentication import (
 )
 from clusters.embedded.apiserver.authorization import Authorizer
 from clusters.embedded.apiserver.bootstrap import bootstrap
+from clusters.embedded.apiserver.event_versions import as_core, as_v1
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
-from clusters.embedded.apiserver.store import Store
+from clusters.embedded.apiserver.store import Store, Version
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Surroundings, Writes
-from clusters.resources import ALL
+from clusters.resources import ALL, EVENTS, EVENTS_V1
 
 # Changes of each kind that a watch can go back.
 HISTORY: Final = 8192
@@ -79,7 +80,7 @@ class EmbeddedApi:
         tokens: Mapping[str, User] | None = None,
     ) -> None:
         self._authority = authority
-        self.store = Store(ALL, history=history)
+        self.store = Store(ALL, history=history, versions={EVENTS_V1: Version(EVENTS, as_v1, as_core)})
         randomness = random.Random(seed)  # noqa: S311 - names of pods
         self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
         self.watches = Watches(self.store, bookmark_seconds=bookmark_seconds, expired_as_status=expired_as_status)
@@ -92,6 +93,8 @@ class EmbeddedApi:
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
         bootstrap(self.store, self.writes)
+        # Nobody can have seen what was before.
+        self.store.forget_changes()
 
     async def start(self, port: int = 0) -> str:
         """Listen on loopback (port 0: any free one) and answer the URL. Raises OSError when the port is taken."""

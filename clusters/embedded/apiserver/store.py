@@ -7,7 +7,7 @@ write puts a new object in the place of the old one, so that readers keep what t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -81,26 +81,45 @@ class Collection:
     wakers: set[Callable[[], None]] = field(default_factory=set)
 
 
-class Store:
-    """All objects. ``history`` is how many changes of each kind are remembered."""
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A kind that is another one in other words: which one, and how its objects are told in either form."""
 
-    def __init__(self, resources: Iterable[Resource], *, history: int) -> None:
+    of: Resource
+    shown: Callable[[Object], Object]
+    stored: Callable[[Object], Object]
+
+
+class Store:
+    """All objects. ``history`` is how many changes of each kind are remembered; ``versions`` have no objects of their own."""
+
+    def __init__(
+        self, resources: Iterable[Resource], *, history: int, versions: Mapping[Resource, Version] | None = None
+    ) -> None:
         self.version = 1
         self._history = history
-        self._collections = {resource: Collection() for resource in resources}
+        self._versions = dict(versions or {})
+        self._collections = {resource: Collection() for resource in resources if resource not in self._versions}
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored | None:
         """One object; ``namespace`` is empty for a kind that has none."""
+        if version := self._versions.get(resource):
+            stored = self.get(version.of, namespace, name)
+            return None if stored is None else self._shown(resource, stored)
         return self._collections[resource].items.get((namespace, name))
 
     def all(self, resource: Resource, namespace: str | None = None, at: int | None = None) -> list[Stored]:
         """The objects of a kind by namespace and name; ``at``: as they were at that version (raises RefusalError 410)."""
+        if version := self._versions.get(resource):
+            return [self._shown(resource, stored) for stored in self.all(version.of, namespace, at)]
         items = self._collections[resource].items if at is None else self._as_of(resource, at)
         found = items.items() if namespace is None else ((k, v) for k, v in items.items() if k[0] == namespace)
         return [stored for _, stored in sorted(found, key=lambda pair: pair[0])]
 
     def put(self, resource: Resource, item: Object) -> Stored:
         """Write an object: create it, or replace the one of this name."""
+        if version := self._versions.get(resource):
+            return self._shown(resource, self.put(version.of, version.stored(item)))
         self.version += 1
         stored = Stored(resource, with_version(item, self.version), self.version)
         collection = self._collections[resource]
@@ -111,6 +130,8 @@ class Store:
 
     def remove(self, resource: Resource, item: Object) -> Stored:
         """Remove an object whose last state is ``item``; answers that state at the version of the removal."""
+        if version := self._versions.get(resource):
+            return self._shown(resource, self.remove(version.of, version.stored(item)))
         self.version += 1
         last = Stored(resource, with_version(item, self.version), self.version)
         collection = self._collections[resource]
@@ -120,6 +141,8 @@ class Store:
 
     def since(self, resource: Resource, version: int) -> list[Change]:
         """The changes after ``version``, oldest first. Raises RefusalError (410) when some are forgotten."""
+        if told := self._versions.get(resource):
+            return [self._shown_change(resource, change) for change in self.since(told.of, version)]
         collection = self._collections[resource]
         if version < collection.floor:
             raise expired(version, collection.floor)
@@ -134,9 +157,17 @@ class Store:
 
     def wake_on_change(self, resource: Resource, wake: Callable[[], None]) -> Callable[[], None]:
         """Call ``wake`` after each change of a kind, until the function that this answers is called."""
-        wakers = self._collections[resource].wakers
+        told = self._versions.get(resource)
+        wakers = self._collections[told.of if told else resource].wakers
         wakers.add(wake)
         return lambda: wakers.discard(wake)
+
+    def _shown(self, resource: Resource, stored: Stored) -> Stored:
+        return Stored(resource, self._versions[resource].shown(stored.item), stored.version)
+
+    def _shown_change(self, resource: Resource, change: Change) -> Change:
+        old, new = (None if each is None else self._shown(resource, each) for each in (change.old, change.new))
+        return Change(change.version, old, new, self._shown(resource, change.last))
 
     def _remember(self, collection: Collection, change: Change) -> None:
         changes = collection.changes

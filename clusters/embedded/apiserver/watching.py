@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from clusters.embedded.apiserver import list_options
+from clusters.embedded.apiserver.empty_objects import EMPTY_OBJECTS
 from clusters.embedded.apiserver.reads import selection
 from clusters.embedded.apiserver.refusals import RefusalError, too_new
 from clusters.embedded.apiserver.requests import Request
@@ -87,6 +89,9 @@ class Watches:
         end, next_bookmark = now() + wish.seconds, now() + self._bookmark_seconds
         version = wish.version
         if wish.with_initial:
+            if wish.version > self._store.version:
+                yield event_line("ERROR", msgspec.json.encode(too_new(wish.version, self._store.version).status()))
+                return
             version = self._store.version
             yield self._initial(wish, version)
         while True:
@@ -129,11 +134,12 @@ def shown(change: Change, wish: Wish) -> bytes:
 
 
 def bookmark(resource: Resource, version: int, annotations: dict[str, str] | None = None) -> bytes:
-    """An event that only says how far the watch has come."""
+    """An event that only says how far the watch has come: an object of which nothing is said but its version."""
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = annotations
-    item = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    empty = EMPTY_OBJECTS.get((resource.api_version, resource.plural), {})
+    item = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata, **empty}
     return event_line("BOOKMARK", msgspec.json.encode(item))
 
 
@@ -146,18 +152,9 @@ async def _wait(woken: asyncio.Event, seconds: float) -> None:
 
 
 def _wish(request: Request, route: Route, current: int) -> Wish:
-    version = request.number("resourceVersion") or 0
-    if version > current:
-        raise too_new(version, current)
+    list_options.check_watch(request.params)
+    version = list_options.version_of(request.params, list_options.unreadable_elsewhere) or 0
     initial = request.params.get("sendInitialEvents", "")
-    match = request.params.get("resourceVersionMatch", "")
-    if bool(initial) != (match == "NotOlderThan") or match not in ("", "NotOlderThan"):
-        raise RefusalError(
-            422,
-            "Invalid",
-            "ListOptions.meta.k8s.io is invalid: sendInitialEvents needs resourceVersionMatch NotOlderThan in a watch, "
-            "and resourceVersionMatch needs sendInitialEvents",
-        )
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0
     with_bookmarks = request.is_set("allowWatchBookmarks")
     return Wish(
@@ -167,6 +164,6 @@ def _wish(request: Request, route: Route, current: int) -> Wish:
         version=version or current,
         with_initial=with_initial,
         with_bookmarks=with_bookmarks,
-        marks_initial_end=bool(initial) and with_initial and with_bookmarks,
-        seconds=request.number("timeoutSeconds") or DEFAULT_SECONDS,
+        marks_initial_end=with_initial and with_bookmarks,
+        seconds=max(list_options.number(request.params, "timeoutSeconds"), 0) or DEFAULT_SECONDS,
     )

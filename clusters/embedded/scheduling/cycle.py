@@ -12,7 +12,8 @@ import random
 from collections.abc import Sequence
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo
+from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.node_state import NodeInfo
 from clusters.embedded.scheduling.configuration import Configuration, Profile
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY, Demand, Rejection, demand_of, reject

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import httpx2
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
+from clusters.embedded.scheduling.node_state import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
 from clusters.embedded.scheduling.messages import (
     AnswerError,

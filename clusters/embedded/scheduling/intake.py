@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.cluster_view import ClusterView, PodOnNode
+from clusters.embedded.scheduling.cluster_view import ClusterView
+from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.pod_requests import (
-    Amounts,
     is_being_deleted,
     is_terminal,
     node_of,
-    requests_of,
+    nominated_node_of,
+    priority_of,
     uid_of,
 )
 from clusters.embedded.scheduling.queue import SchedulingQueue
-from clusters.embedded.scheduling.wakes import ClusterEvent, is_own_change, node_events
+from clusters.embedded.scheduling.wakes import Change, ClusterEvent, assigned_event, node_events
 
 
 class Intake:
     """The scheduler's copy of the pods, and what each change of a pod or node means."""
 
-    def __init__(self, view: ClusterView, queue: SchedulingQueue, scheduler_names: Collection[str]) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        queue: SchedulingQueue,
+        scheduler_names: Collection[str],
+        nominations: Nominations | None = None,
+    ) -> None:
         self._view = view
         self._queue = queue
         self._names = scheduler_names
+        self._nominations = nominations or Nominations()
         self._pods: dict[str, Object] = {}
 
     def pod(self, uid: str) -> Object | None:
@@ -35,41 +43,67 @@ class Intake:
         """A watch event of a node. Raises ValueError for a quantity that is none."""
         if kind == "DELETED":
             self._view.remove_node(node["metadata"]["name"])
+            self._queue.wake([ClusterEvent(Change.NODE_DELETED, node)], now)
         else:
             self._queue.wake(node_events(self._view.set_node(node), node), now)
 
     def take_pod(self, kind: str, pod: Object, now: float) -> None:
         """A watch event of a pod. Raises ValueError for a quantity that is none."""
         uid = uid_of(pod)
-        if kind == "DELETED" or is_terminal(pod):
-            self._pods.pop(uid, None)
-            self._queue.delete(uid)
-            if self._view.remove(uid):
-                self._queue.wake({ClusterEvent.POD_DELETED}, now)
-            return
         old = self._pods.get(uid)
-        self._pods[uid] = pod
-        if node_of(pod):
+        if kind == "DELETED" or is_terminal(pod):
+            self._take_end(old or pod, now)
+        elif node_of(pod):
+            self._pods[uid] = pod
             self._queue.delete(uid)
-            self._queue.wake(assigned_events(self._view.place(pod), requests_of(pod)), now)
+            self._nominations.delete(uid)
+            self._view.place(pod)
+            self._queue.wake([assigned_event(old, pod)], now)
         else:
-            self._take_waiting(uid, old, pod, now)
+            self._pods[uid] = pod
+            self._take_waiting(old, pod, now)
 
-    def _take_waiting(self, uid: str, old: Object | None, pod: Object, now: float) -> None:
-        if pod["spec"].get("schedulerName", "default-scheduler") not in self._names or self._view.is_assumed(uid):
+    def _take_end(self, pod: Object, now: float) -> None:
+        """A pod that is gone or has ended left room, or the node that it was nominated to."""
+        uid = uid_of(pod)
+        self._pods.pop(uid, None)
+        self._queue.delete(uid)
+        self._nominations.delete(uid)
+        if self._view.remove(uid):
+            self._queue.wake([ClusterEvent(Change.POD_DELETED, {**pod, "spec": with_node(pod)})], now)
+        elif nominated_node_of(pod):
+            self._give_up(pod, now)
+
+    def _take_waiting(self, old: Object | None, pod: Object, now: float) -> None:
+        uid = uid_of(pod)
+        if pod["spec"].get("schedulerName", "default-scheduler") not in self._names:
             return
-        if is_being_deleted(pod):
-            self._queue.delete(uid)
-        elif self._queue.pool_of(uid) is None and not self._queue.is_in_flight(uid):
+        if self._view.is_assumed(uid):
+            self._take_assumed(pod, now)
+            return
+        if self._queue.is_in_flight(uid):
+            self._queue.note(old or pod, pod)
+        elif self._queue.pool_of(uid) is None:
             self._queue.add(pod, now)
+            self._nominations.set(pod)
         else:
-            self._queue.update(pod, now, own_change=old is None or is_own_change(old, pod))
+            self._queue.update(pod, now)
+            self._nominations.update(old or pod, pod)
+        if old is not None and nominated_node_of(old) and nominated_node_of(old) != nominated_node_of(pod):
+            self._give_up(old, now)
+
+    def _take_assumed(self, pod: Object, now: float) -> None:
+        """A pod that is being bound: somebody who deletes it gives its room back."""
+        if is_being_deleted(pod) and self._view.forget(uid_of(pod)):
+            self._queue.wake([ClusterEvent(Change.POD_DELETED, {**pod, "spec": with_node(pod)})], now)
+
+    def _give_up(self, pod: Object, now: float) -> None:
+        """The node that the pod was nominated to is free again for those that had to yield to it."""
+        priority = priority_of(pod)
+        event = ClusterEvent(Change.POD_DELETED, pod)
+        self._queue.wake([event], now, concerns=lambda other: priority_of(other) <= priority)
 
 
-def assigned_events(before: PodOnNode | None, requests: Amounts) -> set[ClusterEvent]:
-    """What a pod on a node means for others: less than before is room for them."""
-    if before is None:
-        return {ClusterEvent.POD_ADDED}
-    if any(requests.get(name, 0) < value for name, value in before.requests.items()):
-        return {ClusterEvent.POD_SCALED_DOWN}
-    return {ClusterEvent.POD_UPDATED}
+def with_node(pod: Object) -> Object:
+    """The spec of a pod that counted on a node, with a nodeName even if the API server had not shown one."""
+    return {**pod["spec"], "nodeName": node_of(pod) or "assumed"}

@@ -8,18 +8,21 @@ Pure: the clock's reading is passed in, in seconds. A pod lies in one pool:
       |        ^       | requeue_rejected
       +--------+--- unschedulable        (wake, own change, or five minutes)
     gated: not touched until the gates are gone
+
+While nothing is active a refused pod need not sit its backoff out; one whose attempt failed with an error must. A pod
+whose victims are being evicted is held back until that has been asked for.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.pod_requests import is_gated, uid_of
-from clusters.embedded.scheduling.wakes import NEVER, ClusterEvent, wakes
+from clusters.embedded.scheduling.pod_requests import is_gated, priority_of, uid_of
+from clusters.embedded.scheduling.wakes import Change, ClusterEvent, own_event, wakes
 
 # A pod that nothing has woken for this long is tried again, in seconds.
 LEFTOVER_SECONDS = 300.0
@@ -41,8 +44,11 @@ class QueuedPod:
     pod: Object
     since: float
     pool: Pool
-    attempts: int = 0
+    # Attempts that ended with a refusal, and those in a row since that ended with an error.
+    refusals: int = 0
+    errors: int = 0
     rejectors: frozenset[str] = frozenset()
+    is_held: bool = False
     # Heap entries made before the last move are stale; this tells them apart.
     ticket: int = 0
 
@@ -54,20 +60,29 @@ class QueuedPod:
     @property
     def priority(self) -> int:
         """The pod's priority; higher goes first."""
-        return int(self.pod["spec"].get("priority") or 0)
+        return priority_of(self.pod)
 
 
 class SchedulingQueue:
     """Active, backoff, unschedulable and gated pods, and those in flight."""
 
-    def __init__(self, initial_backoff_seconds: float = 1, max_backoff_seconds: float = 10) -> None:
+    def __init__(
+        self,
+        initial_backoff_seconds: float = 1,
+        max_backoff_seconds: float = 10,
+        is_preempting: Callable[[str], bool] = lambda uid: False,
+    ) -> None:
+        """``is_preempting``: whether victims of the pod with that uid are just being evicted."""
         self._initial = initial_backoff_seconds
         self._max = max_backoff_seconds
+        self._is_preempting = is_preempting
         self._items: dict[str, QueuedPod] = {}
-        self._in_flight: dict[str, set[ClusterEvent]] = {}
+        self._in_flight: dict[str, list[ClusterEvent]] = {}
         self._active: list[tuple[int, float, int, str]] = []
         # When a pod's time in BACKOFF or UNSCHEDULABLE is up.
         self._timers: list[tuple[float, int, str]] = []
+        # Of those in BACKOFF the refused ones, which may go earlier.
+        self._refused: list[tuple[float, int, int, str]] = []
         self._tickets = 0
 
     def pool_of(self, uid: str) -> Pool | None:
@@ -76,7 +91,7 @@ class SchedulingQueue:
         return None if item is None else item.pool
 
     def is_in_flight(self, uid: str) -> bool:
-        """Whether an attempt for the pod is under way, binding included."""
+        """Whether a scheduling cycle for the pod is under way."""
         return uid in self._in_flight
 
     def add(self, pod: Object, now: float) -> None:
@@ -85,19 +100,20 @@ class SchedulingQueue:
         self._items[item.uid] = item
         self._move(item, Pool.GATED if is_gated(pod) else Pool.ACTIVE)
 
-    def update(self, pod: Object, now: float, *, own_change: bool) -> None:
-        """A waiting pod as it looks now; ``own_change``: more than its status has changed."""
+    def update(self, pod: Object, now: float) -> None:
+        """A waiting pod as it looks now. What has changed may be what its refusal was about."""
         uid = uid_of(pod)
-        if uid in self._in_flight:
-            if own_change:
-                self._in_flight[uid].add(ClusterEvent.OWN)
-            return
         item = self._items[uid]
+        event = own_event(item.pod, pod)
         item.pod = pod
         if item.pool is Pool.GATED and not is_gated(pod):
             self._move(item, Pool.ACTIVE)
-        elif item.pool is Pool.UNSCHEDULABLE and own_change:
+        elif item.pool is Pool.UNSCHEDULABLE and self._worth(item, event):
             self._retry(item, now)
+
+    def note(self, old: Object, pod: Object) -> None:
+        """A pod in flight has changed; counts when it comes back."""
+        self._in_flight[uid_of(pod)].append(own_event(old, pod))
 
     def delete(self, uid: str) -> None:
         """Drop a waiting pod; one in flight ends with ``done`` or is not put back."""
@@ -106,47 +122,57 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """Take the next pod into flight, or None where all must wait."""
         self._flush(now)
-        while self._active:
-            *_, ticket, uid = heapq.heappop(self._active)
-            item = self._items.get(uid)
-            if item is not None and item.ticket == ticket:
-                del self._items[uid]
-                self._in_flight[uid] = set()
-                item.attempts += 1
-                return item
-        return None
+        item = self._first_active() or self._first_refused()
+        if item is not None:
+            del self._items[item.uid]
+            self._in_flight[item.uid] = []
+        return item
 
     def done(self, uid: str) -> None:
-        """The attempt is over and the pod does not come back: bound, or gone."""
+        """The cycle is over: the pod is being bound, or gone."""
         self._in_flight.pop(uid, None)
 
     def requeue_failed(self, item: QueuedPod, pod: Object, now: float) -> None:
         """Nobody is to blame (an error, not a refusal): another try after the backoff."""
         self.done(item.uid)
         self._put_back(item, pod, now)
+        item.errors += 1
         self._retry(item, now)
 
     def requeue_rejected(self, item: QueuedPod, pod: Object, rejectors: frozenset[str], now: float) -> None:
         """Refused by ``rejectors``: wait for a change, unless one came while the attempt was under way."""
-        events = self._in_flight.pop(item.uid, set())
+        if not rejectors:
+            return self.requeue_failed(item, pod, now)
+        events = self._in_flight.pop(item.uid, [])
         self._put_back(item, pod, now)
         item.rejectors = rejectors
-        if not rejectors or any(wakes(event, rejectors) for event in events):
+        item.refusals += 1
+        item.errors = 0
+        if any(self._worth(item, event) for event in events):
             self._retry(item, now)
         else:
             self._move(item, Pool.UNSCHEDULABLE)
 
-    def wake(self, events: Iterable[ClusterEvent], now: float, *, except_uid: str = "") -> None:
+    def wake(
+        self, events: Iterable[ClusterEvent], now: float, *, concerns: Callable[[Object], bool] = lambda pod: True
+    ) -> None:
         """Something has changed: pods that it may help get another try, after their backoff."""
-        events = set(events) - NEVER
+        events = list(events)
         if not events:
             return
-        for uid, seen in self._in_flight.items():
-            if uid != except_uid:
-                seen |= events
-        for item in self._items.values():
-            if item.pool is Pool.UNSCHEDULABLE and any(wakes(event, item.rejectors) for event in events):
+        for seen in self._in_flight.values():
+            seen += events
+        for item in list(self._items.values()):
+            if item.pool is not Pool.UNSCHEDULABLE or not concerns(item.pod):
+                continue
+            if any(self._concerns(item, event) and self._worth(item, event) for event in events):
                 self._retry(item, now)
+
+    def activate(self, uid: str) -> None:
+        """Another try at once, whatever kept the pod."""
+        item = self._items.get(uid)
+        if item is not None and item.pool in (Pool.BACKOFF, Pool.UNSCHEDULABLE):
+            self._move(item, Pool.ACTIVE)
 
     def next_deadline(self) -> float | None:
         """When ``pop`` may answer differently by the clock alone; None where only an event can change that."""
@@ -156,18 +182,47 @@ class SchedulingQueue:
 
     def backoff_of(self, attempts: int) -> float:
         """Seconds to wait after that many attempts: doubling from the initial to the largest backoff."""
+        if attempts == 0:
+            return 0.0
         # Past 2**60 the largest backoff has long been reached, and a float would overflow.
-        return min(self._max, self._initial * 2.0 ** min(max(attempts - 1, 0), 60))
+        return min(self._max, self._initial * 2.0 ** min(attempts - 1, 60))
+
+    def _worth(self, item: QueuedPod, event: ClusterEvent) -> bool:
+        return not item.rejectors or wakes(item.pod, item.rejectors, event)
+
+    def _concerns(self, item: QueuedPod, event: ClusterEvent) -> bool:
+        """A pod that is held back hears of nothing but pods that go."""
+        return not item.is_held or event.change is Change.POD_DELETED
+
+    def _first_active(self) -> QueuedPod | None:
+        while self._active:
+            *_, ticket, uid = heapq.heappop(self._active)
+            item = self._items.get(uid)
+            if item is not None and item.ticket == ticket:
+                return item
+        return None
+
+    def _first_refused(self) -> QueuedPod | None:
+        while self._refused:
+            *_, ticket, uid = heapq.heappop(self._refused)
+            item = self._items.get(uid)
+            if item is not None and item.ticket == ticket:
+                return item
+        return None
 
     def _ready_at(self, item: QueuedPod) -> float:
-        return item.since + self.backoff_of(item.attempts)
+        return item.since + self.backoff_of(item.errors or item.refusals)
 
     def _put_back(self, item: QueuedPod, pod: Object, now: float) -> None:
-        item.pod, item.since, item.rejectors = pod, now, frozenset()
+        item.pod, item.since, item.rejectors, item.is_held = pod, now, frozenset(), False
         self._items[item.uid] = item
 
     def _retry(self, item: QueuedPod, now: float) -> None:
-        self._move(item, Pool.BACKOFF if self._ready_at(item) > now else Pool.ACTIVE)
+        item.is_held = self._is_preempting(item.uid)
+        if item.is_held:
+            self._move(item, Pool.UNSCHEDULABLE)
+        else:
+            self._move(item, Pool.BACKOFF if self._ready_at(item) > now else Pool.ACTIVE)
 
     def _move(self, item: QueuedPod, pool: Pool) -> None:
         self._tickets += 1
@@ -176,6 +231,8 @@ class SchedulingQueue:
             heapq.heappush(self._active, (-item.priority, item.since, item.ticket, item.uid))
         elif pool is Pool.BACKOFF:
             heapq.heappush(self._timers, (self._ready_at(item), item.ticket, item.uid))
+            if item.rejectors:
+                heapq.heappush(self._refused, (self._ready_at(item), -item.priority, item.ticket, item.uid))
         elif pool is Pool.UNSCHEDULABLE:
             heapq.heappush(self._timers, (item.since + LEFTOVER_SECONDS, item.ticket, item.uid))
 

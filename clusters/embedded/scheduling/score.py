@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from clusters.embedded.scheduling.cluster_view import NodeInfo
+from clusters.embedded.scheduling.node_state import NodeInfo
 from clusters.embedded.scheduling.pod_requests import Amounts
 
 MAX_NODE_SCORE = 100

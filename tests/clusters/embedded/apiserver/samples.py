@@ -13,7 +13,7 @@ import pytest
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Surroundings, Writes
-from clusters.resources import ALL, NAMESPACES
+from clusters.resources import ALL, NAMESPACES, SERVICE_ACCOUNTS
 
 Object = dict[str, Any]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -55,12 +55,13 @@ def binding(name: str = "p", to: str = "n", **metadata: Any) -> Object:
 
 
 def new_writes(history: int = 1000) -> Writes:
-    """The writing verbs over an empty store with the namespaces default and kube-system."""
+    """The writing verbs over a store with the namespaces default and kube-system, each with its ServiceAccount."""
     numbers = count(1)
     surroundings = Surroundings(lambda: NOW, lambda: f"uid-{next(numbers)}", random.Random(1))
     writes = Writes(Store(ALL, history=history), surroundings)
     for name in ("default", "kube-system"):
         writes.create(NAMESPACES, "", {"metadata": {"name": name}})
+        writes.create(SERVICE_ACCOUNTS, name, {"metadata": {"name": "default"}})
     return writes
 
 

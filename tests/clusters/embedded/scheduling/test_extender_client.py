@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
+from clusters.embedded.scheduling.node_state import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.messages import bind_request, filter_request

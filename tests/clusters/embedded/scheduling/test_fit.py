@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.embedded.scheduling.cluster_view import node_info
+from clusters.embedded.scheduling.node_state import node_info
 from clusters.embedded.scheduling.fit import Rejection, demand_of, reject
 from clusters.embedded.scheduling.pod_requests import Amounts
 from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod

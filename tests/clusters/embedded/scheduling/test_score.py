@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.embedded.scheduling.cluster_view import node_info
+from clusters.embedded.scheduling.node_state import node_info
 from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
 from tests.clusters.embedded.scheduling.objects import make_node
 

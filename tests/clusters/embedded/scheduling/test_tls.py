@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.embedded.scheduling.cluster_view import node_info
+from clusters.embedded.scheduling.node_state import node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.tls import context_for

@@ -1,0 +1,21 @@
+"""The programs of a real control plane, for the tests that run them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from clusters.controlplane.binaries import Binaries, MissingBinariesError, locate, minors
+
+
+@pytest.fixture(scope="session")
+def binaries(request: pytest.FixtureRequest) -> Binaries:
+    """Those of the newest minor; skipped where they are not there, unless they are required."""
+    minor = request.config.getoption("--kubernetes", default=minors()[0])
+    try:
+        return locate(minor, dict(os.environ))
+    except MissingBinariesError as error:
+        if request.config.getoption("--require-control-plane", default=False):
+            raise
+        pytest.skip(str(error))

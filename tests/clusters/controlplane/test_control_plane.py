@@ -1,0 +1,161 @@
+"""Promises of clusters.controlplane.control_plane, on the real programs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from clusters.api_client import ApiClient, ApiError
+from clusters.controlplane.binaries import Binaries
+from clusters.controlplane.control_plane import RealControlPlane
+from clusters.resources import EVENTS, NODES, PODS
+from clusters.scratch import scratch_folder
+from clusters.waiting import eventually
+
+HARNESS = """
+import asyncio, os, sys
+from clusters.controlplane.binaries import locate, minors
+from clusters.controlplane.control_plane import RealControlPlane
+from clusters.scratch import scratch_folder
+
+async def main():
+    with scratch_folder() as folder:
+        plane = RealControlPlane(locate(minors()[0], dict(os.environ)), folder, dict(os.environ))
+        await plane.start(controllers=False)
+        print(folder, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def running(binaries: Binaries, *, controllers: bool = False) -> AsyncIterator[RealControlPlane]:
+    """A control plane, ended afterwards."""
+    with scratch_folder() as folder:
+        plane = RealControlPlane(binaries, folder, dict(os.environ))
+        try:
+            await plane.start(controllers=controllers)
+            yield plane
+        finally:
+            await plane.stop()
+
+
+def programs_in(folder: Path) -> list[str]:
+    """The command lines of processes that name the folder, but for the shell that will remove it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(folder) in text and not text.startswith("/bin/sh"):
+            found.append(text)
+    return found
+
+
+async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
+    """Other ports, other authorities: an administrator of one is nobody to the other."""
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(running(binaries))
+        second = await stack.enter_async_context(running(binaries))
+        await (await stack.enter_async_context(ApiClient.from_kubeconfig(first.kubeconfig))).list(NODES)
+        crossed = Path(f"{second.kubeconfig}.crossed")
+        crossed.write_text(first.kubeconfig.read_text().replace(first.url, second.url))
+        stranger = await stack.enter_async_context(ApiClient.from_kubeconfig(crossed))
+
+        with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+            await stranger.list(NODES)
+
+
+async def test_who_shows_no_certificate_and_no_token_may_not_look(binaries: Binaries) -> None:
+    """RBAC is on: anonymous callers see health and no object."""
+    async with running(binaries) as plane:
+        context = ssl.create_default_context(cafile=str(plane.ca))
+        async with httpx2.AsyncClient(base_url=plane.url, verify=context, trust_env=False) as http:
+            health, pods = await http.get("/readyz"), await http.get("/api/v1/pods")
+
+    assert (health.status_code, pods.status_code) == (200, 403)
+
+
+async def test_a_token_has_the_rights_of_its_account_and_no_more(binaries: Binaries) -> None:
+    """An account without a role may not list pods; where there is no such account, there is no token."""
+    async with running(binaries, controllers=True) as plane:
+        path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
+        async with ApiClient.from_kubeconfig(path) as api:
+            with pytest.raises(ApiError, match="system:serviceaccount:default:default") as refused:
+                await api.list(PODS, "default")
+        with pytest.raises(ApiError) as missing:
+            await plane.token_kubeconfig(path, "default", "nobody")
+
+    assert (refused.value.code, missing.value.code) == (403, 404)
+
+
+async def test_a_kubelet_is_its_node_and_no_other(binaries: Binaries) -> None:
+    """The Node authorizer takes our kubelets for kubelets."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a1"}}
+    async with running(binaries) as plane, ApiClient.from_kubeconfig(plane.kubelet_kubeconfig("a1")) as kubelet:
+        await kubelet.create(node)
+        with pytest.raises(ApiError) as refused:
+            await kubelet.create({**node, "metadata": {"name": "a2"}})
+
+    assert refused.value.code == 403
+
+
+async def test_compaction_forgets_old_versions(binaries: Binaries) -> None:
+    """An exact list of a version before it is 410 (of events: they alone are never answered from the server's memory)."""
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Node", "name": "a1", "namespace": "default"},
+    }
+    async with running(binaries) as plane, ApiClient.from_kubeconfig(plane.kubeconfig) as api:
+        old = (await api.create(event))["metadata"]["resourceVersion"]
+        exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
+        await api.patch(EVENTS, "e", {"count": 2}, "default")
+        before = await api.request("GET", EVENTS.path("default"), params=exact)
+        await plane.compact()
+
+        with pytest.raises(ApiError) as refused:
+            await api.request("GET", EVENTS.path("default"), params=exact)
+    assert (len(before["items"]), refused.value.code) == (1, 410)
+
+
+async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) -> None:
+    """Neither programs nor files."""
+    harness = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HARNESS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert harness.stdout is not None
+    folder = Path((await harness.stdout.readline()).decode().strip())
+    assert len(programs_in(folder)) == 2
+    harness.kill()
+    await harness.wait()
+
+    async def left() -> list[str]:
+        return [*programs_in(folder), *([str(folder)] if folder.exists() else [])]
+
+    assert await eventually(left, lambda found: not found, "nothing is left") == []
+
+
+async def test_a_configuration_that_the_scheduler_refuses_is_an_error_with_its_words(binaries: Binaries) -> None:
+    """Not a timeout."""
+    async with running(binaries) as plane:
+        with pytest.raises(Exception, match="unknown field"):
+            await plane.start_scheduler(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "extendres": [],
+                }
+            )
