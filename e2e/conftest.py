@@ -13,7 +13,7 @@ import pytest_asyncio
 from clusters.controlplane.binaries import Binaries, MissingBinariesError, locate, minors
 from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices, make_cluster
-from clusters.targets import load_target
+from clusters.targets import Target, load_target
 from e2e.observer import Observer
 
 _NODES = Path(__file__).parent.parent / "clusters" / "simulated" / "six-mixed.yaml"
@@ -55,6 +55,12 @@ def choices(request: pytest.FixtureRequest) -> Choices:
 
 
 @pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> Target:
+    """What is judged."""
+    return load_target(request.config.getoption("--target"))
+
+
+@pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
     """The programs of the real control plane; whoever needs them is skipped where they are not there."""
     try:
@@ -67,11 +73,10 @@ def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(
-    request: pytest.FixtureRequest, choices: Choices, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, choices: Choices, target: Target, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Cluster]:
     """Six nodes of mixed cards, with the target's programs as processes of their own."""
-    name, target = request.config.getoption("--cluster"), request.config.getoption("--target")
-    cluster = make_cluster(name, load_nodes(_NODES), load_target(target), choices)
+    cluster = make_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices)
     await cluster.start()
     try:
         yield cluster

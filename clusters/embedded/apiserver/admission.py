@@ -61,7 +61,8 @@ class Admission:
             spec["imagePullSecrets"] = account["imagePullSecrets"]
 
     def _mount_token(self, spec: Object) -> None:
-        known = [volume["name"] for volume in spec.get("volumes", []) if volume["name"].startswith(_TOKEN_VOLUME)]
+        names = [str(volume.get("name", "")) for volume in spec.get("volumes", [])]
+        known = [each for each in names if each.startswith(_TOKEN_VOLUME)]
         name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(_LETTERS, k=5))
         mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
         missing = [

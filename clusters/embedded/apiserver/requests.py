@@ -8,7 +8,9 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
+import yaml
 
+from clusters.embedded.apiserver import protobuf
 from clusters.embedded.apiserver.attributes import is_on
 from clusters.embedded.apiserver.authentication import ANONYMOUS, User
 from clusters.embedded.apiserver.objects import Object
@@ -19,8 +21,29 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 JSON: Final = "application/json"
+_TYPES: Final = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
+_UNKNOWN_FORMAT: Final = (
+    f"the body of the request was in an unknown format - accepted media types include: {', '.join(_TYPES)}"
+)
+_NO_OBJECT: Final = "couldn't get version/kind; json parse error"
 # The API server's bound on a body, in bytes.
 LARGEST_BODY: Final = 3 * 1024 * 1024
+
+
+def _from_protobuf(body: bytes) -> Object:
+    found = protobuf.decoded(body)
+    if found is None:
+        # What kubectl makes of files it sends as JSON, whatever the kind.
+        raise unsupported_media_type(f"{_UNKNOWN_FORMAT} (this kind not as protobuf here: apply a manifest file)")
+    return found
+
+
+_DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
+    "": msgspec.json.decode,
+    JSON: msgspec.json.decode,
+    "application/yaml": yaml.safe_load,
+    protobuf.MEDIA_TYPE: _from_protobuf,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +76,26 @@ class Request:
             raise bad_request(f'invalid {name} "{text}": must be a whole number')
         return int(text)
 
-    def object(self) -> Object:
-        """The body as one JSON object. Raises RefusalError (400, 415)."""
-        if self.content_type not in (JSON, ""):
-            raise unsupported_media_type(
-                f"the body of the request was in an unknown format - accepted media types include: {JSON} "
-                f"(sent: {self.content_type}; with kubectl, apply a manifest file: that is sent as JSON)"
-            )
-        found = self.json()
+    def object(self, kind: str = "") -> Object:
+        """The body as one object, of that kind where it is known. Raises RefusalError (400, 415)."""
+        start = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
+        found = self.json(start) if self.body else ""
+        if found is None:
+            return {}
         if not isinstance(found, dict):
-            raise bad_request("the body of the request must be one JSON object")
+            raise bad_request(f"{start}{_NO_OBJECT}: it must be one object ({self.body[:30].hex() or '<empty>'})")
         return found
 
-    def json(self) -> Any:
-        """The body as JSON, None where it is empty. Raises RefusalError (400)."""
+    def json(self, start: str = "") -> Any:
+        """The body, None where it is empty; ``start`` begins what is said of a bad one. Raises RefusalError (400, 415)."""
         if not self.body:
             return None
         try:
-            return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise bad_request(f"the body of the request is not JSON: {error}") from error
+            return _DECODERS[self.content_type](self.body)
+        except KeyError:
+            raise unsupported_media_type(_UNKNOWN_FORMAT) from None
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
+            raise bad_request(f"{start}{_NO_OBJECT}: {error} ({self.body[:30].hex()})") from error
 
 
 @dataclass(frozen=True, slots=True)

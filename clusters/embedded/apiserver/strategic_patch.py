@@ -49,6 +49,17 @@ def apply(old: Object, patch: Object) -> Object:
         return {}
     if directive not in (None, "merge"):
         raise ValueError(f"unknown patch directive {directive!r}: replace, merge and delete are known")
+    new = _merged_fields(old, patch)
+    for key in [key for key in patch if key.startswith(_ORDER)]:
+        field = key.removeprefix(_ORDER)
+        if isinstance(new.get(field), list):
+            new[field] = _ordered(new[field], patch[key], old.get(field) or [], _MERGE_KEYS.get(field))
+    if _RETAIN in patch:
+        new = {key: value for key, value in new.items() if key in patch[_RETAIN]}
+    return new
+
+
+def _merged_fields(old: Object, patch: Object) -> Object:
     new = dict(old)
     for key, value in patch.items():
         if key.startswith(_DELETE_WORDS):
@@ -56,12 +67,6 @@ def apply(old: Object, patch: Object) -> Object:
             new[field] = [word for word in new.get(field) or [] if word not in value]
         elif key not in (_DIRECTIVE, _RETAIN) and not key.startswith(_ORDER):
             _merge_field(new, key, value)
-    for key in [key for key in patch if key.startswith(_ORDER)]:
-        field = key.removeprefix(_ORDER)
-        if isinstance(new.get(field), list):
-            new[field] = _ordered(new[field], patch[key], old.get(field) or [], _MERGE_KEYS.get(field))
-    if _RETAIN in patch:
-        new = {key: value for key, value in new.items() if key in patch[_RETAIN]}
     return new
 
 

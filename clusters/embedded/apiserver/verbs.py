@@ -27,13 +27,19 @@ class Verbs:
 
     def create(self, request: Request, route: Route) -> Answer:
         """POST to the collection: 201."""
-        stored = self._writes.create(route.resource, route.namespace or "", request.object(), dry_run=request.dry_run)
+        stored = self._writes.create(
+            route.resource, route.namespace or "", request.object(route.resource.kind), dry_run=request.dry_run
+        )
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
         """PUT, to the object or to its status."""
         stored = self._writes.replace(
-            route.resource, *place(route), request.object(), sub=route.subresource, dry_run=request.dry_run
+            route.resource,
+            *place(route),
+            request.object(route.resource.kind),
+            sub=route.subresource,
+            dry_run=request.dry_run,
         )
         return Answer(stored.json())
 

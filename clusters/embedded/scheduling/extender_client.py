@@ -7,13 +7,12 @@ from connecting to the last byte.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx2
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.node_state import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
 from clusters.embedded.scheduling.messages import (
     AnswerError,
@@ -21,13 +20,19 @@ from clusters.embedded.scheduling.messages import (
     bind_request,
     decode_bind,
     decode_filter,
+    decode_preempt,
     decode_prioritize,
     filter_request,
+    preempt_request,
 )
+from clusters.embedded.scheduling.node_state import NodeInfo, node_info
+from clusters.embedded.scheduling.preemption import Victims
 from clusters.embedded.scheduling.tls import context_for
 
 # How long an idle connection is kept, in seconds; net/http's default transport does the same.
 IDLE_SECONDS = 90
+# What Go's client says of itself, and no more: some servers look at it.
+HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
 
 
 class ExtenderError(Exception):
@@ -56,7 +61,10 @@ class ExtenderClient:
             follow_redirects=True,
             trust_env=False,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_SECONDS),
+            headers=HEADERS,
         )
+        for name in ("accept", "connection"):
+            del self._http.headers[name]
         name = configuration.tls.server_name if configuration.tls else ""
         self._extensions = {"sni_hostname": name} if name else {}
 
@@ -83,6 +91,30 @@ class ExtenderClient:
             return [(host, score * self.configuration.weight) for host, score in decode_prioritize(body)]
         except AnswerError as error:
             raise ExtenderError(str(error)) from error
+
+    async def preempt(
+        self, pod: Object, victims: Mapping[str, Victims], node: Callable[[str], NodeInfo | None]
+    ) -> dict[str, Victims]:
+        """Have the extender choose among nodes and victims; its answer replaces the question. Raises ExtenderError."""
+        verb = self.configuration.preempt_verb
+        uids_only = self.configuration.node_cache_capable
+        body = await self._post(verb, preempt_request(pod, victims, uids_only=uids_only))
+        try:
+            answer = decode_preempt(body)
+        except AnswerError as error:
+            raise ExtenderError(str(error)) from error
+        return {name: self._victims(name, node(name), *meta) for name, meta in answer.items()}
+
+    def _victims(self, name: str, info: NodeInfo | None, uids: list[str], violations: int) -> Victims:
+        if info is None:
+            raise ExtenderError(f'nodeinfo not found for node name "{name}"')
+        for uid in uids:
+            if uid not in info.pods:
+                raise ExtenderError(
+                    f"extender: {self.configuration.url_prefix} claims to preempt pod (UID: &{{{uid}}}) on node: {name}, "
+                    "but the pod is not found on that node"
+                )
+        return Victims(tuple(info.pods[uid].pod for uid in uids), violations)
 
     async def bind(self, pod: Object, node: str) -> None:
         """Have the extender bind the pod; returning means bound. Raises ExtenderError."""

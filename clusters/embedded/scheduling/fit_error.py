@@ -24,11 +24,17 @@ class NoNodesError(SchedulingError):
 
 
 class FitError(SchedulingError):
-    """Nodes there are, but none fits. ``diagnosis`` is what preemption will start from."""
+    """Nodes there are, but none fits. ``diagnosis`` is what preemption starts from."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         super().__init__(message_of(diagnosis), diagnosis.rejectors)
         self.diagnosis = diagnosis
+
+    def with_preemption(self, message: str) -> FitError:
+        """The same refusal, with what came of preemption said after it."""
+        said = FitError(self.diagnosis)
+        said.args = (f"{self} {message}" if message else str(self),)
+        return said
 
 
 @dataclass(slots=True)

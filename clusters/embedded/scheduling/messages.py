@@ -8,11 +8,13 @@ whatever their case, null like absent, and a value of the wrong type an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from clusters.api_client import Object
+from clusters.embedded.scheduling.pod_requests import uid_of
+from clusters.embedded.scheduling.preemption import Victims
 
 # Go's encoder makes its output safe inside HTML and JavaScript.
 ESCAPES = {
@@ -58,6 +60,27 @@ def bind_request(pod: Object, node: str) -> bytes:
     )
 
 
+def preempt_request(pod: Object, victims: Mapping[str, Victims], *, uids_only: bool) -> bytes:
+    """ExtenderPreemptionArgs: whole victims, or their uids for an extender that knows the pods."""
+    full: Object | None = None
+    meta: Object | None = None
+    if uids_only:
+        meta = {node: victims_of(each, [{"UID": uid_of(pod)} for pod in each.pods]) for node, each in by_name(victims)}
+    else:
+        full = {node: victims_of(each, [stripped(pod) for pod in each.pods]) for node, each in by_name(victims)}
+    return encode({"Pod": stripped(pod), "NodeNameToVictims": full, "NodeNameToMetaVictims": meta})
+
+
+def by_name(victims: Mapping[str, Victims]) -> list[tuple[str, Victims]]:
+    """Go writes maps in the order of their keys."""
+    return sorted(victims.items())
+
+
+def victims_of(victims: Victims, pods: list[Object]) -> Object:
+    """Victims or MetaVictims."""
+    return {"Pods": pods, "NumPDBViolations": victims.violations}
+
+
 def stripped(item: Object) -> Object:
     """An object as it lies in the scheduler's cache: without kind, apiVersion and managedFields."""
     metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
@@ -96,6 +119,21 @@ def decode_prioritize(body: bytes) -> list[tuple[str, int]]:
 def decode_bind(body: bytes) -> None:
     """ExtenderBindingResult. Raises AnswerError where it says ``Error``."""
     raise_error(struct(decode(body), "the answer", ("Error",)))
+
+
+def decode_preempt(body: bytes) -> dict[str, tuple[list[str], int]]:
+    """ExtenderPreemptionResult: for each node the uids of the victims, and how many a budget protects."""
+    nodes = struct(decode(body), "the answer", ("NodeNameToMetaVictims",))["NodeNameToMetaVictims"]
+    if nodes is not None and not isinstance(nodes, dict):
+        raise AnswerError(f"cannot unmarshal {kind(nodes)} into NodeNameToMetaVictims: an object is expected")
+    return {node: meta_victims(each) for node, each in (nodes or {}).items()}
+
+
+def meta_victims(value: Any) -> tuple[list[str], int]:
+    """MetaVictims."""
+    victims = struct(value, "MetaVictims", ("Pods", "NumPDBViolations"))
+    pods = [struct(each, "MetaPod", ("UID",))["UID"] for each in array(victims["Pods"], "Pods")]
+    return [string(uid, "UID") for uid in pods], integer(victims["NumPDBViolations"], "NumPDBViolations")
 
 
 def decode(body: bytes) -> Any:

@@ -97,10 +97,16 @@ def test_preconditions_of_a_delete_are_409(options: Any) -> None:
 def test_a_namespace_waits_for_its_contents() -> None:
     """Terminating, until its own finalizer goes."""
     writes = new_writes()
-    item = writes.delete(NAMESPACES, "", "default", DeleteOptions())[0].item
+    writes.create(NAMESPACES, "", {"metadata": {"name": "mine"}})
+    item = writes.delete(NAMESPACES, "", "mine", DeleteOptions())[0].item
     assert item["status"]["phase"] == "Terminating"
-    writes.replace(NAMESPACES, "", "default", {**item, "spec": {"finalizers": []}}, sub="finalize")
-    refused(404, lambda: writes.get(NAMESPACES, "", "default"))
+    writes.replace(NAMESPACES, "", "mine", {**item, "spec": {"finalizers": []}}, sub="finalize")
+    refused(404, lambda: writes.get(NAMESPACES, "", "mine"))
+
+
+def test_the_first_namespaces_stay() -> None:
+    """As on the real server."""
+    refused(403, lambda: new_writes().delete(NAMESPACES, "", "default", DeleteOptions()))
 
 
 @pytest.mark.parametrize(

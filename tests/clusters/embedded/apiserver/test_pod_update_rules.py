@@ -42,6 +42,6 @@ def test_a_few_fields_do_change() -> None:
     container = {**pod()["spec"]["containers"][0], "image": "new:2"}
     assert change(pod(), containers=[container])["spec"]["containers"][0]["image"] == "new:2"
     assert change(pod(), activeDeadlineSeconds=5)["spec"]["activeDeadlineSeconds"] == 5
-    assert change(pod(), tolerations=[TOLERATION])["spec"]["tolerations"] == [TOLERATION]
+    assert change(pod(), tolerations=[TOLERATION])["spec"]["tolerations"][0] == TOLERATION
     gated = pod(schedulingGates=[{"name": "g"}, {"name": "h"}])
     assert change(gated, schedulingGates=[{"name": "h"}], nodeSelector={"a": "b"})["spec"]["nodeSelector"] == {"a": "b"}

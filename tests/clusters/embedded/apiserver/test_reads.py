@@ -90,7 +90,6 @@ def test_an_exact_version_is_shown_while_it_is_remembered() -> None:
     ("code", "params"),
     [
         (400, {"limit": "many"}),
-        (400, {"limit": "-1"}),
         (400, {"resourceVersion": "x"}),
         (400, {"continue": "nonsense"}),
         (400, {"continue": "e30="}),

@@ -20,12 +20,22 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "containers by name": (
         {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]},
         {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "b", "image": "2"}]},
-        {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]},
+        {"containers": [{"name": "b", "image": "2"}, {"name": "a", "image": "1"}]},
+    ),
+    "an order of its own": (
+        {"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]},
+        {"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}]},
+        {"containers": [{"name": "b"}, {"name": "c"}, {"name": "a"}]},
+    ),
+    "what is new comes first": (
+        {"containers": [{"name": "a"}, {"name": "b"}]},
+        {"containers": [{"name": "c"}, {"name": "b", "image": "2"}]},
+        {"containers": [{"name": "c"}, {"name": "a"}, {"name": "b", "image": "2"}]},
     ),
     "ports by number": (
         {"ports": [{"containerPort": 1, "name": "x"}]},
         {"ports": [{"containerPort": 2}]},
-        {"ports": [{"containerPort": 1, "name": "x"}, {"containerPort": 2}]},
+        {"ports": [{"containerPort": 2}, {"containerPort": 1, "name": "x"}]},
     ),
     "conditions by type": (
         {"conditions": [{"type": "Ready", "status": "False", "reason": "x"}]},

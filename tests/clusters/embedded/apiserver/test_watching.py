@@ -161,7 +161,7 @@ async def test_bookmarks_come_now_and_then_to_those_who_want_them() -> None:
     """Nobody else gets any."""
     server = EmbeddedApi(bookmark_seconds=0.02)
     url = await server.start()
-    async with watching(url, resourceVersion="1", allowWatchBookmarks="true") as watch:
+    async with watching(url, resourceVersion=str(server.store.version), allowWatchBookmarks="true") as watch:
         assert [(await watch.next())["type"] for _ in range(3)] == ["BOOKMARK"] * 3
     async with watching(url, resourceVersion=str(server.store.version), timeoutSeconds="1") as watch:
         assert await watch.rest() == []

@@ -186,7 +186,7 @@ def test_a_dry_run_answers_and_writes_nothing() -> None:
     writes.create(PODS, "default", pod())
     version = writes.store.version
     writes.patch(
-        PODS, "default", "p", lambda item: {**item, "spec": {**item["spec"], "tolerations": [{}]}}, dry_run=True
+        PODS, "default", "p", lambda item: {**item, "spec": {**item["spec"], "activeDeadlineSeconds": 9}}, dry_run=True
     )
     writes.delete(PODS, "default", "p", DeleteOptions(dry_run=True))
 

@@ -1,0 +1,104 @@
+"""API-011: each program runs with a token of its own ServiceAccount, may do what it needs, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.api_client import ApiClient
+from clusters.targets import Target
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+PROGRAMS = ["extender", "device_plugin", "inspect"]
+# What no program of a GPU-sharing scheduler has to do: (verb, group, resource, subresource).
+NEVER = [
+    ("get", "", "secrets", ""),
+    ("list", "", "secrets", ""),
+    ("create", "", "pods", ""),
+    ("delete", "", "pods", ""),
+    ("create", "", "pods", "exec"),
+    ("update", "", "pods", "status"),
+    ("update", "", "nodes", ""),
+    ("delete", "", "nodes", ""),
+    ("get", "", "nodes", "proxy"),
+    ("create", "", "serviceaccounts", "token"),
+    ("create", "rbac.authorization.k8s.io", "clusterrolebindings", ""),
+    ("impersonate", "", "users", ""),
+]
+
+
+async def may(api: ApiClient, verb: str, group: str, resource: str, subresource: str) -> bool:
+    """What the API server says to the question of ``kubectl auth can-i``."""
+    asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": "kube-system"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    answer = await api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
+    return bool(answer["status"]["allowed"])
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+async def test_no_program_may_do_what_it_never_has_to(observer: Observer, target: Target, program: str) -> None:
+    """Secrets, creation and deletion of pods, roots of more rights: a program that is taken over cannot be used for them."""
+    account = getattr(target, program).account
+    path = await observer.cluster.kubeconfig_of(account)
+    async with ApiClient.from_kubeconfig(path) as api:
+        allowed = [each for each in NEVER if await may(api, *each)]
+
+    assert account
+    assert allowed == []
+
+
+async def test_the_extender_writes_no_node_and_the_plugin_binds_no_pod(observer: Observer, target: Target) -> None:
+    """Each keeps to its own half of the work."""
+    wrong = {
+        target.extender.account: [("patch", "", "nodes", "status"), ("patch", "", "pods", "")],
+        target.device_plugin.account: [("create", "", "pods", "binding"), ("patch", "", "nodes", "")],
+        target.inspect.account: [("patch", "", "pods", ""), ("watch", "", "pods", ""), ("create", "", "events", "")],
+    }
+    for account, questions in wrong.items():
+        async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
+            assert [each for each in questions if await may(api, *each)] == []
+
+
+async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
+    """The roles are wide enough: a pod runs, and neither program has met a 403."""
+    await observer.create(gpu_pod("p", 1, node="b1"))
+    await observer.running("p")
+    await observer.check_right_cards("p")
+    logs = observer.cluster.log("extender") + observer.cluster.log("device_plugin", "b1")
+
+    assert [line for line in logs.splitlines() if "403" in line or "orbidden" in line] == []
+
+
+async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -> None:
+    """The table comes with the token of its account."""
+    await observer.create(gpu_pod("p", 1, node="b1"))
+    await observer.running("p")
+    account = await observer.cluster.kubeconfig_of(target.inspect.account)
+    table = await output(target, account, "-d")
+
+    assert any(line.split()[:2] == ["p", observer.namespace] for line in table.splitlines())
+
+
+async def output(target: Target, account: Path, *arguments: str) -> str:
+    """What ``kubectl inspect gpushare`` prints."""
+    argv, environment = target.inspect.command(kubeconfig=str(account))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    process = await asyncio.create_subprocess_exec(
+        *argv,
+        *arguments,
+        env={**os.environ, "PATH": path, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()
