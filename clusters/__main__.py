@@ -16,7 +16,7 @@ from typing import Final
 from clusters import running
 from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
-from clusters.provider import Cluster, ClusterError, load_nodes
+from clusters.provider import ClusterError, load_nodes
 from clusters.providers import PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
 from clusters.waiting import NotReachedError
@@ -72,6 +72,19 @@ def _parser() -> argparse.ArgumentParser:
             metavar="DIR",
             help="folder with ready kube-apiserver, etcd and kubectl (default: $KUBEBUILDER_ASSETS)",
         )
+        one.add_argument(
+            "--snapshot",
+            type=Path,
+            metavar="FILE",
+            help="go on from the state of the API in this file, if it is there, and save it there in the end",
+        )
+        one.add_argument(
+            "--speed",
+            type=float,
+            default=1.0,
+            metavar="FACTOR",
+            help="how fast time passes in the cluster (default: 1)",
+        )
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
         if verb == "demo":
             one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
@@ -86,21 +99,29 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     nodes, target = load_nodes(arguments.nodes), load_target(arguments.target)
-    choices = Choices(dict(os.environ), arguments.kubernetes, arguments.assets)
+    choices = Choices(
+        dict(os.environ),
+        arguments.kubernetes,
+        arguments.assets,
+        arguments.snapshot,
+        arguments.speed,
+        lambda kubeconfig: _offer(kubeconfig, arguments.kubeconfig),
+    )
     cluster = make_cluster(arguments.provider, nodes, target, choices)
-    say(f"starting an {arguments.provider} cluster of {len(nodes)} nodes; machines, containers and cards are simulated")
+    say(
+        f"starting a cluster of {len(nodes)} nodes ({_what_is_real(arguments)}; machines, containers and cards are simulated)"
+    )
     with running.record():
         try:
             if not await _unless(ended, cluster.start):
                 return 0
-            _offer(cluster, arguments.kubeconfig)
             if arguments.verb == "demo":
                 demo = Demo(cluster, target, _with_path(dict(os.environ)), say)
                 if not await _unless(ended, demo.run):
                     return 0
                 demo.step("every step was as said")
             if arguments.verb == "up" or arguments.keep:
-                say(f"the cluster is up; in another terminal: export KUBECONFIG={cluster.kubeconfig}\nCtrl-C ends it")
+                say(f"the cluster is up: export KUBECONFIG={cluster.kubeconfig}\nCtrl-C ends it")
                 await ended.wait()
             return 0
         finally:
@@ -108,6 +129,12 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
             await cluster.stop()
             if arguments.kubeconfig is not None:
                 arguments.kubeconfig.unlink(missing_ok=True)
+
+
+def _what_is_real(arguments: argparse.Namespace) -> str:
+    if arguments.provider == "controlplane":
+        return f"control plane: the real Kubernetes {arguments.kubernetes}"
+    return "control plane: embedded, in this process"
 
 
 async def _unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> bool:
@@ -124,11 +151,12 @@ async def _unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> 
     return False
 
 
-def _offer(cluster: Cluster, out: Path | None) -> None:
+def _offer(kubeconfig: Path, out: Path | None) -> None:
     """Write the kubeconfig where it was asked for; whole, or not at all."""
+    say(f"the API server answers; in another terminal: export KUBECONFIG={kubeconfig}")
     if out is not None:
         partial = out.with_name(out.name + ".part")
-        shutil.copyfile(cluster.kubeconfig, partial)
+        shutil.copyfile(kubeconfig, partial)
         partial.rename(out)
 
 

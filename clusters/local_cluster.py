@@ -13,7 +13,6 @@ import json
 import operator
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,11 +21,13 @@ import httpx2
 import yaml
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.cards import NoCards, StateFileCards
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.machine import Machine
+from clusters.kubelet.timings import Timings
 from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError, NodeSpec
@@ -52,7 +53,13 @@ class LocalCluster:
         nodes: Sequence[NodeSpec],
         target: Target,
         environment: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+        announce: Callable[[Path], None] = lambda _: None,
     ) -> None:
+        """``announce`` is called with the kubeconfig as soon as the API server answers, long before ``start`` is done."""
+        self._clock = clock or Clock()
+        self._announce = announce
         self._make_control_plane = control_plane
         self._nodes = {node.name: node for node in nodes}
         self._target = target
@@ -152,12 +159,18 @@ class LocalCluster:
         self._stack.push_async_callback(self.control_plane.stop)
         await self.control_plane.start()
         self.kubeconfig = self.control_plane.kubeconfig
+        self._announce(self.kubeconfig)
         self.api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
 
     async def _grant(self) -> None:
         """Create the target's ServiceAccounts and what these may do."""
         for manifest in self._target.role_manifests():
-            await self.api.create(manifest)
+            try:
+                await self.api.create(manifest)
+            except ApiError as error:
+                # They were in the state that the cluster began with.
+                if error.reason != "AlreadyExists":
+                    raise
 
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
@@ -176,7 +189,8 @@ class LocalCluster:
             behaviours=Behaviours.load(),
             cards=StateFileCards(state) if self._has_cards(node.name) else NoCards(),
             seed=node.name,
-            clock=time.time,  # noqa: TID251  # the cluster's clock is the machine's
+            clock=self._clock.timestamp,
+            timings=Timings().at_speed(self._clock.factor),
             tls=self.control_plane.kubelet_certificate(node.name, machine.address),
         )
         await kubelet.start()

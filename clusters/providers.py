@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from clusters.clock import REAL, Clock
 from clusters.control_plane import ControlPlane
 from clusters.controlplane import binaries
 from clusters.controlplane.binaries import MissingBinariesError
@@ -27,13 +28,21 @@ class Choices:
     """The minor of Kubernetes, where that is a choice."""
     assets: Path | None = None
     """A folder of ready programs of a control plane."""
+    snapshot: Path | None = None
+    """A file from which the state of the API comes, where it is there, and to which it goes in the end."""
+    speed: float = 1.0
+    """How many times as fast as the machine's the cluster's clock runs."""
+    announce: Callable[[Path], None] = lambda _: None
+    """Called with the kubeconfig as soon as the API server answers."""
 
 
-def _embedded(choices: Choices) -> Callable[[Path], ControlPlane]:
-    return EmbeddedControlPlane
+def _embedded(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
+    return lambda folder: EmbeddedControlPlane(folder, clock, choices.snapshot)
 
 
-def _real(choices: Choices) -> Callable[[Path], ControlPlane]:
+def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
+    if choices.snapshot is not None or clock.factor != REAL:
+        raise ClusterError("provider controlplane: a real control plane has no clock to speed up and saves no snapshot")
     try:
         found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
     except MissingBinariesError as error:
@@ -41,7 +50,7 @@ def _real(choices: Choices) -> Callable[[Path], ControlPlane]:
     return lambda folder: RealControlPlane(found, folder, choices.environment)
 
 
-_CONTROL_PLANES: Final[Mapping[str, Callable[[Choices], Callable[[Path], ControlPlane]]]] = {
+_CONTROL_PLANES: Final[Mapping[str, Callable[[Choices, Clock], Callable[[Path], ControlPlane]]]] = {
     "embedded": _embedded,
     "controlplane": _real,
 }
@@ -52,4 +61,9 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
     """A cluster of that kind, not yet started. Raises ClusterError for a kind that is not there, or cannot be here."""
     if name not in PROVIDERS:
         raise ClusterError(f"there is no provider {name!r}; there is: {', '.join(PROVIDERS)}")
-    return LocalCluster(_CONTROL_PLANES[name](choices), nodes, target, choices.environment)
+    try:
+        clock = Clock(choices.speed)
+    except ValueError as error:
+        raise ClusterError(str(error)) from error
+    control_plane = _CONTROL_PLANES[name](choices, clock)
+    return LocalCluster(control_plane, nodes, target, choices.environment, clock=clock, announce=choices.announce)

@@ -22,6 +22,10 @@ PLANTED = {
     "the product in a case": ("e2e/spec.py", "import gpushare.wire"),
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),
     "a provider in the kubelet": ("clusters/kubelet/kubelet.py", "import clusters.embedded.apiserver.store"),
+    "the real control plane in the embedded one": (
+        "clusters/embedded/control_plane.py",
+        "import clusters.controlplane.control_plane",
+    ),
     "gRPC in the extender": ("gpushare/extender/bind.py", "import grpc"),
     "a new room that nobody placed": ("gpushare/utils.py", ""),
 }

@@ -14,22 +14,29 @@ from clusters import kubeconfig
 from clusters.api_client import ApiClient
 from clusters.certificates import Authority, KeyPair
 from clusters.clock import Clock
+from clusters.embedded.apiserver import snapshot
 from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP
 from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.embedded.apiserver.snapshot import SnapshotError
 from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling import configuration_file
+from clusters.provider import ClusterError
 from clusters.resources import SERVICE_ACCOUNTS
 
 _SEED: Final = 1
+# Nobody renews the token of a program here, and the clock may be a fast one: a year.
+_TOKEN_SECONDS: Final = 365 * 86400
 
 
 class EmbeddedControlPlane:
     """See ``clusters.control_plane.ControlPlane``; ``folder`` is there and stays."""
 
-    def __init__(self, folder: Path, clock: Clock | None = None) -> None:
+    def __init__(self, folder: Path, clock: Clock | None = None, state: Path | None = None) -> None:
+        """``state``: a file from which the state comes, where it is there, and to which it goes in the end."""
         clock = clock or Clock()
         self._folder = folder
+        self._state = state
         self._stack = contextlib.AsyncExitStack()
         self._clock = clock
         self._authority = Authority(folder)
@@ -41,8 +48,14 @@ class EmbeddedControlPlane:
 
     async def start(self, *, controllers: bool = True) -> None:
         """See the protocol."""
-        self.url = await self._server.start()
+        try:
+            if self._state is not None and self._state.exists():
+                self._server.load(self._state)
+            self.url = await self._server.start()
+        except (OSError, SnapshotError) as error:
+            raise ClusterError(str(error)) from error
         self._stack.push_async_callback(self._server.stop)
+        self._stack.callback(self._save)
         self._write_kubeconfig(self.kubeconfig, self._authority.issue_client("admin", MASTERS))
         self._api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
         if controllers:
@@ -92,7 +105,7 @@ class EmbeddedControlPlane:
     async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
         """See the protocol."""
         where = SERVICE_ACCOUNTS.path(namespace, account, "token")
-        answer = await self._api.request("POST", where, body={"spec": {}})
+        answer = await self._api.request("POST", where, body={"spec": {"expirationSeconds": _TOKEN_SECONDS}})
         return kubeconfig.write(path, self.url, ca=self._authority.ca, token=answer["status"]["token"])
 
     def client_certificate(self, user: str, group: str, expires: datetime | None = None) -> KeyPair:
@@ -102,6 +115,13 @@ class EmbeddedControlPlane:
     def log(self, program: str) -> str:
         """See the protocol: everything runs in this process."""
         return ""
+
+    def _save(self) -> None:
+        if self._state is not None:
+            try:
+                snapshot.save(self._server.store, self._state)
+            except SnapshotError as error:
+                raise ClusterError(str(error)) from error
 
     def _write_kubeconfig(self, path: Path, client: KeyPair) -> Path:
         return kubeconfig.write(path, self.url, ca=self._authority.ca, client=client)

@@ -1,9 +1,8 @@
 """The embedded scheduler: calls scheduler extenders exactly as kube-scheduler does, against any API server.
 
 Cycles (filter, prioritize) run strictly one after the other; binds run beside them, as many as there are. A pod is
-put on its node in memory before the bind starts and taken off again if it fails. Preemption is not imitated: a
-refused pod stays pending until something changes (the refusal, with what eviction could cure, is at hand in
-``FitError.diagnosis``).
+put on its node in memory before the bind starts and taken off again if it fails. For a pod that no node takes victims
+are looked for in the same cycle; evicting them goes on beside the next ones.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,10 +21,12 @@ from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.configuration import Configuration
 from clusters.embedded.scheduling.cycle import SchedulingCycle
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
-from clusters.embedded.scheduling.fit_error import SchedulingError
+from clusters.embedded.scheduling.fit_error import FitError, SchedulingError
 from clusters.embedded.scheduling.informer import Informer
 from clusters.embedded.scheduling.intake import Intake
-from clusters.embedded.scheduling.pod_requests import full_name, node_of
+from clusters.embedded.scheduling.nominations import Nominations
+from clusters.embedded.scheduling.pod_requests import full_name, is_being_deleted, node_of, uid_of
+from clusters.embedded.scheduling.preemptor import Preemptor
 from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
 from clusters.embedded.scheduling.wakes import Change, ClusterEvent
@@ -58,11 +59,16 @@ class Scheduler:
         self._configuration = configuration
         self._profiles = {profile.scheduler_name: profile for profile in configuration.profiles}
         self._view = ClusterView()
-        self._queue = SchedulingQueue(configuration.initial_backoff_seconds, configuration.max_backoff_seconds)
-        self._intake = Intake(self._view, self._queue, self._profiles)
+        self._nominations = Nominations()
         self._extenders = [ExtenderClient(each) for each in configuration.extenders_in_order]
-        self._cycle = SchedulingCycle(configuration, self._extenders, self._view, random.Random(seed))  # noqa: S311 - ties
-        self._reporter = Reporter(api, now, self._intake.pod)
+        self._reporter = Reporter(api, now)
+        self._preemptor = Preemptor(api, self._extenders, self._view, self._nominations, self._reporter, self._pod)
+        self._queue = SchedulingQueue(
+            configuration.initial_backoff_seconds, configuration.max_backoff_seconds, self._preemptor.is_preempting
+        )
+        self._intake = Intake(self._view, self._queue, self._profiles, self._nominations)
+        rng = random.Random(seed)  # noqa: S311 - breaks ties
+        self._cycle = SchedulingCycle(configuration, self._extenders, self._view, rng, self._nominations)
         self._changed = asyncio.Event()
         self._nodes = Informer(api, NODES, self._taking(self._intake.take_node))
         self._pods = Informer(api, PODS, self._taking(self._intake.take_pod))
@@ -113,11 +119,16 @@ class Scheduler:
 
     async def _schedule(self, item: QueuedPod) -> None:
         """One cycle; a bind goes on beside the next one."""
+        if is_being_deleted(item.pod):
+            self._queue.done(item.uid)
+            self._reporter.skipped(item.pod)
+            return
         try:
-            node = await self._cycle.place(
-                item.pod, self._profiles[item.pod["spec"].get("schedulerName", "default-scheduler")]
-            )
+            profile = self._profiles[item.pod["spec"].get("schedulerName", "default-scheduler")]
+            node = await self._cycle.place(item.pod, profile)
             self._view.assume(item.pod, node)
+        except FitError as error:
+            await self._refuse(item, error)
         except SchedulingError as error:
             self._put_back(item, UNSCHEDULABLE, error, error.rejectors)
         except ExtenderError as error:
@@ -126,7 +137,23 @@ class Scheduler:
             logger.exception("scheduling cycle broke pod=%s", full_name(item.pod))
             self._put_back(item, SCHEDULER_ERROR, error)
         else:
+            self._queue.done(item.uid)
+            self._nominations.delete(item.uid)
             self._spawn(self._bind(item, node))
+
+    async def _refuse(self, item: QueuedPod, error: FitError) -> None:
+        """No node takes the pod: look for victims, and say what came of it."""
+        pod = self._pod(item.uid) or item.pod
+        outcome = await self._preemptor.choose(self._cycle.demand(pod), error.diagnosis)
+        victims = self._preemptor.begin(pod, outcome.victims)
+        if victims:
+            self._spawn(self._evict(pod, outcome.node or "", victims))
+        self._put_back(item, UNSCHEDULABLE, error.with_preemption(outcome.message), error.rejectors, outcome.node)
+
+    async def _evict(self, pod: Object, node: str, victims: Sequence[Object]) -> None:
+        if not await self._preemptor.evict(pod, node, victims):
+            self._queue.activate(uid_of(pod))
+        self._changed.set()
 
     async def _bind(self, item: QueuedPod, node: str) -> None:
         try:
@@ -137,7 +164,6 @@ class Scheduler:
             logger.exception("binding cycle broke pod=%s", full_name(item.pod))
             self._undo(item, node, error)
         else:
-            self._queue.done(item.uid)
             logger.info("bound pod=%s node=%s", full_name(item.pod), node)
             self._reporter.scheduled(item.pod, node)
 
@@ -149,20 +175,33 @@ class Scheduler:
         self._put_back(item, SCHEDULER_ERROR, error)
 
     def _put_back(
-        self, item: QueuedPod, reason: str, error: Exception, rejectors: frozenset[str] = frozenset()
+        self,
+        item: QueuedPod,
+        reason: str,
+        error: Exception,
+        rejectors: frozenset[str] = frozenset(),
+        node: str | None = "",
     ) -> None:
-        """Queue the pod again as it looks now, unless it is gone, or bound though the answer was late."""
-        pod = self._intake.pod(item.uid)
+        """Queue the pod again as it looks now, unless it is gone, or bound though the answer was late.
+
+        ``node``: the nomination, as in ``Outcome``.
+        """
         logger.info("not scheduled pod=%s reason=%s: %s", full_name(item.pod), reason, error)
-        if pod is None or node_of(pod) or pod["metadata"].get("deletionTimestamp"):
+        pod = self._pod(item.uid)
+        if pod is None or node_of(pod):
             self._queue.done(item.uid)
-        elif reason == UNSCHEDULABLE:
-            self._queue.requeue_rejected(item, pod, rejectors, self._clock())
         else:
-            self._queue.requeue_failed(item, pod, self._clock())
+            item.pod = pod
+            if reason == UNSCHEDULABLE:
+                self._queue.requeue_rejected(item, pod, rejectors, self._clock())
+            else:
+                self._queue.requeue_failed(item, pod, self._clock())
+            self._nominations.set(pod, node)
         self._changed.set()
-        if pod is not None:
-            self._reporter.failed(item.pod, reason, str(error) or type(error).__name__)
+        self._reporter.failed(item.pod, reason, str(error) or type(error).__name__, node)
+
+    def _pod(self, uid: str) -> Object | None:
+        return self._intake.pod(uid)
 
     def _taking(self, take: Callable[[str, Object, float], None]) -> Callable[[str, Object], None]:
         def take_now(kind: str, item: Object) -> None:

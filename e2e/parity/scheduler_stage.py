@@ -133,7 +133,9 @@ class Stage:
 
         await eventually(look, lambda seen: name not in seen, f"{self.side.name}: {name} is gone")
 
-    async def condition(self, name: str, *, text: str = "", type: str = "PodScheduled", status: str = "False") -> Object:
+    async def condition(
+        self, name: str, *, text: str = "", type: str = "PodScheduled", status: str = "False"
+    ) -> Object:
         """The condition of the pod, once it has that status and a message with ``text`` in it; without its times."""
 
         async def look() -> Object:

@@ -45,8 +45,12 @@ async def test_a_filter_without_a_node_cache(both: Both) -> None:
             for item in nodes["items"]:
                 for condition in item["status"]["conditions"]:
                     condition.pop("lastTransitionTime", None)
-            return [list(nodes), nodes["metadata"], sorted(nodes["items"], key=lambda item: str(item["metadata"]["name"])),
-                    call.message["NodeNames"]]
+            return [
+                list(nodes),
+                nodes["metadata"],
+                sorted(nodes["items"], key=lambda item: str(item["metadata"]["name"])),
+                call.message["NodeNames"],
+            ]
 
     seen = await both.same(observe)
     assert seen[3] is None
@@ -86,7 +90,12 @@ async def test_prioritize_asks_the_same_as_filter(both: Both) -> None:
             await it.pod("p1", 2)
             node = await it.bound("p1")
             filtered, judged = it.extender.calls
-            return [it.extender.verbs(), sorted(names_of(judged)), filtered.message["Pod"] == judged.message["Pod"], node]
+            return [
+                it.extender.verbs(),
+                sorted(names_of(judged)),
+                filtered.message["Pod"] == judged.message["Pod"],
+                node,
+            ]
 
     assert (await both.same(observe))[3] == "b"
 

@@ -10,6 +10,7 @@ import ssl
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import uvicorn
@@ -17,6 +18,7 @@ import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clusters.certificates import Authority
+from clusters.embedded.apiserver import snapshot
 from clusters.embedded.apiserver.access import Access
 from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
 from clusters.embedded.apiserver.authentication import (
@@ -149,6 +151,11 @@ class EmbeddedApi:
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         }
         return yaml.safe_dump(document, sort_keys=False)
+
+    def load(self, path: Path) -> None:
+        """Begin with the state that was saved in a file, before ``start``. Raises SnapshotError."""
+        snapshot.load(self.store, path)
+        bootstrap(self.store, self.writes)
 
     def _tls(self) -> ssl.SSLContext:
         """Our certificate; a client may show one of our authority."""

@@ -155,6 +155,19 @@ class Store:
             collection.changes.clear()
             collection.floor = self.version
 
+    def restore(self, version: int, items: Iterable[tuple[Resource, Object, int]]) -> None:
+        """Replace everything by these objects, each at its version, and go on after ``version``; no changes are remembered."""
+        self.version = version
+        for collection in self._collections.values():
+            collection.items.clear()
+        for resource, item, at in items:
+            stored = Stored(resource, item, at)
+            self._collections[resource].items[stored.key] = stored
+        self.forget_changes()
+        for collection in self._collections.values():
+            for wake in collection.wakers:
+                wake()
+
     def wake_on_change(self, resource: Resource, wake: Callable[[], None]) -> Callable[[], None]:
         """Call ``wake`` after each change of a kind, until the function that this answers is called."""
         told = self._versions.get(resource)

@@ -13,12 +13,20 @@ from collections.abc import Sequence
 
 from clusters.api_client import Object
 from clusters.embedded.scheduling.cluster_view import ClusterView
-from clusters.embedded.scheduling.node_state import NodeInfo
 from clusters.embedded.scheduling.configuration import Configuration, Profile
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
-from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY, Demand, Rejection, demand_of, reject
+from clusters.embedded.scheduling.fit import (
+    EXTENDER,
+    NODE_AFFINITY,
+    Demand,
+    Rejection,
+    demand_of,
+    reject_with_nominated,
+)
 from clusters.embedded.scheduling.fit_error import Diagnosis, FitError, NoNodesError
 from clusters.embedded.scheduling.node_match import named_nodes
+from clusters.embedded.scheduling.node_state import NodeInfo
+from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.pod_requests import full_name
 from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
@@ -35,11 +43,13 @@ class SchedulingCycle:
         extenders: Sequence[ExtenderClient],
         view: ClusterView,
         rng: random.Random,
+        nominations: Nominations | None = None,
     ) -> None:
         self._configuration = configuration
         self._extenders = extenders
         self._view = view
         self._rng = rng
+        self._nominations = nominations or Nominations()
         self._start = 0
 
     async def place(self, pod: Object, profile: Profile) -> str:
@@ -47,7 +57,7 @@ class SchedulingCycle:
         nodes = self._view.nodes
         if not nodes:
             raise NoNodesError
-        demand = demand_of(pod, self._configuration.ignored_resources)
+        demand = self.demand(pod)
         diagnosis = Diagnosis(len(nodes))
         feasible = await self._nominated(demand, diagnosis)
         if not feasible:
@@ -59,13 +69,17 @@ class SchedulingCycle:
             return feasible[0].name
         return pick_best(await self._scores(demand, feasible), self._rng)
 
+    def demand(self, pod: Object) -> Demand:
+        """What the filters look at of the pod."""
+        return demand_of(pod, self._configuration.ignored_resources)
+
     async def _nominated(self, demand: Demand, diagnosis: Diagnosis) -> list[NodeInfo]:
         """The nominated node alone, if it is there and fits; a failure here only means that all nodes are looked at."""
         name = (demand.pod.get("status") or {}).get("nominatedNodeName")
         info = self._view.node(name) if name else None
         if info is None:
             return []
-        rejection = reject(demand, info)
+        rejection = self._reject(demand, info)
         if rejection is not None:
             diagnosis.rejections[info.name] = rejection
             return []
@@ -74,6 +88,9 @@ class SchedulingCycle:
         except ExtenderError as error:
             logger.warning("nominated node not evaluated pod=%s node=%s: %s", full_name(demand.pod), name, error)
             return []
+
+    def _reject(self, demand: Demand, info: NodeInfo) -> Rejection | None:
+        return reject_with_nominated(demand, info, self._nominations.on(info.name))
 
     def _window(
         self, demand: Demand, nodes: Sequence[NodeInfo], profile: Profile, diagnosis: Diagnosis
@@ -89,7 +106,7 @@ class SchedulingCycle:
         feasible: list[NodeInfo] = []
         for offset in range(len(nodes)):
             info = nodes[(self._start + offset) % len(nodes)]
-            rejection = reject(demand, info)
+            rejection = self._reject(demand, info)
             if rejection is not None:
                 diagnosis.rejections[info.name] = rejection
             elif len(feasible) == wanted:

@@ -55,7 +55,9 @@ def demand_of(pod: Object, ignored_resources: frozenset[str] = frozenset()) -> D
 def reject_with_nominated(demand: Demand, info: NodeInfo, nominated: Sequence[PodOnNode]) -> Rejection | None:
     """Why the pod does not fit beside those that are nominated to the node and no less important, or without them."""
     before = [
-        each for each in nominated if each.uid != uid_of(demand.pod) and priority_of(each.pod) >= priority_of(demand.pod)
+        each
+        for each in nominated
+        if each.uid != uid_of(demand.pod) and priority_of(each.pod) >= priority_of(demand.pod)
     ]
     if before:
         crowded = info.copy()

@@ -137,9 +137,7 @@ def start_of(pod: Object) -> str:
     return (pod.get("status") or {}).get("startTime") or NOT_STARTED
 
 
-def split_by_budget(
-    pods: Sequence[PodOnNode], budgets: Sequence[Object]
-) -> tuple[list[PodOnNode], list[PodOnNode]]:
+def split_by_budget(pods: Sequence[PodOnNode], budgets: Sequence[Object]) -> tuple[list[PodOnNode], list[PodOnNode]]:
     """Pods whose eviction would break a disruption budget, and the others; each pod uses budgets up."""
     allowed = [(budget.get("status") or {}).get("disruptionsAllowed", 0) for budget in budgets]
     protected: list[PodOnNode] = []
@@ -173,6 +171,12 @@ def best_of(candidates: Mapping[str, Victims]) -> str:
         priorities = [priority_of(pod) for pod in victims.pods]
         first = min(start_of(pod) for pod in victims.pods if priority_of(pod) == max(priorities))
         later_is_better = [-ord(character) for character in first]
-        return victims.violations, priorities[0], sum(each + LIFT for each in priorities), len(priorities), later_is_better
+        return (
+            victims.violations,
+            priorities[0],
+            sum(each + LIFT for each in priorities),
+            len(priorities),
+            later_is_better,
+        )
 
     return min(candidates, key=loss)

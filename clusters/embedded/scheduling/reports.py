@@ -1,4 +1,4 @@
-"""Tells people what became of a pod: its PodScheduled condition, and events on it.
+"""Tells people what became of a pod: its PodScheduled condition, its nominated node, and events on it.
 
 Written by one task in the order of the decisions, so that no decision waits for it. What cannot be written is logged
 and dropped: the next attempt reports again.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
-from clusters.embedded.scheduling.pod_requests import full_name, node_of, uid_of
+from clusters.embedded.scheduling.pod_requests import full_name, nominated_node_of, uid_of
 from clusters.resources import EVENTS, PODS
 
 logger = logging.getLogger(__name__)
@@ -23,52 +24,71 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 # Bytes of an event's text; the API server refuses longer ones.
 LONGEST_MESSAGE = 1024
-# Reports not written yet, and events whose count can still be raised; more are not worth the memory.
+# Reports not written yet, and events that may be said again; more are not worth the memory.
 MOST_WAITING = 10_000
 MOST_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One thing to write; without a condition only the event."""
+    """One thing to write. Without a condition only the event; ``node`` None leaves the nomination as it is."""
 
     pod: Object
     type: str
     reason: str
+    action: str
     message: str
     condition_reason: str = ""
+    node: str | None = None
+    related: Object | None = None
+    scheduler: str = "default-scheduler"
 
 
 class Reporter:
     """Writes reports while ``run`` runs."""
 
-    def __init__(self, api: ApiClient, now: Callable[[], datetime], latest: Callable[[str], Object | None]) -> None:
-        """``latest`` answers the last state seen of a pod, by uid."""
+    def __init__(self, api: ApiClient, clock: Callable[[], datetime]) -> None:
         self._api = api
-        self._now = now
-        self._latest = latest
+        self._clock = clock
         self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
-        self._counts: OrderedDict[tuple[str, str, str], tuple[str, int]] = OrderedDict()
+        self._said: OrderedDict[tuple[str, ...], tuple[str, int]] = OrderedDict()
         self._serial = 0
+
+    def now(self) -> str:
+        """The time as conditions have it."""
+        return timestamp(self._clock())
 
     def scheduled(self, pod: Object, node: str) -> None:
         """The pod is bound."""
-        self._put(Report(pod, "Normal", "Scheduled", f"Successfully assigned {full_name(pod)} to {node}"))
+        text = f"Successfully assigned {full_name(pod)} to {node}"
+        self._put(Report(pod, "Normal", "Scheduled", "Binding", text, scheduler=scheduler_of(pod)))
 
-    def failed(self, pod: Object, condition_reason: str, message: str) -> None:
+    def failed(self, pod: Object, condition_reason: str, message: str, node: str | None = "") -> None:
         """The attempt failed; ``condition_reason`` is ``UNSCHEDULABLE`` (refused) or ``SCHEDULER_ERROR``."""
-        self._put(Report(pod, "Warning", "FailedScheduling", message, condition_reason))
+        who = scheduler_of(pod)
+        self._put(
+            Report(pod, "Warning", "FailedScheduling", "Scheduling", message, condition_reason, node, scheduler=who)
+        )
+
+    def skipped(self, pod: Object) -> None:
+        """The pod is being deleted: not tried."""
+        text = f"skip schedule deleting pod: {full_name(pod)}"
+        self._put(Report(pod, "Warning", "FailedScheduling", "Scheduling", text, scheduler=scheduler_of(pod)))
+
+    def preempted(self, victim: Object, pod: Object, node: str) -> None:
+        """The victim was evicted for the pod."""
+        text = f"Preempted by pod {uid_of(pod)} on node {node}"
+        self._put(Report(victim, "Normal", "Preempted", "Preempting", text, related=pod, scheduler=scheduler_of(pod)))
 
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
             report = await self._waiting.get()
-            try:
-                if report.condition_reason:
-                    await self._write_condition(report)
-                await self._write_event(report)
-            except Exception as error:
-                logger.warning("not reported pod=%s reason=%s: %r", full_name(report.pod), report.reason, error)
+            for write in (self._write_status, self._write_event):
+                try:
+                    await write(report)
+                except Exception as error:
+                    logger.warning("not reported pod=%s reason=%s: %r", full_name(report.pod), report.reason, error)
 
     def _put(self, report: Report) -> None:
         try:
@@ -76,83 +96,99 @@ class Reporter:
         except asyncio.QueueFull:
             logger.warning("not reported pod=%s reason=%s: too many reports", full_name(report.pod), report.reason)
 
-    async def _write_condition(self, report: Report) -> None:
-        pod = self._latest(uid_of(report.pod))
-        # Bound meanwhile: the condition would be a lie.
-        if pod is None or node_of(pod):
+    async def _write_status(self, report: Report) -> None:
+        """The condition and the nomination, on a pod that was bound meanwhile too: the kubelet mends that."""
+        if not report.condition_reason:
             return
-        condition = changed_condition(pod, report, timestamp(self._now()))
+        status: Object = {}
+        wanted = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": report.condition_reason,
+            "message": report.message,
+        }
+        condition = changed_condition(report.pod, wanted, self.now())
         if condition is not None:
-            patch = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [condition]}}
-            namespace = pod["metadata"].get("namespace", "default")
-            await self._api.patch(PODS, pod["metadata"]["name"], patch, namespace, subresource="status")
+            status["conditions"] = [condition]
+        if report.node is not None and report.node != nominated_node_of(report.pod):
+            status["nominatedNodeName"] = report.node or None
+        if status:
+            metadata = report.pod["metadata"]
+            patch = {"metadata": {"uid": uid_of(report.pod)}, "status": status}
+            namespace = metadata.get("namespace", "default")
+            await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
 
     async def _write_event(self, report: Report) -> None:
-        key = (uid_of(report.pod), report.reason, report.message)
-        name, count = self._counts.pop(key, ("", 0))
-        at = timestamp(self._now())
-        if not name or not await self._count_up(report, name, count + 1, at):
+        """A new event; the second time that nothing has changed since it becomes a series, which is written once."""
+        version = str(report.pod["metadata"].get("resourceVersion", ""))
+        key = (uid_of(report.pod), version, report.reason, report.action, report.type)
+        name, count = self._said.pop(key, ("", 0))
+        at = micro_timestamp(self._clock())
+        if count == 1:
+            await self._begin_series(report, name, at)
+        elif count == 0:
             self._serial += 1
-            name, count = f"{report.pod['metadata']['name']}.{uid_of(report.pod)[:8]}.{self._serial:x}", 0
+            name = f"{report.pod['metadata']['name']}.{uid_of(report.pod)[:8]}.{self._serial:x}"
             await self._api.create(event_of(report, name, at))
-        self._counts[key] = (name, count + 1)
-        if len(self._counts) > MOST_REMEMBERED:
-            self._counts.popitem(last=False)
+        self._said[key] = (name, count + 1)
+        if len(self._said) > MOST_REMEMBERED:
+            self._said.popitem(last=False)
 
-    async def _count_up(self, report: Report, name: str, count: int, at: str) -> bool:
-        """Raise the count of an event that is there; False where it is not any more."""
-        patch = {"count": count, "lastTimestamp": at}
+    async def _begin_series(self, report: Report, name: str, at: str) -> None:
+        patch = {"series": {"count": 2, "lastObservedTime": at}}
         namespace = report.pod["metadata"].get("namespace", "default")
         try:
             await self._api.patch(EVENTS, name, patch, namespace, content_type=MERGE_PATCH)
         except ApiError as error:
             if error.code != 404:
                 raise
-            return False
-        return True
 
 
-def changed_condition(pod: Object, report: Report, at: str) -> Object | None:
-    """PodScheduled=False as it must look, or None where the pod says so; its time moves with the status only."""
-    wanted = {"type": "PodScheduled", "status": "False", "reason": report.condition_reason, "message": report.message}
+def changed_condition(pod: Object, wanted: Object, at: str) -> Object | None:
+    """A condition as it must look, or None where the pod says so; its time moves with the status only."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    current: Object = next((each for each in conditions if each.get("type") == "PodScheduled"), {})
+    current: Object = next((each for each in conditions if each.get("type") == wanted["type"]), {})
+    generation = pod["metadata"].get("generation")
+    if generation:
+        wanted = {**wanted, "observedGeneration": generation}
     if all(current.get(key) == value for key, value in wanted.items()):
         return None
-    if current.get("status") != "False":
-        wanted["lastTransitionTime"] = at
+    if current.get("status") != wanted["status"]:
+        wanted = {**wanted, "lastProbeTime": None, "lastTransitionTime": at}
     return wanted
 
 
 def event_of(report: Report, name: str, at: str) -> Object:
-    """A core/v1 Event on the pod."""
-    metadata = report.pod["metadata"]
-    namespace = metadata.get("namespace", "default")
-    component = report.pod["spec"].get("schedulerName", "default-scheduler")
-    involved = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": metadata["name"],
-        "namespace": namespace,
-        "uid": metadata["uid"],
-    }
-    if "resourceVersion" in metadata:
-        involved["resourceVersion"] = metadata["resourceVersion"]
-    return {
+    """An event on the pod as events.k8s.io has it, in its core/v1 form."""
+    event = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": involved,
+        "metadata": {"name": name, "namespace": report.pod["metadata"].get("namespace", "default")},
+        "involvedObject": reference(report.pod),
         "type": report.type,
         "reason": report.reason,
+        "action": report.action,
         "message": shortened(report.message),
-        "source": {"component": component},
-        "reportingComponent": component,
-        "reportingInstance": "",
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": at,
+        "reportingComponent": report.scheduler,
+        "reportingInstance": f"{report.scheduler}-{socket.gethostname()}",
     }
+    return event if report.related is None else {**event, "related": reference(report.related)}
+
+
+def reference(pod: Object) -> Object:
+    """An ObjectReference to a pod."""
+    metadata = pod["metadata"]
+    copied = {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": metadata.get("namespace", "default"), **copied}
+
+
+def scheduler_of(pod: Object) -> str:
+    """Who schedules the pod."""
+    return str(pod["spec"].get("schedulerName", "default-scheduler"))
 
 
 def shortened(message: str) -> str:
@@ -165,3 +201,8 @@ def shortened(message: str) -> str:
 def timestamp(at: datetime) -> str:
     """RFC 3339 in whole seconds, as the API writes times. ``at`` is in UTC."""
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def micro_timestamp(at: datetime) -> str:
+    """RFC 3339 with microseconds, as the API writes the times of events. ``at`` is in UTC."""
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from e2e.parity.histories.operations import FUTURE, JSON_PATCH, merged
-from e2e.parity.histories.samples import Kind, Object
+from e2e.parity.histories.samples import NOT_READY, Kind, Object
 
 _NS: Final = "${ns}"
 _WRONG_UID: Final = "11111111-2222-3333-4444-555555555555"
@@ -65,7 +65,7 @@ _NEW: Final[dict[str, tuple[Object, ...]]] = {
     ),
     "nodes": (
         {"spec": {"unschedulable": True}},
-        {"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}},
+        {"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}, NOT_READY]}},
         {"status": {"capacity": {"cpu": "2000m", "example.com/thing": "3"}, "allocatable": {"cpu": "1"}}},
     ),
     "configmaps": ({"data": {"a": "1", "b": "2"}}, {"binaryData": {"raw": "AAEC"}}, {"immutable": True}),
@@ -115,7 +115,7 @@ _SPOILT_KINDS: Final[dict[str, tuple[Object, ...]]] = {
         {"spec": None},
     ),
     "nodes": (
-        {"spec": {"taints": [{"key": "k", "effect": "Never"}]}},
+        {"spec": {"taints": [{"key": "k", "effect": "Never"}, NOT_READY]}},
         {"status": {"capacity": {"example.com/thing": "0.5"}}},
         {"status": {"capacity": {"cpu": "-1"}}},
     ),

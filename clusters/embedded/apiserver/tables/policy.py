@@ -55,7 +55,7 @@ PRIORITY_CLASSES: Final = (
         type="boolean",
     ),
     AGE,
-    text("PreemptionPolicy", "whether others make room", lambda item: text_at(item, "preemptionPolicy"), WIDE),
+    text("PreemptionPolicy", "whether others make room", lambda item: text_at(item, "preemptionPolicy")),
 )
 
 

@@ -1,0 +1,38 @@
+"""Every row here was recorded from kube-apiserver 1.36.3: the object that it had, and what it said of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from clusters.embedded.apiserver.tables.registry import COLUMNS, columns_of, row_conditions
+
+_RECORDED: Final = json.loads((Path(__file__).parent / "recorded.json").read_text())
+
+
+def _id(row: Any) -> str:
+    return f"{row['object']['kind']}-{row['object']['metadata']['name']}"
+
+
+@pytest.mark.parametrize("row", _RECORDED["rows"], ids=_id)
+def test_the_cells_are_those_of_the_real_server(row: Any) -> None:
+    """An object's cells, and what its row says besides, are what the real server made of the same object."""
+    item, now = row["object"], datetime.fromisoformat(row["now"])
+    assert [column.show(item, now) for column in columns_of(item["apiVersion"], item["kind"])] == row["cells"]
+    assert row_conditions(item) == row.get("conditions", [])
+
+
+@pytest.mark.parametrize(("kind", "columns"), _RECORDED["columns"].items())
+def test_the_columns_are_those_of_the_real_server(kind: str, columns: list[list[Any]]) -> None:
+    """Names, types, formats and priorities of a kind's columns are the real server's."""
+    found = columns_of(*kind.split(" "))
+    assert [[one.name, one.type, one.format, one.priority] for one in found] == columns
+
+
+def test_no_columns_without_a_recording() -> None:
+    """Every kind that has columns of its own was compared with the real server."""
+    assert {" ".join(key) for key in COLUMNS} <= set(_RECORDED["columns"])
