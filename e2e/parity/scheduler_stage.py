@@ -134,18 +134,18 @@ class Stage:
         await eventually(look, lambda seen: name not in seen, f"{self.side.name}: {name} is gone")
 
     async def condition(
-        self, name: str, *, text: str = "", type: str = "PodScheduled", status: str = "False"
+        self, name: str, *, text: str = "", kind: str = "PodScheduled", status: str = "False"
     ) -> Object:
         """The condition of the pod, once it has that status and a message with ``text`` in it; without its times."""
 
         async def look() -> Object:
             conditions = (await self.get_pod(name))["status"].get("conditions") or []
-            return next((dict(each) for each in conditions if each["type"] == type), {})
+            return next((dict(each) for each in conditions if each["type"] == kind), {})
 
         seen = await eventually(
             look,
             lambda it: it.get("status") == status and text in it.get("message", ""),
-            f"{self.side.name}: {name} has {type}={status} with {text!r}",
+            f"{self.side.name}: {name} has {kind}={status} with {text!r}",
         )
         return {key: value for key, value in seen.items() if not key.startswith("last")}
 

@@ -79,8 +79,8 @@ class Side:
     @asynccontextmanager
     async def scheduler(self, configuration: Mapping[str, Any]) -> AsyncIterator[None]:
         """The side's scheduler at work with this KubeSchedulerConfiguration (``SCHEDULE`` and more)."""
-        await self.cluster.start_scheduler({**SCHEDULE, **configuration})
         try:
+            await self.cluster.start_scheduler({**SCHEDULE, **configuration})
             yield
         finally:
             await self.cluster.stop_scheduler()

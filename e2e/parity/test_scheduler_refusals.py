@@ -14,7 +14,9 @@ REASON = "no card has enough free memory"
 async def said(it: Any, name: str = "p1") -> list[Any]:
     """The condition and the event about a refusal."""
     condition = await it.condition(name, text=" ")
-    return [condition, await it.event(name, "FailedScheduling"), (await it.get_pod(name))["status"]]
+    event = await it.event(name, "FailedScheduling")
+    status = (await it.get_pod(name))["status"]
+    return [condition, event, sorted(status), [each["type"] for each in status["conditions"]]]
 
 
 async def test_no_node_at_all(both: Both) -> None:

@@ -1,7 +1,7 @@
-"""Bodies in protobuf, as kubectl's own commands send them (``auth can-i``, ``create token``, ``create namespace``): read, never written.
+"""Bodies in protobuf, as kubectl's own commands send them (``auth can-i``, ``create token``): read, never written.
 
-Only kinds that such commands send are known; each message is a table from field numbers to JSON names. Answers are JSON, which
-every client takes. Pure.
+Only kinds that such commands send are known; each message is a table from field numbers to JSON names. Answers are
+JSON, which every client takes. Pure.
 """
 
 from __future__ import annotations

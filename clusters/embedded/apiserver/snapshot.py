@@ -15,7 +15,7 @@ import msgspec
 
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import ALL, BY_KIND, Resource
+from clusters.resources import BY_KIND, Resource
 
 _FORMAT: Final = 1
 
@@ -33,7 +33,9 @@ class _Snapshot(msgspec.Struct):
 
 def save(store: Store, path: Path) -> None:
     """Write all objects to the file; whoever reads it sees the old or the new one. Raises SnapshotError."""
-    objects = [stored.item for resource in ALL for stored in store.all(resource)]
+    objects = [
+        {**each.item, "kind": each.resource.kind, "apiVersion": each.resource.api_version} for each in store.everything()
+    ]
     content = msgspec.json.encode(_Snapshot(_FORMAT, store.version, objects))
     try:
         handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

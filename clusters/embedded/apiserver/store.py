@@ -155,6 +155,10 @@ class Store:
             collection.changes.clear()
             collection.floor = self.version
 
+    def everything(self) -> list[Stored]:
+        """All objects of all kinds, each once."""
+        return [stored for resource in self._collections for stored in self.all(resource)]
+
     def restore(self, version: int, items: Iterable[tuple[Resource, Object, int]]) -> None:
         """Replace everything by these objects, each at its version, and go on after ``version``; no changes are remembered."""
         self.version = version

@@ -31,6 +31,8 @@ from clusters.embedded.scheduling.tls import context_for
 
 # How long an idle connection is kept, in seconds; net/http's default transport does the same.
 IDLE_SECONDS = 90
+# In the words of Go's client.
+TIMED_OUT = "(Client.Timeout exceeded while awaiting headers)"
 # What Go's client says of itself, and no more: some servers look at it.
 HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
 
@@ -159,7 +161,15 @@ class ExtenderClient:
                     raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status_code}")
                 return await response.aread()
         except TimeoutError as error:
-            seconds = self.configuration.timeout_seconds
-            raise ExtenderError(f'Post "{url}": no complete answer within {seconds:g} s (httpTimeout)') from error
+            raise ExtenderError(f'Post "{url}": context deadline exceeded {TIMED_OUT}') from error
+        except httpx2.ConnectError as error:
+            raise ExtenderError(f'Post "{url}": dial tcp {host_of(url)}: connect: connection refused') from error
+        except httpx2.RemoteProtocolError as error:
+            raise ExtenderError(f'Post "{url}": EOF') from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
+
+
+def host_of(url: str) -> str:
+    """``host:port`` of an address."""
+    return httpx2.URL(url).netloc.decode()

@@ -8,6 +8,7 @@ whatever their case, null like absent, and a value of the wrong type an error.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,10 +26,43 @@ ESCAPES = {
     chr(0x2029): "\\u2029",
 }
 INT64 = range(-(2**63), 2**63)
+# What Go says where Python's parser says something else.
+SYNTAX = {
+    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
+    "Illegal trailing comma before end of object": "looking for beginning of object key string",
+    "Expecting ':' delimiter": "after object key",
+    "Expecting ',' delimiter": "after object key:value pair",
+    "Invalid control character at": "in string literal",
+}
 
 
 class AnswerError(ValueError):
     """An answer that Go's decoder would refuse, or one with ``Error`` set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A Go type that is decoded, by the names that its errors carry."""
+
+    name: str
+    fields: tuple[str, ...]
+
+    def field(self, name: str) -> str:
+        """How an error speaks of one field."""
+        return f"Go struct field {self.name}.{name}"
+
+
+FILTER_RESULT = Struct(
+    "ExtenderFilterResult", ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error")
+)
+HOST_PRIORITY = Struct("HostPriority", ("Host", "Score"))
+BINDING_RESULT = Struct("ExtenderBindingResult", ("Error",))
+PREEMPTION_RESULT = Struct("ExtenderPreemptionResult", ("NodeNameToMetaVictims",))
+META_VICTIMS = Struct("MetaVictims", ("Pods", "NumPDBViolations"))
+META_POD = Struct("MetaPod", ("UID",))
+NODE_LIST = Struct("NodeList", ("items",))
+NODE = Struct("Node", ("metadata", "spec", "status"))
+OBJECT_META = Struct("ObjectMeta", ("name",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +131,48 @@ def encode(message: Any) -> bytes:
 
 def decode_filter(body: bytes) -> FilterAnswer:
     """ExtenderFilterResult. Raises AnswerError."""
-    answer = struct(
-        decode(body), "the answer", ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error")
-    )
-    raise_error(answer)
+    answer = struct(decode(body), FILTER_RESULT)
+    raise_error(answer, FILTER_RESULT)
     names = answer["NodeNames"]
     return FilterAnswer(
-        node_names=None if names is None else [string(name, "NodeNames") for name in array(names, "NodeNames")],
+        node_names=None if names is None else strings(names, FILTER_RESULT.field("NodeNames")),
         nodes=node_items(answer["Nodes"]),
-        failed=string_map(answer["FailedNodes"], "FailedNodes"),
-        unresolvable=string_map(answer["FailedAndUnresolvableNodes"], "FailedAndUnresolvableNodes"),
+        failed=string_map(answer["FailedNodes"], FILTER_RESULT.field("FailedNodes")),
+        unresolvable=string_map(
+            answer["FailedAndUnresolvableNodes"], FILTER_RESULT.field("FailedAndUnresolvableNodes")
+        ),
     )
 
 
 def decode_prioritize(body: bytes) -> list[tuple[str, int]]:
     """HostPriorityList: ``(host, score)`` in the order of the answer. Raises AnswerError."""
-    entries = [struct(each, "an entry", ("Host", "Score")) for each in array(decode(body), "the answer")]
-    return [(string(each["Host"], "Host"), integer(each["Score"], "Score")) for each in entries]
+    entries = [struct(each, HOST_PRIORITY) for each in array(decode(body), "Go value", "v1.HostPriorityList")]
+    return [
+        (string(each["Host"], HOST_PRIORITY.field("Host")), integer(each["Score"], HOST_PRIORITY.field("Score")))
+        for each in entries
+    ]
 
 
 def decode_bind(body: bytes) -> None:
     """ExtenderBindingResult. Raises AnswerError where it says ``Error``."""
-    raise_error(struct(decode(body), "the answer", ("Error",)))
+    raise_error(struct(decode(body), BINDING_RESULT), BINDING_RESULT)
 
 
 def decode_preempt(body: bytes) -> dict[str, tuple[list[str], int]]:
     """ExtenderPreemptionResult: for each node the uids of the victims, and how many a budget protects."""
-    nodes = struct(decode(body), "the answer", ("NodeNameToMetaVictims",))["NodeNameToMetaVictims"]
-    if nodes is not None and not isinstance(nodes, dict):
-        raise AnswerError(f"cannot unmarshal {kind(nodes)} into NodeNameToMetaVictims: an object is expected")
-    return {node: meta_victims(each) for node, each in (nodes or {}).items()}
+    nodes = struct(decode(body), PREEMPTION_RESULT)["NodeNameToMetaVictims"]
+    where = PREEMPTION_RESULT.field("NodeNameToMetaVictims")
+    return {node: meta_victims(each) for node, each in mapping(nodes, where, "map[string]*v1.MetaVictims").items()}
 
 
 def meta_victims(value: Any) -> tuple[list[str], int]:
     """MetaVictims."""
-    victims = struct(value, "MetaVictims", ("Pods", "NumPDBViolations"))
-    pods = [struct(each, "MetaPod", ("UID",))["UID"] for each in array(victims["Pods"], "Pods")]
-    return [string(uid, "UID") for uid in pods], integer(victims["NumPDBViolations"], "NumPDBViolations")
+    victims = struct(value, META_VICTIMS)
+    pods = [
+        struct(each, META_POD)["UID"] for each in array(victims["Pods"], META_VICTIMS.field("Pods"), "[]*v1.MetaPod")
+    ]
+    violations = integer(victims["NumPDBViolations"], META_VICTIMS.field("NumPDBViolations"))
+    return [string(uid, META_POD.field("UID")) for uid in pods], violations
 
 
 def decode(body: bytes) -> Any:
@@ -143,23 +182,54 @@ def decode(body: bytes) -> Any:
         raise AnswerError("EOF")
 
     def refuse(constant: str) -> Any:
-        raise AnswerError(f"{constant} is not JSON")
+        raise AnswerError(f"invalid character {constant[0]!r} looking for beginning of value")
 
     try:
         value, _ = json.JSONDecoder(parse_constant=refuse).raw_decode(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise AnswerError(f"not JSON: {error}") from error
+    except json.JSONDecodeError as error:
+        raise AnswerError(syntax_error(error)) from error
+    except RecursionError as error:
+        raise AnswerError("exceeded max depth") from error
     return value
 
 
-def struct(value: Any, what: str, names: Sequence[str]) -> dict[str, Any]:
-    """The named fields of an object, None where absent; of keys that differ in case only the last wins."""
-    fields: dict[str, Any] = dict.fromkeys(names)
+def syntax_error(error: json.JSONDecodeError) -> str:
+    """What Go says of text that is no JSON."""
+    if error.pos >= len(error.doc) or error.msg.startswith("Unterminated"):
+        return "unexpected EOF"
+    character, what = error.doc[error.pos], SYNTAX.get(error.msg, "looking for beginning of value")
+    if error.msg == "Expecting value":
+        for literal in ("true", "false", "null"):
+            wrong = next((i for i, letter in enumerate(literal) if error.doc[error.pos + i :][:1] != letter), 0)
+            if character == literal[0] and wrong:
+                rest = error.doc[error.pos + wrong :]
+                expected = f"in literal {literal} (expecting {literal[wrong]!r})"
+                return f"invalid character {rest[0]!r} {expected}" if rest else "unexpected EOF"
+    if error.msg == "Expecting ',' delimiter" and is_in_array(error.doc[: error.pos]):
+        what = "after array element"
+    return f"invalid character {character!r} {what}"
+
+
+def is_in_array(text: str) -> bool:
+    """Whether the innermost bracket that is open at the end of the text is that of an array."""
+    without_strings = re.sub(r'"(\\.|[^"\\])*"', "", text)
+    open_brackets: list[str] = []
+    for character in without_strings:
+        if character in "[{":
+            open_brackets.append(character)
+        elif character in "]}" and open_brackets:
+            open_brackets.pop()
+    return open_brackets[-1:] == ["["]
+
+
+def struct(value: Any, shape: Struct, where: str = "Go value") -> dict[str, Any]:
+    """The fields of an object, None where absent; of keys that differ in case only the last wins."""
+    fields: dict[str, Any] = dict.fromkeys(shape.fields)
     if value is None:
         return fields
     if not isinstance(value, dict):
-        raise AnswerError(f"cannot unmarshal {kind(value)} into {what}: an object is expected")
-    folded = {name.casefold(): name for name in names}
+        raise mismatch(value, where, f"v1.{shape.name}")
+    folded = {name.casefold(): name for name in shape.fields}
     for key, content in value.items():
         name = folded.get(key.casefold())
         if name is not None:
@@ -167,9 +237,9 @@ def struct(value: Any, what: str, names: Sequence[str]) -> dict[str, Any]:
     return fields
 
 
-def raise_error(answer: dict[str, Any]) -> None:
+def raise_error(answer: dict[str, Any], shape: Struct) -> None:
     """An answer with ``Error`` is no answer, whatever else it says."""
-    error = string(answer["Error"], "Error")
+    error = string(answer["Error"], shape.field("Error"))
     if error:
         raise AnswerError(error)
 
@@ -178,55 +248,75 @@ def node_items(value: Any) -> list[Object] | None:
     """The items of a NodeList, each with a name (empty where it has none)."""
     if value is None:
         return None
-    items = array(struct(value, "Nodes", ("items",))["items"], "items")
-    nodes = [struct(each, "a Node", ("metadata", "spec", "status")) for each in items]
+    where = FILTER_RESULT.field("Nodes")
+    items = array(struct(value, NODE_LIST, where)["items"], f"{where}.items", "[]v1.Node")
+    nodes = [struct(each, NODE, f"{where}.items") for each in items]
     for node in nodes:
-        name = string(struct(node["metadata"], "metadata", ("name",))["name"], "name")
+        name = string(
+            struct(node["metadata"], OBJECT_META, f"{where}.items.metadata")["name"], f"{where}.items.metadata.name"
+        )
         node["metadata"] = {**(node["metadata"] or {}), "name": name}
     return nodes
 
 
-def array(value: Any, what: str) -> list[Any]:
+def array(value: Any, where: str, wanted: str) -> list[Any]:
     """A JSON array; null is an empty one."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise AnswerError(f"cannot unmarshal {kind(value)} into {what}: an array is expected")
+        raise mismatch(value, where, wanted)
     return value
 
 
-def string(value: Any, what: str) -> str:
+def strings(value: Any, where: str) -> list[str]:
+    """An array of strings."""
+    return [string(each, where) for each in array(value, where, "[]string")]
+
+
+def string(value: Any, where: str) -> str:
     """A JSON string; null is the empty one."""
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise AnswerError(f"cannot unmarshal {kind(value)} into {what}: a string is expected")
+        raise mismatch(value, where, "string")
     return value
 
 
-def string_map(value: Any, what: str) -> dict[str, str]:
-    """An object whose values are strings; its keys are data, so their case stays."""
+def mapping(value: Any, where: str, wanted: str) -> dict[str, Any]:
+    """An object whose keys are data, so their case stays; null is an empty one."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise AnswerError(f"cannot unmarshal {kind(value)} into {what}: an object is expected")
-    return {key: string(content, what) for key, content in value.items()}
+        raise mismatch(value, where, wanted)
+    return value
 
 
-def integer(value: Any, what: str) -> int:
+def string_map(value: Any, where: str) -> dict[str, str]:
+    """An object whose values are strings."""
+    return {key: string(content, where) for key, content in mapping(value, where, "v1.FailedNodesMap").items()}
+
+
+def integer(value: Any, where: str) -> int:
     """A JSON number without fraction or exponent; null is 0."""
     if value is None:
         return 0
-    if not isinstance(value, int) or isinstance(value, bool) or value not in INT64:
-        raise AnswerError(f"cannot unmarshal {kind(value)} into {what}: a 64-bit integer is expected")
-    return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, float) or value not in INT64:
+            raise AnswerError(f"json: cannot unmarshal number {value} into {where} of type int64")
+        return value
+    raise mismatch(value, where, "int64")
+
+
+def mismatch(value: Any, where: str, wanted: str) -> AnswerError:
+    """What Go says of a value of the wrong type."""
+    return AnswerError(f"json: cannot unmarshal {kind(value)} into {where} of type {wanted}")
 
 
 def kind(value: Any) -> str:
     """What a JSON value is, for a message."""
     if isinstance(value, bool):
-        return "a bool"
+        return "bool"
     if isinstance(value, int | float):
-        return f"the number {value}"
-    names: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
-    return names.get(type(value), "null")
+        return "number"
+    names: dict[type, str] = {str: "string", list: "array"}
+    return names.get(type(value), "object")

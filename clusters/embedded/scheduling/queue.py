@@ -142,7 +142,8 @@ class SchedulingQueue:
     def requeue_rejected(self, item: QueuedPod, pod: Object, rejectors: frozenset[str], now: float) -> None:
         """Refused by ``rejectors``: wait for a change, unless one came while the attempt was under way."""
         if not rejectors:
-            return self.requeue_failed(item, pod, now)
+            self.requeue_failed(item, pod, now)
+            return
         events = self._in_flight.pop(item.uid, [])
         self._put_back(item, pod, now)
         item.rejectors = rejectors
