@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
+
+from clusters.certificates import KeyPair
 
 
 class ControlPlane(Protocol):
@@ -30,11 +33,17 @@ class ControlPlane(Protocol):
     async def compact(self) -> None:
         """Forget the history of all objects, as a real cluster does every five minutes."""
 
+    async def restart_api_server(self) -> None:
+        """End the API server and start it again where it was, over the same objects; what it remembered of changes is gone."""
+
     def kubelet_kubeconfig(self, node: str) -> Path:
         """A kubeconfig with which a kubelet is that node to the API server."""
 
     def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
         """Certificate and key with which a kubelet serves logs to the API server; None where it is asked in plain HTTP."""
+
+    def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
+        """A certificate with which somebody is that user of that group to the API server."""
 
     async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
         """Write a kubeconfig with a token of that ServiceAccount and nothing more."""

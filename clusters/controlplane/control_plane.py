@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +72,12 @@ class RealControlPlane:
         while self._programs:
             await self._programs.popitem()[1].stop()
 
+    async def restart_api_server(self) -> None:
+        """Kill the API server and start it again where it was: its memory of changes is gone, watches end without a word."""
+        program = self._programs[API_SERVER]
+        await program.kill()
+        await program.launch(self._api_server_is_ready)
+
     def kubelet_kubeconfig(self, node: str) -> Path:
         """The kubeconfig with which a kubelet is that node to the API server (system:node:<name>)."""
         return self._kubeconfig(f"system:node:{node}", "system:nodes")
@@ -87,6 +94,10 @@ class RealControlPlane:
             request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
             answer = await api.request("POST", where, body=request)
         return kubeconfig.write(path, self.url, ca=self.ca, token=answer["status"]["token"])
+
+    def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
+        """A certificate with which somebody is that user of that group to the API server."""
+        return self._authority.issue_client(user, group, expires=expires)
 
     async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
         """Start kube-scheduler with this KubeSchedulerConfiguration (its clientConnection is set here)."""

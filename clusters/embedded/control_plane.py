@@ -92,6 +92,12 @@ class EmbeddedControlPlane:
         """See the protocol."""
         self._server.expire_history()
 
+    async def restart_api_server(self) -> None:
+        """See the protocol."""
+        await self._server.stop()
+        self._server.expire_history()
+        await self._server.start(int(self.url.rpartition(":")[2]))
+
     def kubelet_kubeconfig(self, node: str) -> Path:
         """See the protocol."""
         user = f"system:node:{node}"
@@ -108,7 +114,7 @@ class EmbeddedControlPlane:
         answer = await self._api.request("POST", where, body={"spec": {"expirationSeconds": _TOKEN_SECONDS}})
         return kubeconfig.write(path, self.url, ca=self._authority.ca, token=answer["status"]["token"])
 
-    def client_certificate(self, user: str, group: str, expires: datetime | None = None) -> KeyPair:
+    def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
         """A certificate with which somebody is that user of that group to the API server."""
         return self._authority.issue_client(user, group, expires=expires)
 

@@ -72,6 +72,14 @@ async def both(request: pytest.FixtureRequest, sides: Both) -> AsyncIterator[Bot
     request.config.stash[_SHOWN].update(sides.seen)
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def bare(request: pytest.FixtureRequest, bare_sides: Both) -> AsyncIterator[Both]:
+    """Both sides without controllers, with a namespace of the case's own."""
+    async with bare_sides.in_namespace(f"bare-{next(_NUMBERS)}") as mine:
+        yield mine
+    request.config.stash[_SHOWN].update(bare_sides.seen)
+
+
 async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controllers: bool) -> AsyncIterator[Both]:
     (folder / "embedded").mkdir(parents=True)
     (folder / "real").mkdir()

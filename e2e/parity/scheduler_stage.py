@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
@@ -14,6 +15,7 @@ from e2e.parity.sides import Side
 MEMORY: Final = "aliyun.com/gpu-mem"
 # Short, so that a case does not wait long for another try; no number of seconds is ever judged.
 BACKOFF: Final = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+LONG_AGO: Final = "2026-01-01T00:00:00Z"
 Object = dict[str, Any]
 
 
@@ -40,6 +42,7 @@ class Stage:
         self.extender = RecordingExtender()
         self._pods = f"/api/v1/namespaces/{side.namespace}/pods"
         self._nodes: list[str] = []
+        self._markers = itertools.count(1)
 
     async def node(
         self,
@@ -62,7 +65,16 @@ class Stage:
             "status": {
                 "allocatable": amounts,
                 "capacity": amounts,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "Case", "message": ""}],
+                "conditions": [
+                    {
+                        "type": "Ready",
+                        "status": "True",
+                        "reason": "Case",
+                        "message": "nobody looks",
+                        "lastHeartbeatTime": LONG_AGO,
+                        "lastTransitionTime": LONG_AGO,
+                    }
+                ],
             },
         }
         self._nodes.append(name)
@@ -187,6 +199,31 @@ class Stage:
         path = f"/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
         answer = await self.side.call("POST", path, body=body)
         return Answer({"Error": "" if answer.code == 201 else str(answer.body)})
+
+    async def priority(self, value: int) -> str:
+        """The name of a PriorityClass with that value; all cases share them, and they stay."""
+        name = f"level-{value}"
+        body = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": "for cases",
+        }
+        answer = await self.side.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=body)
+        assert answer.code in (201, 409), answer.body
+        return name
+
+    async def settle(self) -> None:
+        """Return once the scheduler has done all that it had to do before this call.
+
+        Two pods that fit nowhere go through it, one after the other; they are never assigned, so they wake nobody.
+        """
+        for _ in range(2):
+            name = f"marker-{next(self._markers)}"
+            await self.pod(name, 0, nodeSelector={"no": "node"})
+            await self.condition(name, text=" ")
+            await self.delete_pod(name)
 
     async def patch(self, path: str, patch: Object) -> Object:
         """PATCH as a merge."""

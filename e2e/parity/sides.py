@@ -7,12 +7,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
 from clusters.api_client import ApiClient
+from clusters.certificates import KeyPair
 from clusters.control_plane import ControlPlane
 from clusters.waiting import eventually
 from e2e.parity.compare import difference, normalised
@@ -154,15 +156,13 @@ async def open_side(name: str, cluster: ControlPlane) -> AsyncIterator[Side]:
 
 
 async def _make_namespace(side: Side) -> None:
-    """Create it and wait for what controllers put into it: pods need the ServiceAccount."""
+    """Create it with the ServiceAccount that pods need: a controller's, or ours where it was later or is not there."""
     await side.api.ensure_namespace(side.namespace)
-
-    if side.name == "embedded":  # until the embedded controllers do it
-        await side.call(
-            "POST",
-            f"/api/v1/namespaces/{side.namespace}/serviceaccounts",
-            body={"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
-        )
+    await side.call(
+        "POST",
+        f"/api/v1/namespaces/{side.namespace}/serviceaccounts",
+        body={"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
+    )
 
     async def account() -> bool:
         path = f"/api/v1/namespaces/{side.namespace}/serviceaccounts/default"

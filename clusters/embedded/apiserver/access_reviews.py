@@ -65,8 +65,9 @@ class AccessReviews:
         body = without_nulls(request.object())
         if not isinstance(body.get("spec", {}), dict):
             raise bad_request(f"{found.kind}: spec must be an object")
-        head = {"kind": found.kind, "apiVersion": f"{found.group}/v1", "metadata": {}}
-        return json_answer(head | self._answers[found.kind](request, body.get("spec", {})), 201)
+        metadata = {"namespace": request.path.split("/")[5]} if found.namespaced else {}
+        head = {"kind": found.kind, "apiVersion": f"{found.group}/v1", "metadata": metadata}
+        return json_answer(head | self._answers[found.kind](request, _without_empty(body.get("spec", {}))), 201)
 
     def _who(self, request: Request, _: Object) -> Object:
         return {"metadata": {"creationTimestamp": self._now()}, "status": {"userInfo": user_info(request.user)}}
@@ -110,6 +111,14 @@ class AccessReviews:
         if user is None:
             return {"spec": spec, "status": {"user": {}, "error": "invalid bearer token"}}
         return {"spec": spec, "status": {"authenticated": True, "user": user_info(user), "audiences": [ISSUER]}}
+
+
+def _without_empty(spec: Object) -> Object:
+    """Texts that are empty are absent when they are shown again."""
+    return {
+        key: {name: each for name, each in value.items() if each != ""} if isinstance(value, dict) else value
+        for key, value in spec.items()
+    }
 
 
 def review_at(path: str) -> Review | None:

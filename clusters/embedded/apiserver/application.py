@@ -14,14 +14,17 @@ from typing import Final
 
 from clusters.embedded.apiserver.access import Access
 from clusters.embedded.apiserver.access_reviews import AccessReviews
+from clusters.embedded.apiserver.aggregated_discovery import aggregated, media_type, wanted_version
 from clusters.embedded.apiserver.authentication import Headers, User
 from clusters.embedded.apiserver.discovery import document, is_below_a_group
+from clusters.embedded.apiserver.field_validation import check_fields
 from clusters.embedded.apiserver.health import health
 from clusters.embedded.apiserver.objects import without_nulls
+from clusters.embedded.apiserver.openapi import openapi
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, method_not_allowed, no_such_path
-from clusters.embedded.apiserver.representation import shown, view_of
+from clusters.embedded.apiserver.representation import shown, view_of, warned
 from clusters.embedded.apiserver.requests import (
     Answer,
     Message,
@@ -117,7 +120,8 @@ class ApiServer:
             if not is_below_a_group(path):
                 return Answer(b"404 page not found\n", 404, _TEXT)
             raise no_such_path()
-        check_acceptable(request.accept)
+        streams = route.name is None and request.method == "GET"
+        check_acceptable(request.accept, streams=streams, is_text=route.subresource == "log")
         if route.subresource == "log":
             if request.method != "GET":
                 raise method_not_allowed()
@@ -126,14 +130,21 @@ class ApiServer:
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
-        view = view_of(request)
+        view, warnings = view_of(request), check_fields(request, route)
         answer = verb(request, route)
-        return shown(answer, view, self._writes.clock) if request.method == "GET" else answer
+        return shown(answer, view, self._writes.clock) if request.method == "GET" else warned(answer, warnings)
 
     def _about_the_server(self, request: Request, path: str) -> Answer | None:
         text = health(path, request.params)
         if text is not None:
             return Answer(text.encode(), content_type=_TEXT)
+        schema = openapi(path)
+        if schema is not None:
+            return Answer(schema)
+        version = wanted_version(request.accept)
+        found = aggregated(path, version) if version else None
+        if found is not None:
+            return replace(json_answer(found), content_type=media_type(version))
         found = document(path, self.address)
         return None if found is None else json_answer(found)
 

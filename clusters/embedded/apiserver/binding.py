@@ -1,12 +1,14 @@
-"""The binding subresource: one write puts a pod on its node, with the annotations that the Binding carries. Pure.
+"""The binding subresource: one write puts a pod on its node, with the annotations and labels of the Binding. Pure.
 
-Rules: Kubernetes ``registry/core/pod/storage``; annotations of the Binding win, the node need not exist.
+Rules: Kubernetes ``registry/core/pod/storage``; annotations and labels of the Binding win, the node need not exist.
 """
 
 from __future__ import annotations
 
+from clusters.embedded.apiserver.field_rules import required, unsupported
 from clusters.embedded.apiserver.objects import Object, is_deleting
-from clusters.embedded.apiserver.refusals import RefusalError, conflict, internal, modified
+from clusters.embedded.apiserver.refusals import RefusalError, conflict
+from clusters.embedded.apiserver.update_rules import other_object
 from clusters.resources import PODS
 
 
@@ -14,13 +16,26 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     """The pod on the node that the Binding names; ``now`` is RFC 3339. Raises RefusalError (409, 500)."""
     _check(pod, binding)
     metadata = dict(pod["metadata"])
-    added = binding["metadata"].get("annotations") or {}
-    if added:
-        metadata["annotations"] = {**metadata.get("annotations", {}), **added}
+    for part in ("annotations", "labels"):
+        added = binding["metadata"].get(part) or {}
+        if added:
+            metadata[part] = {**metadata.get(part, {}), **added}
     spec = {**pod["spec"], "nodeName": binding["target"]["name"]}
     status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
     status["conditions"] = _scheduled(status.get("conditions", []), now)
     return {**pod, "metadata": metadata, "spec": spec, "status": status}
+
+
+def check_target(binding: Object) -> None:
+    """Refuse (500, as released servers do: kubernetes issue 139488) a target that is no node."""
+    target, errors = binding.get("target", {}), []
+    if target.get("kind", "") not in ("", "Node"):
+        errors.append(unsupported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    texts = [f"{error.field}: {error.message}" for error in errors]
+    if texts:
+        raise RefusalError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def _check(pod: Object, binding: Object) -> None:
@@ -28,13 +43,10 @@ def _check(pod: Object, binding: Object) -> None:
     name = metadata["name"]
     uid = wanted.get("uid")
     if uid and uid != metadata["uid"]:
-        raise _conflict(name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}")
-    if wanted.get("resourceVersion") not in (None, "", metadata["resourceVersion"]):
-        raise modified(PODS, name)
-    target = binding.get("target", {})
-    if target.get("kind", "Node") not in ("", "Node") or not target.get("name"):
-        # Released servers answer 500 here, kubernetes issue 139488.
-        raise internal("invalid binding: target.kind must be empty or Node, target.name must not be empty")
+        raise other_object(PODS, metadata, "UID", uid, metadata["uid"])
+    version = wanted.get("resourceVersion", "")
+    if version and version != metadata["resourceVersion"]:
+        raise other_object(PODS, metadata, "ResourceVersion", version, metadata["resourceVersion"])
     if is_deleting(pod):
         raise _conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
@@ -46,11 +58,12 @@ def _check(pod: Object, binding: Object) -> None:
 def _conflict(name: str, why: str) -> RefusalError:
     refusal = conflict(PODS, name, why)
     refusal.message = refusal.message.replace("pods ", "pods/binding ", 1)
+    refusal.details = {"name": name, "kind": "pods/binding"}
     return refusal
 
 
 def _scheduled(conditions: list[Object], now: str) -> list[Object]:
-    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     places = [at for at, each in enumerate(conditions) if each.get("type") == "PodScheduled"]
     if not places:
         return [*conditions, condition]

@@ -8,7 +8,7 @@ from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import bad_request
-from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
 
 _ROLLING: Final[Object] = {
     "deployments": {"strategy": {"type": "RollingUpdate"}},
@@ -44,6 +44,7 @@ def _set_defaults(resource: Resource, item: Object) -> None:
     if resource == PODS:
         item.setdefault("spec", {})
         pod_defaults.default_pod(item)
+        _conditions(item, "lastProbeTime", "lastTransitionTime")
     elif resource == NODES:
         _node(item)
     elif resource == NAMESPACES:
@@ -51,23 +52,35 @@ def _set_defaults(resource: Resource, item: Object) -> None:
         item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
     elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
         rbac_rules.set_defaults(resource, item)
+    elif resource == LEASES:
+        item.setdefault("spec", {})
     elif resource in _EVENTS:
         item.update(_EVENTS[resource](dict(item)))
     elif resource.api_version == "apps/v1":
         _workload(resource, item.setdefault("spec", {}))
 
 
-def initial_status(resource: Resource, item: Object) -> Object | None:
-    """The status of a new object; None: it has none yet."""
+def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
+    """The status of a new object; None: it has none yet. ``now`` is RFC 3339."""
     if resource == PODS:
-        return pod_defaults.initial_status(item["spec"])
+        return pod_defaults.initial_status(item["spec"], now)
     if resource == NAMESPACES:
         return {"phase": "Active"}
     return dict(WORKLOAD_STATUS[resource.plural]) if resource.plural in WORKLOAD_STATUS else None
 
 
+def _conditions(item: Object, *times: str) -> None:
+    """Times are shown although nobody has said them."""
+    for condition in (item.get("status") or {}).get("conditions", []):
+        for key in times:
+            condition.setdefault(key, None)
+
+
 def _node(item: Object) -> None:
-    item.setdefault("spec", {})
+    _conditions(item, "lastHeartbeatTime", "lastTransitionTime")
+    spec = item.setdefault("spec", {})
+    if spec.get("podCIDR"):
+        spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = item.setdefault("status", {})
     for key, shown in NODE_STATUS.items():
         status[key] = {**shown, **status.get(key, {})}

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from clusters.embedded.apiserver.field_rules import unsupported
 from clusters.embedded.apiserver.objects import Object, is_deleting
-from clusters.embedded.apiserver.refusals import bad_request, conflict, modified
-from clusters.embedded.apiserver.routes import has_generation
-from clusters.resources import NAMESPACES, PODS, Resource
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, options_invalid
+from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
 
-_POLICIES: Final = ("Background", "Foreground", "Orphan")
+_POLICIES: Final = ("Foreground", "Background", "Orphan")
 # Finalizers that the garbage collector takes off again.
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
@@ -30,15 +30,15 @@ class DeleteOptions:
 
 
 def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
-    """The options of a request: its body, else its query. Raises RefusalError (400)."""
-    found = body if isinstance(body, dict) else {}
-    grace = found.get("gracePeriodSeconds", params.get("gracePeriodSeconds"))
-    propagation = found.get("propagationPolicy", params.get("propagationPolicy"))
+    """The options of a request: its body, and only where it has none, its query. Raises RefusalError (400, 422)."""
+    found: Object = body if isinstance(body, dict) else dict(params)
+    grace = found.get("gracePeriodSeconds")
+    propagation = found.get("propagationPolicy")
     if propagation is None and found.get("orphanDependents") is not None:
-        propagation = "Orphan" if found["orphanDependents"] else "Background"
+        propagation = "Orphan" if found["orphanDependents"] in (True, "true", "1") else "Background"
     preconditions = found.get("preconditions") or {}
     if propagation not in (None, *_POLICIES):
-        raise bad_request(f"propagationPolicy {propagation!r} is none of: {', '.join(_POLICIES)}")
+        raise options_invalid("DeleteOptions", [unsupported("propagationPolicy", propagation, (*_POLICIES, "nil"))])
     if not isinstance(preconditions, dict):
         raise bad_request("preconditions must be an object with uid and resourceVersion")
     try:
@@ -48,7 +48,7 @@ def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
     if grace_seconds is not None and grace_seconds < 0:
         # As the real server reads it: a negative time is a second.
         grace_seconds = 1
-    dry_run = bool(found.get("dryRun") or params.get("dryRun"))
+    dry_run = bool(found.get("dryRun"))
     return DeleteOptions(
         grace_seconds, propagation, preconditions.get("uid"), preconditions.get("resourceVersion"), dry_run
     )
@@ -58,30 +58,62 @@ def check_preconditions(resource: Resource, item: Object, options: DeleteOptions
     """Refuse (409) to delete another object than the one that the client means."""
     metadata = item["metadata"]
     if options.uid and options.uid != metadata["uid"]:
-        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {metadata['uid']}"
-        raise conflict(resource, metadata["name"], why)
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})"
+        raise _conflict(resource, metadata["name"], f"{why}. The object might have been deleted and then recreated")
     if options.version and options.version != metadata["resourceVersion"]:
-        raise modified(resource, metadata["name"])
+        versions = f"({options.version}) does not match the ResourceVersion in record ({metadata['resourceVersion']})"
+        why = f"the ResourceVersion in the precondition {versions}. The object might have been modified"
+        raise _conflict(resource, metadata["name"], why)
 
 
-def marked(resource: Resource, item: Object, options: DeleteOptions, now: datetime) -> Object:
-    """The object after the DELETE. It is gone when ``is_finished`` says so of it, else it waits in this state."""
-    grace = _grace_seconds(resource, item, options)
+def _conflict(resource: Resource, name: str, why: str) -> RefusalError:
+    """Deletions say the kind where all other verbs say the plural."""
+    refusal = conflict(resource, name, why)
+    refusal.message = refusal.message.replace(resource.plural, resource.kind, 1)
+    refusal.details = {**(refusal.details or {}), "kind": resource.kind}
+    return refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What a DELETE makes of an object: the state that is written first, if any, and whether the object is gone then."""
+
+    written: Object | None
+    gone: bool
+
+
+def fate_of(resource: Resource, item: Object, options: DeleteOptions, now: datetime) -> Fate:
+    """Pods end gracefully: even one that goes at once is marked first, so that who watches sees it marked, then gone.
+
+    Of other kinds only what finalizers hold is marked. Where a time to end is running nothing changes but a shorter time.
+    """
     metadata = dict(item["metadata"])
+    running = metadata.get("deletionGracePeriodSeconds", 0) if is_deleting(item) else 0
+    if running and (options.grace_seconds is None or options.grace_seconds >= running):
+        return Fate(None, gone=False)
     finalizers = [word for word in metadata.get("finalizers", []) if word not in (FOREGROUND, ORPHAN)]
-    finalizers += _finalizer(metadata, options)
-    metadata["finalizers"] = finalizers
-    if not finalizers:
-        del metadata["finalizers"]
-    if not is_deleting(item) or grace < metadata.get("deletionGracePeriodSeconds", 0):
+    if resource not in (EVENTS, EVENTS_V1):  # which own nothing
+        finalizers += _finalizer(metadata, options)
+    changed = finalizers != metadata.pop("finalizers", [])
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    graceful = resource == PODS and (bool(running) or not is_deleting(item))
+    grace = _grace_seconds(resource, item, options) if graceful else 0
+    if graceful or finalizers or resource == NAMESPACES:
+        _mark(metadata, grace, now)
+    written = {**item, "metadata": metadata}
+    if resource == NAMESPACES:
+        written["status"] = {**item.get("status", {}), "phase": "Terminating"}
+        return Fate(written, is_finished(written))
+    return Fate(written if graceful or finalizers or changed else None, gone=not finalizers and grace == 0)
+
+
+def _mark(metadata: Object, grace: int, now: datetime) -> None:
+    if "deletionTimestamp" not in metadata and metadata.get("generation"):
+        metadata["generation"] += 1
+    if "deletionTimestamp" not in metadata or grace < metadata.get("deletionGracePeriodSeconds", 0):
         metadata["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
-    if has_generation(resource) and not is_deleting(item):
-        metadata["generation"] = metadata.get("generation", 0) + 1
-    marked_item = {**item, "metadata": metadata}
-    if resource == NAMESPACES:
-        marked_item["status"] = {**item.get("status", {}), "phase": "Terminating"}
-    return marked_item
 
 
 def is_finished(item: Object) -> bool:

@@ -8,7 +8,7 @@ from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import group_of
 from clusters.embedded.apiserver.routes import BINDINGS, SCALED, subresources
-from clusters.resources import ALL, PODS, Resource
+from clusters.resources import ALL, NAMESPACES, PODS, Resource
 
 VERSION: Final = {
     "major": "1",
@@ -41,24 +41,25 @@ def document(path: str, address: str) -> Object | None:
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
     if parts == ["apis"]:
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups()]}
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups()]}
     if parts == ["api", "v1"]:
-        return _resources("v1")
-    if parts[0] == "apis" and len(parts) == 2 and parts[1] in _groups():
+        return resource_list("v1")
+    if parts[0] == "apis" and len(parts) == 2 and parts[1] in groups():
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1])}
-    if parts[0] == "apis" and len(parts) == 3 and parts[1] in _groups() and parts[2] == "v1":
-        return _resources(f"{parts[1]}/v1")
+    if parts[0] == "apis" and len(parts) == 3 and parts[1] in groups() and parts[2] == "v1":
+        return resource_list(f"{parts[1]}/v1")
     return None
 
 
-def _groups() -> list[str]:
+def groups() -> list[str]:
+    """The groups that have names."""
     return sorted(({group_of(resource) for resource in ALL} | {review.group for review in REVIEWS}) - {""})
 
 
 def is_below_a_group(path: str) -> bool:
     """Whether a path is below an API group of ours, whatever is there."""
     parts = path.strip("/").split("/")
-    return parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in _groups())
+    return parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in groups())
 
 
 def _group(name: str) -> Object:
@@ -66,7 +67,8 @@ def _group(name: str) -> Object:
     return {"name": name, "versions": [version], "preferredVersion": version}
 
 
-def _resources(api_version: str) -> Object:
+def resource_list(api_version: str) -> Object:
+    """The kinds of a group and version."""
     entries: list[Object] = []
     for resource in ALL:
         if resource.api_version == api_version:
@@ -85,6 +87,7 @@ def _resources(api_version: str) -> Object:
                 "verbs": ["create"],
             }
         )
+    entries.sort(key=lambda entry: str(entry["name"]))
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
 
 
@@ -100,7 +103,7 @@ def _entry(resource: Resource) -> Object:
         "singularName": resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(_VERBS),
+        "verbs": [verb for verb in _VERBS if resource != NAMESPACES or verb != "deletecollection"],
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)

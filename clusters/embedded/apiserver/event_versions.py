@@ -20,7 +20,8 @@ _NAMES: Final = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-_OLD_NAMES: Final = {new: old for old, new in _NAMES.items()}
+# The other way.
+OLD_NAMES: Final = {new: old for old, new in _NAMES.items()}
 # What each version shows although nobody has said it.
 _SHOWN: Final[Object] = {
     "involvedObject": {},
@@ -43,7 +44,7 @@ _ALWAYS: Final = frozenset({"kind", "apiVersion", "metadata"})
 
 def as_core(item: Object) -> Object:
     """The ``v1`` form of an Event of either form."""
-    fields = {_OLD_NAMES.get(key, key): value for key, value in item.items()}
+    fields = {OLD_NAMES.get(key, key): value for key, value in item.items()}
     return _complete({**fields, "apiVersion": EVENTS.api_version}, _SHOWN)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.embedded.apiserver.objects import Object
@@ -14,6 +15,7 @@ _DNS_LABEL: Final = re.compile(_LABEL_FORM)
 _DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL_FORM}(\.{_LABEL_FORM})*")
 _WORD: Final = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 
+_STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 # Bytes of all annotations of an object together.
 _MOST_ANNOTATIONS: Final = 256 * 1024
 
@@ -42,6 +44,16 @@ _VALUE_TEXT: Final = (
 def required(field: str, text: str = "") -> FieldError:
     """A field that must be there and is not."""
     return FieldError(field, "FieldValueRequired", f"Required value: {text}" if text else "Required value")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value that is told as it stands here, without quotes."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def wrong(field: str, value: Any, text: str) -> FieldError:
@@ -97,6 +109,16 @@ def labels(field: str, values: dict[str, str]) -> list[FieldError]:
     return errors
 
 
+def finalizers(words: list[str]) -> list[FieldError]:
+    """Words that hold an object: those of the API itself, else with a domain before a slash."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        wrong(f"metadata.finalizers[{at}]", word, text)
+        for at, word in enumerate(words)
+        if "/" not in word and word not in _STANDARD_FINALIZERS
+    ]
+
+
 def path_segment(field: str, value: str) -> list[FieldError]:
     """What can stand between two slashes of a URL."""
     texts = [f"may not be '{value}'"] if value in (".", "..") else []
@@ -117,10 +139,9 @@ def metadata(item: Object, check: Callable[[str, str], list[FieldError]] = dns_s
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATIONS:
         text = f"Too long: may not be more than {_MOST_ANNOTATIONS} bytes"
         errors.append(FieldError("metadata.annotations", "FieldValueTooLong", text))
-    for at, owner in enumerate(found.get("ownerReferences", [])):
-        where = f"metadata.ownerReferences[{at}]"
+    for owner in found.get("ownerReferences", []):
         errors += [
-            required(f"{where}.{key}", "must not be empty")
+            wrong(f"metadata.ownerReferences.{key}", "", "must not be empty")
             for key in ("apiVersion", "kind", "name", "uid")
             if not owner.get(key)
         ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from clusters.embedded.apiserver.field_rules import not_allowed, unsupported
-from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request
+from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, options_invalid
 
 _MATCH: Final = "resourceVersionMatch"
 _INITIAL: Final = "sendInitialEvents"
@@ -73,10 +73,5 @@ def number(params: Params, name: str) -> int:
 
 
 def _refuse(errors: list[FieldError]) -> None:
-    if not errors:
-        return
-    texts = [f"{each.field}: {each.message}" for each in errors]
-    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    causes = [{"reason": each.reason, "message": each.message, "field": each.field} for each in errors]
-    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes}
-    raise RefusalError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {listed}', details)
+    if errors:
+        raise options_invalid("ListOptions", errors)

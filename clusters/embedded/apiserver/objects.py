@@ -37,6 +37,30 @@ def is_deleting(item: Object) -> bool:
     return bool(metadata_of(item).get("deletionTimestamp"))
 
 
+# Fields that are maps of texts: an empty one is as good as none.
+_MAPS = frozenset(
+    {"labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector", "limits", "requests"}
+    | {"capacity", "allocatable", "overhead"}
+)
+# Lists that are shown although they are empty.
+_SHOWN_LISTS = frozenset({"rules", "verbs", "items"})
+
+
+def without_empties(item: Object) -> Object:
+    """A copy without lists and maps that are empty: to the API that is the same as if they were absent."""
+    kept: Object = {}
+    for key, value in item.items():
+        if isinstance(value, dict):
+            if value or key not in _MAPS:
+                kept[key] = without_empties(value)
+        elif isinstance(value, list):
+            if value or key in _SHOWN_LISTS:
+                kept[key] = [without_empties(each) if isinstance(each, dict) else each for each in value]
+        else:
+            kept[key] = value
+    return kept
+
+
 def without_nulls(value: Any) -> Any:
     """A copy in which fields that are null are absent: to the API both mean the zero value."""
     if isinstance(value, dict):

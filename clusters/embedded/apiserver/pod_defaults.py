@@ -47,18 +47,19 @@ def default_pod(pod: Object) -> None:
         _request_the_limits(container["resources"])
     for key, value in _POD.items():
         spec.setdefault(key, value)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for taint in _AWAY_TAINTS:
         _tolerate_for_a_while(spec, taint)
 
 
-def initial_status(spec: Object) -> Object:
-    """The status of a pod that has just been created."""
+def initial_status(spec: Object, now: str) -> Object:
+    """The status of a pod that has just been created; ``now`` is RFC 3339."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
         message = "Scheduling is blocked due to non-empty scheduling gates"
-        status["conditions"] = [
-            {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": message}
-        ]
+        condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
+        status["conditions"] = [{**condition, "reason": "SchedulingGated", "message": message}]
     return status
 
 

@@ -15,21 +15,37 @@ _MUTABLE_TEXT = (
 )
 
 
+def check(old: Object, new: Object) -> list[FieldError]:
+    """A pod that is there and what it shall become."""
+    errors = check_spec(old["spec"], new["spec"])
+    nominated = (new.get("status") or {}).get("nominatedNodeName", "")
+    if new["spec"].get("nodeName") and nominated not in ("", (old.get("status") or {}).get("nominatedNodeName", "")):
+        text = "may not be set on pods that are already bound to a node"
+        errors.append(not_allowed("status.nominatedNodeName", text))
+    return errors
+
+
 def check_spec(old: Object, new: Object) -> list[FieldError]:
     """Images, the deadline, more tolerations, fewer scheduling gates; while there are gates, the node selector too."""
     if old == new:
         return []
+    for part in ("containers", "initContainers"):
+        if len(old.get(part, [])) != len(new.get(part, [])):
+            return [not_allowed(f"spec.{part}", "pod updates may not add or remove containers")]
     errors = []
     if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
         errors.append(
             not_allowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
         )
     gates = [each["name"] for each in old.get("schedulingGates", [])]
-    added = [each["name"] for each in new.get("schedulingGates", []) if each["name"] not in gates]
-    if added:
-        errors.append(
-            not_allowed("spec.schedulingGates", f"only deletion is allowed, but found new scheduling gates {added}")
+    errors += [
+        not_allowed(
+            f"spec.schedulingGates[{at}].name",
+            f"only deletion is allowed, but found new scheduling gate '{each['name']}'",
         )
+        for at, each in enumerate(new.get("schedulingGates", []))
+        if each["name"] not in gates
+    ]
     if _frozen(old, gated=bool(gates)) != _frozen(new, gated=bool(gates)):
         errors.append(not_allowed("spec", _MUTABLE_TEXT))
     return errors

@@ -26,9 +26,6 @@ def pod_spec(spec: Object, path: str) -> list[FieldError]:
             errors += _container(container, f"{path}.{part}[{at}]", names)
     if spec["restartPolicy"] not in _RESTART_POLICIES:
         errors.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES))
-    if spec["terminationGracePeriodSeconds"] < 0:
-        field = f"{path}.terminationGracePeriodSeconds"
-        errors.append(wrong(field, spec["terminationGracePeriodSeconds"], "must be greater than or equal to 0"))
     errors += field_rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector", {}))
     if spec.get("nodeName"):
         errors += field_rules.dns_subdomain(f"{path}.nodeName", spec["nodeName"])
@@ -49,11 +46,11 @@ def extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def amounts(amounts_of: Object, path: str) -> list[FieldError]:
-    """A list of resources: names, signs, and whole numbers where only these make sense."""
+def amounts(amounts_of: Object, path: str, form: str = "{path}[{name}]") -> list[FieldError]:
+    """A list of resources: names, signs, and whole numbers where only these make sense; ``form``: how a field is told."""
     errors: list[FieldError] = []
     for name, text in amounts_of.items():
-        field = f"{path}[{name}]"
+        field = form.format(path=path, name=name)
         errors += field_rules.qualified_name(field, name)
         value = parse(text)
         if value < 0:
@@ -78,7 +75,9 @@ def _container(container: Object, path: str, names: set[str]) -> list[FieldError
             errors.append(required(f"{path}.env[{at}].name"))
     for at, port in enumerate(container.get("ports", [])):
         number = port.get("containerPort", 0)
-        if not 0 < number < 65536:
+        if not number:
+            errors.append(required(f"{path}.ports[{at}].containerPort"))
+        elif not 0 < number < 65536:
             errors.append(wrong(f"{path}.ports[{at}].containerPort", number, "must be between 1 and 65535, inclusive"))
     return errors + _resources(container["resources"], f"{path}.resources")
 

@@ -7,7 +7,7 @@ JSON, which every client takes. Pure.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -146,7 +146,7 @@ def _time(value: bytes) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if 0 < seconds < 2**40 else None
 
 
-_PLAIN: Final = {
+_PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
     "text": lambda value: value.decode(),
     "bytes": lambda value: value,
     "flag": bool,

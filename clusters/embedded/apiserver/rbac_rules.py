@@ -94,16 +94,16 @@ def _binding(resource: Resource, item: Object) -> list[FieldError]:
     if not reference.get("name"):
         errors.append(required("roleRef.name", ""))
     for at, subject in enumerate(item.get("subjects", [])):
-        errors += _subject(subject, f"subjects[{at}]")
+        errors += _subject(resource, subject, f"subjects[{at}]")
     return errors
 
 
-def _subject(subject: Object, path: str) -> list[FieldError]:
+def _subject(resource: Resource, subject: Object, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if not subject.get("name"):
         errors.append(required(f"{path}.name", ""))
     if subject.get("kind", "") not in _SUBJECTS:
         errors.append(unsupported(f"{path}.kind", subject.get("kind", ""), _SUBJECTS))
-    elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+    elif resource == CLUSTER_ROLE_BINDINGS and subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
         errors.append(required(f"{path}.namespace", ""))
     return errors

@@ -13,6 +13,7 @@ from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.selectors import Predicate, both, field_selector, label_selector, selects_all
 from clusters.embedded.apiserver.store import Store, Stored
+from clusters.resources import EVENTS, EVENTS_V1
 
 
 class Page(msgspec.Struct):
@@ -44,21 +45,34 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
             error.message = "The resourceVersion for the provided list is too old."
             raise
         raise _expired_page(store, page) from error
-    if selects is not selects_all:
-        found = [stored for stored in found if selects(stored.item)]
     if page:
         found = [stored for stored in found if stored.key > page.after]
-    return _encoded(route, request, found, version, counted=selects is selects_all)
-
-
-def _encoded(route: Route, request: Request, found: list[Stored], version: int, *, counted: bool) -> bytes:
     limit = max(list_options.number(request.params, "limit"), 0)
+    if request.params.get("resourceVersion") == "0" and route.resource not in (EVENTS, EVENTS_V1):
+        # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).
+        limit = 0
+    shown, rest = _cut(found, selects, limit)
     metadata: dict[str, object] = {"resourceVersion": str(version)}
-    if limit and len(found) > limit:
-        metadata["continue"] = _token(Page(version, found[limit - 1].key))
-        if counted:
-            metadata["remainingItemCount"] = len(found) - limit
-        found = found[:limit]
+    if rest:
+        metadata["continue"] = _token(Page(version, shown[-1].key))
+        if selects is selects_all:
+            metadata["remainingItemCount"] = rest
+    return encoded_list(route, shown, metadata)
+
+
+def _cut(found: list[Stored], selects: Predicate, limit: int) -> tuple[list[Stored], int]:
+    """The objects of one page, and how many come after it: whether any of these is selected nobody knows yet."""
+    shown: list[Stored] = []
+    for at, stored in enumerate(found):
+        if limit and len(shown) == limit:
+            return shown, len(found) - at
+        if selects(stored.item):
+            shown.append(stored)
+    return shown, 0
+
+
+def encoded_list(route: Route, found: list[Stored], metadata: dict[str, object]) -> bytes:
+    """The JSON of a list of these objects."""
     resource = route.resource
     head = f'{{"kind":"{resource.kind}List","apiVersion":"{resource.api_version}","metadata":'.encode()
     items = b",".join(stored.raw for stored in found)
@@ -71,7 +85,9 @@ def _version(request: Request, store: Store) -> int:
     wanted = list_options.version_of(request.params, list_options.unreadable_in_list)
     if wanted is not None and wanted > store.version:
         raise too_new(wanted, store.version)
-    return wanted if wanted and match == "Exact" else store.version
+    # A page of a version means exactly that version, as it did before there was a word for it.
+    exact = match == "Exact" or (not match and list_options.number(request.params, "limit") > 0)
+    return wanted if wanted and exact else store.version
 
 
 def _page(request: Request, store: Store) -> Page | None:
@@ -93,7 +109,8 @@ def _expired_page(store: Store, page: Page) -> RefusalError:
     refusal.message = (
         "The provided continue parameter is too old to display a consistent list result. You can start a new list "
         "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-        "results, which may then be inconsistent."
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
     )
     refusal.list_metadata = {"continue": _token(Page(store.version, page.after))}
     return refusal

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusters.embedded.apiserver.objects import Object
-from clusters.resources import Resource
+from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 
 class RefusalError(Exception):
@@ -60,7 +60,7 @@ def qualified(word: str, resource: Resource) -> str:
 
 def details_of(resource: Resource, name: str, **more: Any) -> Object:
     """The ``details`` of a Status that is about one object."""
-    details: Object = {"name": name, "kind": resource.plural, **more}
+    details: Object = {**({"name": name} if name else {}), "kind": resource.plural, **more}
     if group_of(resource):
         details["group"] = group_of(resource)
     return details
@@ -106,12 +106,23 @@ def modified(resource: Resource, name: str) -> RefusalError:
 
 def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> RefusalError:
     """422: fields that make no sense, all of them at once."""
-    texts = [f"{error.field}: {error.message}" for error in errors]
+    texts = list(dict.fromkeys(f"{error.field}: {error.message}" for error in errors))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    # Events are one kind under two names, and told of by the older one.
+    resource = EVENTS if resource == EVENTS_V1 else resource
     message = f'{qualified(resource.kind, resource)} "{name}" is invalid: {listed}'
     causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
     details = {**details_of(resource, name, causes=causes), "kind": resource.kind}
     return RefusalError(422, "Invalid", message, details)
+
+
+def options_invalid(kind: str, errors: Sequence[FieldError]) -> RefusalError:
+    """422: options of a request that contradict each other or make no sense."""
+    texts = [f"{error.field}: {error.message}" for error in errors]
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
+    details = {"group": "meta.k8s.io", "kind": kind, "causes": causes}
+    return RefusalError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed}', details)
 
 
 def bad_request(message: str) -> RefusalError:
@@ -144,7 +155,7 @@ def method_not_allowed() -> RefusalError:
 
 def unsupported_media_type(message: str) -> RefusalError:
     """415."""
-    return RefusalError(415, "UnsupportedMediaType", message)
+    return RefusalError(415, "UnsupportedMediaType", message, {})
 
 
 def too_large(message: str) -> RefusalError:

@@ -15,7 +15,7 @@ import msgspec
 
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request
-from clusters.embedded.apiserver.requests import Answer, Request
+from clusters.embedded.apiserver.requests import OFFERED, Answer, Request
 from clusters.embedded.apiserver.store import event_line
 from clusters.embedded.apiserver.tables.table import INCLUDED, is_list, metadata_only, table_of
 
@@ -80,7 +80,7 @@ def view_of(request: Request) -> View:
         if clause.type in _TYPES and _is_known(clause.parameters):
             return _checked(View(clause.parameters["as"], clause.parameters["v"], _included(request)), request)
     if any("as" in clause.parameters for clause in clauses(request.accept)):
-        raise RefusalError(406, "NotAcceptable", f"only the following media types are accepted: {_TYPES[0]}")
+        raise RefusalError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(OFFERED)}")
     return WHOLE
 
 
@@ -107,6 +107,13 @@ def shown(answer: Answer, view: View, now: Callable[[], datetime]) -> Answer:
     if isinstance(answer.body, bytes):
         return replace(answer, body=msgspec.json.encode(_shown(msgspec.json.decode(answer.body), view, now())))
     return replace(answer, body=_retold(answer.body, view, now))
+
+
+def warned(answer: Answer, warnings: list[str]) -> Answer:
+    """An answer with warnings for the user, as ``kubectl`` prints them."""
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings]
+    headers = tuple((b"warning", f'299 - "{text}"'.encode()) for text in quoted)
+    return replace(answer, headers=(*answer.headers, *headers)) if headers else answer
 
 
 def _shown(document: Object, view: View, now: datetime, *, with_columns: bool = True) -> Object:

@@ -14,16 +14,17 @@ from clusters.embedded.apiserver import protobuf
 from clusters.embedded.apiserver.attributes import is_on
 from clusters.embedded.apiserver.authentication import ANONYMOUS, User
 from clusters.embedded.apiserver.objects import Object
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large, unsupported_media_type
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 JSON: Final = "application/json"
-_TYPES: Final = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
+# The media types of the real server, in its order.
+OFFERED: Final = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
 _UNKNOWN_FORMAT: Final = (
-    f"the body of the request was in an unknown format - accepted media types include: {', '.join(_TYPES)}"
+    f"the body of the request was in an unknown format - accepted media types include: {', '.join(OFFERED)}"
 )
 _NO_OBJECT: Final = "couldn't get version/kind; json parse error"
 # The API server's bound on a body, in bytes.
@@ -34,7 +35,8 @@ def _from_protobuf(body: bytes) -> Object:
     found = protobuf.decoded(body)
     if found is None:
         # What kubectl makes of files it sends as JSON, whatever the kind.
-        raise unsupported_media_type(f"{_UNKNOWN_FORMAT} (this kind not as protobuf here: apply a manifest file)")
+        message = f"{_UNKNOWN_FORMAT} (this kind not as protobuf here: apply a manifest file)"
+        raise RefusalError(415, "UnsupportedMediaType", message)
     return found
 
 
@@ -93,7 +95,7 @@ class Request:
         try:
             return _DECODERS[self.content_type](self.body)
         except KeyError:
-            raise unsupported_media_type(_UNKNOWN_FORMAT) from None
+            raise RefusalError(415, "UnsupportedMediaType", _UNKNOWN_FORMAT) from None
         except (ValueError, RecursionError, yaml.YAMLError) as error:
             raise bad_request(f"{start}{_NO_OBJECT}: {error} ({self.body[:30].hex()})") from error
 
@@ -139,15 +141,22 @@ async def read_request(scope: Message, receive: Receive, user: User = ANONYMOUS)
         method=scope["method"],
         path=path,
         params=params,
-        content_type=headers.get("content-type", "").partition(";")[0].strip().lower(),
+        content_type=_media_type(headers.get("content-type", "")),
         accept=headers.get("accept", ""),
         body=b"".join(chunks),
         user=user,
     )
 
 
-def check_acceptable(accept: str) -> None:
-    """Refuse (406) a client that understands no JSON."""
+def _media_type(header: str) -> str:
+    """The type without its parameters; what is there and names none stays as it is, and is refused."""
+    return header.partition(";")[0].strip().lower() or header
+
+
+def check_acceptable(accept: str, *, streams: bool = False, is_text: bool = False) -> None:
+    """Refuse (406) a client that understands no JSON; ``streams``, ``is_text``: what else there would be."""
     if accept and not any(word in accept for word in ("json", "*/*", "application/*", "text/plain")):
-        message = f"only the following media types are accepted: {JSON}"
-        raise RefusalError(406, "NotAcceptable", message)
+        types = [*(("text/plain",) if is_text else ()), *OFFERED]
+        types += [f"{each};stream=watch" for each in (JSON, protobuf.MEDIA_TYPE)] if streams else []
+        message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(types)}"
+        raise RefusalError(406, "NotAcceptable", message, {})

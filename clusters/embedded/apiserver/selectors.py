@@ -136,7 +136,11 @@ def _field_requirement(text: str, resource: Resource) -> Predicate:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
     field, operator, value = match.groups()
     if field not in _GENERIC | _FIELDS.get(resource, frozenset()):
-        raise bad_request(f"field label not supported: {field}")
+        raise bad_request(
+            f"field label not supported: {field}"
+            if resource in _FIELDS
+            else f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        )
     path = field.split(".")
     if operator == "!=":
         return lambda item: _field(item, path, field) != value

@@ -159,10 +159,7 @@ def _wrong_duration(seconds: int) -> str:
 
 
 def _unnamed(error: FieldError) -> RefusalError:
-    refusal = invalid(TOKEN_REQUEST, "", [error])
-    assert refusal.details is not None
-    refusal.details.pop("name")
-    return refusal
+    return invalid(TOKEN_REQUEST, "", [error])
 
 
 def _key_id(key: ec.EllipticCurvePublicKey) -> str:

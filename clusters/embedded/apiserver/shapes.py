@@ -6,6 +6,7 @@ the real API server, which cannot even decode them.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -169,8 +170,8 @@ class LeaseSpec(Shape):
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
-    acquire_time: str = ""
-    renew_time: str = ""
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
     lease_transitions: int = 0
 
 
@@ -244,7 +245,7 @@ def check_shape(resource: Resource, item: Object) -> None:
     try:
         msgspec.convert(item, SHAPES.get(resource.plural, Anything))
     except msgspec.ValidationError as error:
-        version = resource.api_version
+        version = resource.api_version.rpartition("/")[2]
         raise bad_request(
             f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}: {error}'
         ) from error

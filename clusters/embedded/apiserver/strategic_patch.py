@@ -33,6 +33,8 @@ _MERGE_KEYS: Final = {
 # Lists of words that are merged as sets.
 _SETS: Final = frozenset({"finalizers"})
 
+_MAPS_OF_TEXTS: Final = frozenset({"labels", "annotations"})
+
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _DELETE_WORDS: Final = "$deleteFromPrimitiveList/"
@@ -47,8 +49,8 @@ def apply(old: Object, patch: Object) -> Object:
         return cleaned
     if directive == "delete":
         return {}
-    if directive not in (None, "merge"):
-        raise ValueError(f"unknown patch directive {directive!r}: replace, merge and delete are known")
+    if directive is not None:
+        raise ValueError(f"unknown patch type: {directive} in map: map[]")
     new = _merged_fields(old, patch)
     for key in [key for key in patch if key.startswith(_ORDER)]:
         field = key.removeprefix(_ORDER)
@@ -74,6 +76,12 @@ def _merge_field(new: Object, key: str, value: Any) -> None:
     current = new.get(key)
     if value is None:
         new.pop(key, None)
+    elif isinstance(value, dict) and _DIRECTIVE in value and not isinstance(current, dict):
+        # As the real server does it: a directive needs something that it can be applied to.
+        return
+    elif isinstance(value, dict) and _RETAIN in value and not isinstance(current, dict) and key in _MAPS_OF_TEXTS:
+        # So too: the directive is taken for a key, and its list for a text, which then is refused.
+        new[key] = dict(value)
     elif isinstance(value, dict):
         merged = apply(current if isinstance(current, dict) else {}, value)
         if merged or value.get(_DIRECTIVE) != "delete":
@@ -97,7 +105,7 @@ def _merge_list(field: str, old: list[Any], patch: list[Any]) -> list[Any]:
     merged = list(old)
     for each in patch:
         if merge_key not in each:
-            raise ValueError(f"map: {each} does not contain declared merge key: {merge_key}")
+            raise ValueError(f"map: map[] does not contain declared merge key: {merge_key}")
         _merge_element(merged, merge_key, each)
     return _ordered(merged, [each for each in patch if _DIRECTIVE not in each], old, merge_key)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusters.embedded.apiserver import patch
-from clusters.embedded.apiserver.binding import bound
+from clusters.embedded.apiserver.binding import bound, check_target
 from clusters.embedded.apiserver.deletion import options_of
 from clusters.embedded.apiserver.objects import Object, without_nulls
 from clusters.embedded.apiserver.refusals import bad_request
@@ -28,6 +28,7 @@ class Subresources:
         """POST of a Binding, to the pod or to the collection ``bindings``: 201 with a Status."""
         binding = named(without_nulls(request.object()), route)
         check_shape(BINDINGS, binding)
+        check_target(binding)
         stored = self._writes.get(PODS, route.namespace or "", binding["metadata"]["name"])
         pod = bound(stored.item, binding, self._writes.now())
         if not request.dry_run:
@@ -67,7 +68,7 @@ def named(body: Object, route: Route) -> Object:
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
-    if route.name and name not in ("", route.name):
+    if route.name and name != route.name:
         raise bad_request(f"name in URL does not match name in {body.get('kind', 'the')} object")
     if namespace not in ("", route.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -6,14 +6,17 @@ does it) labels and annotations; what the server itself keeps stays in either ca
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from collections.abc import Sequence
+from typing import Any, Final
 
 from clusters.embedded.apiserver import pod_update_rules, rbac_rules
-from clusters.embedded.apiserver.field_rules import not_allowed, wrong
+from clusters.embedded.apiserver.event_versions import OLD_NAMES
+from clusters.embedded.apiserver.field_rules import Shown, not_allowed, wrong
 from clusters.embedded.apiserver.objects import Object, is_deleting, namespace_of
-from clusters.embedded.apiserver.refusals import FieldError, bad_request, conflict, invalid, modified
+from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
 from clusters.embedded.apiserver.routes import has_generation
-from clusters.resources import EVENTS_V1, LEASES, NAMESPACES, PODS, Resource
+from clusters.resources import BY_KIND, CONFIG_MAPS, EVENTS_V1, LEASES, NAMESPACES, PODS, Resource
 
 # Metadata that only the server writes.
 _KEPT: Final = (
@@ -38,29 +41,68 @@ def check_put(resource: Resource, old: Object, new: Object) -> None:
     name, metadata = old["metadata"]["name"], new["metadata"]
     uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
     if uid and uid != old["metadata"]["uid"]:
-        there = old["metadata"]["uid"]
-        raise conflict(resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {there}")
-    if version and version != old["metadata"]["resourceVersion"]:
-        raise modified(resource, name)
-    if not version and resource == LEASES:
-        error = wrong("metadata.resourceVersion", "0x0", "must be specified for an update")
-        raise invalid(resource, name, [FieldError(error.field, error.reason, error.message.replace('"', ""))])
+        raise other_object(resource, old["metadata"], "UID", uid, old["metadata"]["uid"])
+    _check_version(resource, old["metadata"], version)
+    if version in ("", "0") and resource == LEASES:
+        raise _unconditional(resource, name)
 
 
 def check_patch(resource: Resource, old: Object, new: Object) -> None:
-    """Preconditions that a patch carries: 409 for another version, 422 for another uid, name or namespace."""
+    """Preconditions that a patch carries: 400 for another name or namespace, 409 for another version."""
     name, metadata = old["metadata"]["name"], new["metadata"]
-    if metadata.get("resourceVersion") not in (None, "", old["metadata"]["resourceVersion"]):
-        raise modified(resource, name)
-    for field in ("uid", "name", "namespace"):
-        value = metadata.get(field)
-        if value is not None and value != old["metadata"].get(field):
-            raise invalid(resource, name, [wrong(f"metadata.{field}", str(value), "field is immutable")])
-    kinds = (new.get("kind", resource.kind), new.get("apiVersion", resource.api_version))
-    if kinds != (resource.kind, resource.api_version):
-        raise bad_request(
-            f"the patch makes a {kinds[0]} of version {kinds[1]} of it; kind and apiVersion cannot change"
-        )
+    if not metadata.get("name"):
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    check_place(new, namespace_of(old), name)
+    _check_version(resource, old["metadata"], metadata.get("resourceVersion", ""))
+    if metadata.get("resourceVersion", "") in ("", "0") and resource == LEASES:
+        raise _unconditional(resource, name)
+
+
+def _unconditional(resource: Resource, name: str) -> RefusalError:
+    """422: who writes must say what he has read."""
+    refusal = invalid(resource, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
+    refusal.message = refusal.message.replace(resource.kind, resource.plural, 1)
+    refusal.details = {**(refusal.details or {}), "kind": resource.plural}
+    return refusal
+
+
+def _check_version(resource: Resource, there: Object, wanted: str) -> None:
+    if wanted and not wanted.isdigit():
+        raise RefusalError(500, "", f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
+    if wanted not in ("", "0", there["resourceVersion"]):
+        raise modified(resource, there["name"])
+
+
+def check_nothing_is_meant(resource: Resource, new: Object) -> None:
+    """Refuse (409) to create with a PUT what the client takes for an object that is there."""
+    uid, version = new["metadata"].get("uid", ""), new["metadata"].get("resourceVersion", "")
+    if uid:
+        raise other_object(resource, new["metadata"], "UID", uid, "")
+    if version not in ("", "0"):
+        raise modified(resource, new["metadata"]["name"])
+
+
+def foreign_uid(old: Object, new: Object) -> list[FieldError]:
+    """What is wrong with a patch that gives an object another uid."""
+    uid = new["metadata"].get("uid", "")
+    return [wrong("metadata.uid", uid, "field is immutable")] if uid != old["metadata"]["uid"] else []
+
+
+def other_object(resource: Resource, metadata: Object, what: str, wanted: str, there: str) -> RefusalError:
+    """409: the object of this name is not the one that is meant."""
+    name, stored_as = metadata["name"], {"nodes": "minions"}.get(resource.plural, resource.plural)
+    key = "/".join(part for part in ("/registry", stored_as, metadata.get("namespace", ""), name) if part)
+    failed = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
+    storage = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}"
+    return conflict(resource, name, storage)
+
+
+def undecodable(item: Object, refusal: RefusalError) -> RefusalError:
+    """422: what a patch has made is no object of its kind."""
+    shown = json.dumps(json.dumps(item, separators=(",", ":")))
+    cause = f"Invalid value: {shown}: {refusal.message}"
+    causes = [{"reason": "FieldValueInvalid", "message": cause, "field": "patch"}]
+    return RefusalError(422, "Invalid", f' "" is invalid: patch: {cause}', {"causes": causes})
 
 
 def keep_system_fields(old: Object, new: Object) -> None:
@@ -77,7 +119,9 @@ def keep_other_half(resource: Resource, old: Object, new: Object, subresource: s
     """Keep the status, or everything else, as the path of the request says. Changes ``new``."""
     if subresource == "status":
         _restore(old, new, [key for key in {*old, *new} if key not in ("metadata", "status", "kind", "apiVersion")])
-        _restore(old["metadata"], new["metadata"], ["ownerReferences", "finalizers"])
+        if resource == PODS:
+            _restore(old["metadata"], new["metadata"], ["ownerReferences"])
+            new["status"] = {"qosClass": old["status"]["qosClass"], **new.get("status", {})}
         if resource.plural == "deployments":
             _restore(old["metadata"], new["metadata"], ["labels"])
     elif resource.has_status:
@@ -86,30 +130,49 @@ def keep_other_half(resource: Resource, old: Object, new: Object, subresource: s
         _restore(old, new, ["spec"])
 
 
-def check_update(resource: Resource, old: Object, new: Object) -> None:
-    """Refuse (422) changes of fields that cannot change."""
-    errors: list[FieldError] = []
+def check_update(resource: Resource, old: Object, new: Object, found: Sequence[FieldError] = ()) -> None:
+    """Refuse (422) changes of fields that cannot change; ``found`` is what was wrong before."""
+    errors = [*found, *_late_finalizers(old, new)]
     if resource == PODS:
-        errors += pod_update_rules.check_spec(old["spec"], new["spec"])
+        errors += pod_update_rules.check(old, new)
     errors += rbac_rules.check_update(resource, old, new)
     for field in _FROZEN.get(resource.plural, ()):
         if resource.api_version == "apps/v1" and old["spec"].get(field) != new["spec"].get(field):
             errors.append(wrong(f"spec.{field}", str(new["spec"].get(field)), "field is immutable"))
+    errors += _frozen_as_a_whole(resource, old, new)
+    if errors:
+        raise invalid(resource, old["metadata"]["name"], errors)
+
+
+def _told(value: Any) -> Any:
+    return Shown(json.dumps(value)) if isinstance(value, dict) else str(value or "")
+
+
+def _late_finalizers(old: Object, new: Object) -> list[FieldError]:
+    """Nobody can hold an object any more that is being deleted."""
+    added = sorted(set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", [])))
+    if not added or not is_deleting(old):
+        return []
+    shown = "[]string{" + ", ".join(f'"{each}"' for each in added) + "}"
+    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+    return [not_allowed("metadata.finalizers", text)]
+
+
+def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[FieldError]:
+    """Events of the strict kind do not change, nor do ConfigMaps that say so."""
     if resource == EVENTS_V1:
-        errors += [
-            wrong(key, str(new.get(key)), "field is immutable")
+        return [
+            wrong(OLD_NAMES.get(key, key), _told(new.get(key)), "field is immutable")
             for key in sorted({*old, *new} - {"series", "metadata", "kind", "apiVersion"})
             if old.get(key) != new.get(key)
         ]
-    if is_deleting(old):
-        added = set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", []))
-        if added:
-            text = (
-                f"no new finalizers can be added if the object is being deleted, found new finalizers {sorted(added)}"
-            )
-            errors.append(not_allowed("metadata.finalizers", text))
-    if errors:
-        raise invalid(resource, old["metadata"]["name"], errors)
+    if resource == CONFIG_MAPS and old.get("immutable"):
+        return [
+            not_allowed(key, "field is immutable when `immutable` is set")
+            for key in ("immutable", "data", "binaryData")
+            if old.get(key) != new.get(key)
+        ]
+    return []
 
 
 def count_generation(resource: Resource, old: Object, new: Object) -> None:
@@ -118,19 +181,23 @@ def count_generation(resource: Resource, old: Object, new: Object) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def check_place(resource: Resource, item: Object, namespace: str, name: str | None) -> None:
+def check_kind(resource: Resource, body: Object) -> None:
+    """Refuse (400) a body of another kind than the URL is about."""
+    kind, version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.api_version
+    if version != resource.api_version and (version, kind) in BY_KIND:
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if (version, kind) != (resource.api_version, resource.kind):
+        raise bad_request(
+            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {resource.kind}: it is another kind'
+        )
+
+
+def check_place(item: Object, namespace: str, name: str | None) -> None:
     """Refuse (400) a body that names another object than the URL does."""
-    kinds = (item.get("kind") or resource.kind, item.get("apiVersion") or resource.api_version)
-    if kinds != (resource.kind, resource.api_version):
-        raise bad_request(
-            f"the API version in the data ({kinds[1]}, Kind={kinds[0]}) does not match the expected API version "
-            f"({resource.api_version}, Kind={resource.kind})"
-        )
     if namespace_of(item) not in ("", namespace):
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request "
-            f"({namespace_of(item)} is not {namespace or 'empty'})"
-        )
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     found = item["metadata"].get("name", "")
     if name is not None and found not in ("", name):
         raise bad_request(f"the name of the object ({found}) does not match the name on the URL ({name})")

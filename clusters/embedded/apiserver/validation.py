@@ -2,40 +2,99 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Final
 
 from clusters.embedded.apiserver import field_rules, pod_validation, rbac_rules
-from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
+from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
 from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, invalid
 from clusters.embedded.apiserver.selectors import matches_selector
-from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, Resource
+from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, Resource
 
 # Bytes of the text of an event.
 _LONGEST_NOTE: Final = 1024
 _LONGEST_WORD: Final = 128
 _FOR_CLUSTER: Final = ("default", "kube-system")
+# Fields that the strict kind of events does not take, and what they are called in what the client is told.
+_DEPRECATED: Final = {
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_CONFIG_KEY_TEXT: Final = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 
 
-def validate(resource: Resource, item: Object, *, is_new: bool) -> None:
-    """Refuse (422) an object that makes no sense; defaults must be in. Names every field that is wrong."""
+def validate(resource: Resource, item: Object) -> None:
+    """Refuse (422) a new object that makes no sense; defaults must be in. Names every field that is wrong."""
+    errors = faults(resource, item)
+    if resource == PODS:
+        errors += pod_validation.new_pod(item)
+    elif resource in (EVENTS, EVENTS_V1):
+        errors += _event(resource, item)
+    if errors:
+        raise invalid(resource, item["metadata"].get("name", ""), errors)
+
+
+def faults(resource: Resource, item: Object, subresource: str | None = None) -> list[FieldError]:
+    """What is wrong with an object, new or old; who writes a status is not told what is wrong with the rest."""
     errors = field_rules.metadata(item, _name_rule(resource))
+    if resource not in (LEASES, EVENTS, EVENTS_V1):
+        errors += field_rules.finalizers(item["metadata"].get("finalizers", []))
     errors += rbac_rules.validate(resource, item)
     if resource == PODS:
-        errors += pod_validation.pod_spec(item["spec"], "spec")
-        errors += pod_validation.new_pod(item) if is_new else []
+        errors += pod_validation.pod_spec(item["spec"], "spec") if subresource is None else []
     elif resource == NODES:
         errors += _node(item)
     elif resource.api_version == "apps/v1":
         errors += _workload(resource, item["spec"])
     elif resource == LEASES:
         errors += _lease(item.get("spec", {}))
-    elif resource in (EVENTS, EVENTS_V1) and is_new:
-        errors += _event(resource, item)
-    if errors:
-        raise invalid(resource, item["metadata"].get("name", ""), errors)
+    elif resource == CONFIG_MAPS:
+        errors += _config_map(item)
+    if subresource == "status" and resource == DEPLOYMENTS:
+        errors += _counters(item.get("status", {}))
+    return errors
+
+
+def _counters(status: Object) -> list[FieldError]:
+    """The status of a Deployment: how many pods, and how many of these are what."""
+    errors = [
+        wrong(f"status.{key}", status[key], "must be greater than or equal to 0")
+        for key in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+        if status.get(key, 0) < 0
+    ]
+    for part, whole in (("updated", ""), ("ready", ""), ("available", ""), ("available", "ready")):
+        key, bound = f"{part}Replicas", f"{whole}Replicas" if whole else "replicas"
+        if status.get(key, 0) > status.get(bound, 0):
+            errors.append(
+                wrong(
+                    f"status.{key}",
+                    status.get(key, 0),
+                    f"cannot be greater than {'status.' if not whole else ''}{bound}",
+                )
+            )
+    return errors
+
+
+def _config_map(item: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    data, binary = item.get("data", {}), item.get("binaryData", {})
+    for part, values in (("data", data), ("binaryData", binary)):
+        for key in sorted(values):
+            if not _CONFIG_KEY.fullmatch(key):
+                errors.append(wrong(f"{part}[{key}]", key, _CONFIG_KEY_TEXT))
+            if part == "data" and key in binary:
+                errors.append(wrong(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    return errors
 
 
 def _name_rule(resource: Resource) -> Callable[[str, str], list[FieldError]]:
@@ -48,9 +107,9 @@ def _node(item: Object) -> list[FieldError]:
     errors: list[FieldError] = []
     status = item.get("status", {})
     for part in ("capacity", "allocatable"):
-        errors += pod_validation.amounts(status.get(part, {}), f"status.{part}")
+        errors += pod_validation.amounts(status.get(part, {}), f"status.{part}", "{path}.{name}")
     for at, taint in enumerate(item.get("spec", {}).get("taints", [])):
-        path = f"spec.taints[{at}]"
+        path = f"metadata.taints[{at}]"
         if not taint.get("key"):
             errors.append(required(f"{path}.key"))
         if taint.get("effect") not in _EFFECTS:
@@ -67,8 +126,9 @@ def _workload(resource: Resource, spec: Object) -> list[FieldError]:
         errors.append(required("spec.selector"))
     labels = spec["template"]["metadata"].get("labels", {})
     errors += field_rules.labels("spec.template.labels", labels)
-    if not matches_selector(selector, labels):
-        errors.append(wrong("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"))
+    if not selector or not matches_selector(selector, labels):
+        shown = field_rules.Shown(json.dumps(labels, separators=(",", ":"), sort_keys=True))
+        errors.append(wrong("spec.template.metadata.labels", shown, "`selector` does not match template `labels`"))
     errors += pod_validation.pod_spec(spec["template"]["spec"], "spec.template.spec")
     if spec["template"]["spec"]["restartPolicy"] != "Always":
         policy = spec["template"]["spec"]["restartPolicy"]
@@ -127,14 +187,10 @@ def _strict_event(item: Object) -> list[FieldError]:
     if item.get("type") not in ("Normal", "Warning"):
         errors.append(wrong("type", str(item.get("type", "")), "has invalid value"))
     if len(str(item.get("note", "")).encode()) > _LONGEST_NOTE:
-        errors.append(wrong("note", "", f"can have at most {_LONGEST_NOTE} characters"))
+        errors.append(wrong("message", "", f"can have at most {_LONGEST_NOTE} characters"))
     series = item.get("series")
     count = series.get("count", 0) if isinstance(series, dict) else 2
     if not isinstance(count, int) or count < 2:
-        errors.append(wrong("series.count", count, "should be at least 2"))
-    errors += [
-        not_allowed(key, "needs to be unset")
-        for key in ("deprecatedSource", "deprecatedCount", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")
-        if item.get(key)
-    ]
+        errors.append(wrong("series.count", "", "should be at least 2"))
+    errors += [wrong(told, "", "needs to be unset") for key, told in _DEPRECATED.items() if item.get(key)]
     return errors

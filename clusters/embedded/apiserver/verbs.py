@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from clusters.embedded.apiserver import patch
+from clusters.embedded.apiserver import list_options, patch
 from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
 from clusters.embedded.apiserver.objects import Object
-from clusters.embedded.apiserver.reads import selection
-from clusters.embedded.apiserver.refusals import success
+from clusters.embedded.apiserver.reads import encoded_list, selection
+from clusters.embedded.apiserver.refusals import success, too_new
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.writes import Writes
@@ -21,8 +19,11 @@ class Verbs:
     def __init__(self, writes: Writes) -> None:
         self._writes = writes
 
-    def get(self, _: Request, route: Route) -> Answer:
-        """One object."""
+    def get(self, request: Request, route: Route) -> Answer:
+        """One object, at least as new as the version that is asked for."""
+        version = list_options.version_of(request.params, list_options.unreadable_elsewhere) or 0
+        if version > self._writes.store.version:
+            raise too_new(version, self._writes.store.version)
         return Answer(self._writes.get(route.resource, *place(route)).json())
 
     def create(self, request: Request, route: Route) -> Answer:
@@ -33,7 +34,8 @@ class Verbs:
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
-        """PUT, to the object or to its status."""
+        """PUT, to the object or to its status: 201 where it creates the object."""
+        is_new = route.subresource is None and self._writes.is_created_by_put(route.resource, *place(route))
         stored = self._writes.replace(
             route.resource,
             *place(route),
@@ -41,10 +43,11 @@ class Verbs:
             sub=route.subresource,
             dry_run=request.dry_run,
         )
-        return Answer(stored.json())
+        return Answer(stored.json(), 201 if is_new else 200)
 
     def patch(self, request: Request, route: Route) -> Answer:
         """PATCH, to the object or to its status."""
+        patch.check_type(request.content_type)
 
         def change(item: Object) -> Object:
             return patch.apply(request.content_type, item, request.body)
@@ -66,13 +69,10 @@ class Verbs:
         """DELETE of everything that the query selects: the list of what was there."""
         selects, options = selection(request, route), delete_options(request)
         found = [each for each in self._writes.store.all(route.resource, route.namespace) if selects(each.item)]
-        deleted = [self._writes.delete(route.resource, *each.key, options)[0] for each in found]
-        items: list[Any] = [each.item for each in deleted]
-        metadata = {"resourceVersion": str(self._writes.store.version)}
-        kind = f"{route.resource.kind}List"
-        return json_answer(
-            {"kind": kind, "apiVersion": route.resource.api_version, "metadata": metadata, "items": items}
-        )
+        answer = encoded_list(route, found, {"resourceVersion": str(self._writes.store.version)})
+        for each in found:
+            self._writes.delete(route.resource, *each.key, options)
+        return Answer(answer)
 
 
 def place(route: Route) -> tuple[str, str]:
@@ -82,4 +82,4 @@ def place(route: Route) -> tuple[str, str]:
 
 def delete_options(request: Request) -> DeleteOptions:
     """The options of a DELETE. Raises RefusalError (400)."""
-    return options_of(request.json(), request.params)
+    return options_of(request.object() if request.body else None, request.params)

@@ -20,10 +20,12 @@ from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.selectors import Predicate
 from clusters.embedded.apiserver.store import Change, Store, event_line
-from clusters.resources import Resource
+from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 # How long a watch lasts when the client does not say, in seconds; the real server takes 30 to 60 minutes.
 DEFAULT_SECONDS: Final = 1800
+# Kinds that the real server does not keep in memory: there etcd itself says that it has forgotten.
+UNCACHED: Final = (EVENTS, EVENTS_V1)
 # The annotation of the bookmark that ends the objects that were there at the start.
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
@@ -99,7 +101,7 @@ class Watches:
             try:
                 changes = self._store.since(wish.resource, version)
             except RefusalError as refusal:
-                yield event_line("ERROR", msgspec.json.encode(refusal.status()))
+                yield _too_old(wish, refusal)
                 return
             # Nothing of this kind is missing up to here, whatever other kinds have done.
             version = max(version, self._store.version)
@@ -141,6 +143,12 @@ def bookmark(resource: Resource, version: int, annotations: dict[str, str] | Non
     empty = EMPTY_OBJECTS.get((resource.api_version, resource.plural), {})
     item = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata, **empty}
     return event_line("BOOKMARK", msgspec.json.encode(item))
+
+
+def _too_old(wish: Wish, refusal: RefusalError) -> bytes:
+    if wish.resource in UNCACHED:
+        refusal.message = "The resourceVersion for the provided watch is too old."
+    return event_line("ERROR", msgspec.json.encode(refusal.status()))
 
 
 async def _wait(woken: asyncio.Event, seconds: float) -> None:

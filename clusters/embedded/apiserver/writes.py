@@ -14,19 +14,28 @@ from clusters.embedded.apiserver import deletion, update_rules
 from clusters.embedded.apiserver.admission import Admission
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
-from clusters.embedded.apiserver.objects import Object, is_deleting, without_nulls
-from clusters.embedded.apiserver.refusals import already_exists, bad_request, not_found, terminating
+from clusters.embedded.apiserver.objects import Object, is_deleting, without_empties, without_nulls
+from clusters.embedded.apiserver.refusals import (
+    FieldError,
+    RefusalError,
+    already_exists,
+    bad_request,
+    not_found,
+    terminating,
+)
 from clusters.embedded.apiserver.routes import has_generation, keeps_status
 from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.store import Store, Stored
-from clusters.embedded.apiserver.validation import validate
-from clusters.resources import NAMESPACES, Resource
+from clusters.embedded.apiserver.validation import faults, validate
+from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, Resource
 
 # Letters of generated names: no vowels, so that they make no words.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LETTERS_ADDED: Final = 5
 _LONGEST_GENERATED_PREFIX: Final = 58
 _TRIES: Final = 8
+
+_CREATED_BY_PUT: Final = (LEASES, EVENTS, EVENTS_V1)
 
 Change = Callable[[Object], Object]
 
@@ -65,18 +74,19 @@ class Writes:
 
     def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Stored:
         """Create the object in ``body``."""
+        update_rules.check_kind(resource, body)
         item = self._decoded(resource, body)
-        update_rules.check_place(resource, item, namespace, None)
+        update_rules.check_place(item, namespace, None)
         if item["metadata"].get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise RefusalError(500, "", "resourceVersion should not be set on objects to be created")
         self._check_namespace(resource, namespace, item)
         self._set_metadata(resource, namespace, item)
         if not keeps_status(resource) and resource.has_status:
             item.pop("status", None)
         set_defaults(resource, item)
         self._admission.create(resource, namespace, item)
-        validate(resource, item, is_new=True)
-        status = initial_status(resource, item)
+        validate(resource, item)
+        status = initial_status(resource, item, self.now())
         if status is not None:
             item["status"] = status
         name = item["metadata"]["name"]
@@ -84,6 +94,10 @@ class Writes:
         if there is not None:
             raise already_exists(resource, name, deleting=is_deleting(there.item))
         return Stored(resource, item, 0) if dry_run else self.store.put(resource, item)
+
+    def is_created_by_put(self, resource: Resource, namespace: str, name: str) -> bool:
+        """Whether a PUT creates this object: of some kinds, one that is not there."""
+        return resource in _CREATED_BY_PUT and self.store.get(resource, namespace, name) is None
 
     def replace(
         self,
@@ -96,12 +110,16 @@ class Writes:
         dry_run: bool = False,
     ) -> Stored:
         """PUT: the object becomes what ``body`` says."""
+        update_rules.check_kind(resource, body)
         new = self._decoded(resource, body)
-        update_rules.check_place(resource, new, namespace, name)
+        update_rules.check_place(new, namespace, name)
         new["metadata"]["name"] = name
+        if sub is None and self.is_created_by_put(resource, namespace, name):
+            update_rules.check_nothing_is_meant(resource, new)
+            return self.create(resource, namespace, new, dry_run=dry_run)
         stored = self.get(resource, namespace, name)
         update_rules.check_put(resource, stored.item, new)
-        return self._update(stored, new, sub, dry_run=dry_run)
+        return self._update(stored, new, sub, [], dry_run=dry_run)
 
     def patch(
         self,
@@ -115,25 +133,21 @@ class Writes:
     ) -> Stored:
         """PATCH: the object becomes what ``change`` makes of a copy of it."""
         stored = self.get(resource, namespace, name)
-        new = change(fresh(stored))
-        if not isinstance(new.get("metadata"), dict):
-            raise bad_request("the patch leaves an object without metadata")
+        new = self._patched(resource, change(fresh(stored)))
         update_rules.check_patch(resource, stored.item, new)
-        new["metadata"]["name"] = name
-        return self._update(stored, self._decoded(resource, new), sub, dry_run=dry_run)
+        return self._update(stored, new, sub, update_rules.foreign_uid(stored.item, new), dry_run=dry_run)
 
     def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
         stored = self.get(resource, namespace, name)
         self._admission.delete(resource, name)
         deletion.check_preconditions(resource, stored.item, options)
-        item = deletion.marked(resource, stored.item, options, self._surroundings.now())
-        finished = deletion.is_finished(item)
+        fate = deletion.fate_of(resource, stored.item, options, self._surroundings.now())
         if options.dry_run:
-            return stored, finished
-        if finished:
-            return self.store.remove(resource, item), True
-        return self.commit(stored, item), False
+            return Stored(resource, fate.written or stored.item, stored.version), fate.gone
+        if fate.written is not None and fate.written != stored.item:
+            stored = self.store.put(resource, fate.written)
+        return (self.store.remove(resource, stored.item) if fate.gone else stored), fate.gone
 
     def commit(self, stored: Stored, item: Object) -> Stored:
         """Write a new state, unless nothing has changed; an object that nothing keeps any more goes."""
@@ -143,13 +157,22 @@ class Writes:
             return self.store.remove(stored.resource, item)
         return self.store.put(stored.resource, item)
 
-    def _update(self, stored: Stored, new: Object, sub: str | None, *, dry_run: bool) -> Stored:
+    def _patched(self, resource: Resource, new: Object) -> Object:
+        """What a patch has made; 422 where that is no object of the kind."""
+        try:
+            update_rules.check_kind(resource, new)
+            return self._decoded(resource, new)
+        except RefusalError as refusal:
+            raise update_rules.undecodable(new, refusal) from refusal
+
+    def _update(
+        self, stored: Stored, new: Object, sub: str | None, errors: list[FieldError], *, dry_run: bool
+    ) -> Stored:
         resource, old = stored.resource, stored.item
         update_rules.keep_system_fields(old, new)
         update_rules.keep_other_half(resource, old, new, sub)
         set_defaults(resource, new)
-        validate(resource, new, is_new=False)
-        update_rules.check_update(resource, old, new)
+        update_rules.check_update(resource, old, new, faults(resource, new, sub) + errors)
         update_rules.count_generation(resource, old, new)
         return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
 
@@ -160,6 +183,7 @@ class Writes:
         check_shape(resource, item)
         for field in ("managedFields", "selfLink"):
             item["metadata"].pop(field, None)
+        item = without_empties(item)
         item.setdefault("kind", resource.kind)
         item.setdefault("apiVersion", resource.api_version)
         return item
@@ -175,7 +199,7 @@ class Writes:
 
     def _set_metadata(self, resource: Resource, namespace: str, item: Object) -> None:
         metadata = item["metadata"]
-        for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
             metadata.pop(key, None)
         if namespace:
             metadata["namespace"] = namespace

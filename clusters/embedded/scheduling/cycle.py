@@ -59,6 +59,10 @@ class SchedulingCycle:
             raise NoNodesError
         demand = self.demand(pod)
         diagnosis = Diagnosis(len(nodes))
+        if named_nodes(pod) == set():
+            diagnosis.of_the_pod = "pod affinity terms conflict"
+            diagnosis.silent_rejectors.add(NODE_AFFINITY)
+            raise FitError(diagnosis)
         feasible = await self._nominated(demand, diagnosis)
         if not feasible:
             feasible = self._window(demand, nodes, profile, diagnosis)

@@ -7,6 +7,7 @@ from connecting to the last byte.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -55,9 +56,9 @@ class ExtenderClient:
 
     def __init__(self, configuration: ExtenderConfiguration) -> None:
         self.configuration = configuration
-        is_tls = configuration.url_prefix.startswith("https://")
+        over_tls = configuration.url_prefix.startswith("https://")
         self._http = httpx2.AsyncClient(
-            verify=context_for(configuration) if is_tls else False,
+            verify=context_for(configuration) if over_tls else False,
             # asyncio.timeout covers the call as a whole.
             timeout=None,
             follow_redirects=True,
@@ -163,11 +164,22 @@ class ExtenderClient:
         except TimeoutError as error:
             raise ExtenderError(f'Post "{url}": context deadline exceeded {TIMED_OUT}') from error
         except httpx2.ConnectError as error:
+            if is_tls(error):
+                raise ExtenderError(f'Post "{url}": {error}') from error
             raise ExtenderError(f'Post "{url}": dial tcp {host_of(url)}: connect: connection refused') from error
         except httpx2.RemoteProtocolError as error:
             raise ExtenderError(f'Post "{url}": EOF') from error
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
+
+
+def is_tls(error: BaseException | None) -> bool:
+    """Whether the connection was there, and TLS failed on it."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def host_of(url: str) -> str:

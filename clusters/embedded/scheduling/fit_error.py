@@ -48,6 +48,8 @@ class Diagnosis:
     node_count: int
     rejections: dict[str, Rejection] = field(default_factory=dict)
     absent_reason: str = ""
+    # A refusal of the pod itself, before any node was looked at.
+    of_the_pod: str = ""
     silent_rejectors: set[str] = field(default_factory=set)
 
     @property
@@ -58,6 +60,8 @@ class Diagnosis:
 
 def message_of(diagnosis: Diagnosis) -> str:
     """``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.``: counted, then sorted as text."""
+    if diagnosis.of_the_pod:
+        return f"0/{diagnosis.node_count} nodes are available: {diagnosis.of_the_pod}."
     counts = Counter(reason for rejection in diagnosis.rejections.values() for reason in rejection.reasons)
     absent = diagnosis.node_count - len(diagnosis.rejections)
     if diagnosis.absent_reason and absent > 0:

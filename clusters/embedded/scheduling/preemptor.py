@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 # What the plugin for dynamic resources says before preemption does, to every pod that has no such claims.
 BEFORE = "no new claims to deallocate, preemption: "
+# And what it says, instead of both, where the pod itself was refused before any node was looked at.
+NOT_TRIED = "not found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Preemptor:
 
     async def choose(self, demand: Demand, diagnosis: Diagnosis) -> Outcome:
         """Find a node and victims for a pod that was refused."""
+        if diagnosis.of_the_pod:
+            return Outcome(NOT_TRIED)
         pod = demand.pod
         nominated = nominated_node_of(pod)
         reason = why_not_eligible(pod, self._view.node(nominated), diagnosis.rejections.get(nominated))

@@ -40,7 +40,6 @@ class Report:
     message: str
     condition_reason: str = ""
     node: str | None = None
-    related: Object | None = None
     scheduler: str = "default-scheduler"
 
 
@@ -78,7 +77,7 @@ class Reporter:
     def preempted(self, victim: Object, pod: Object, node: str) -> None:
         """The victim was evicted for the pod."""
         text = f"Preempted by pod {uid_of(pod)} on node {node}"
-        self._put(Report(victim, "Normal", "Preempted", "Preempting", text, related=pod, scheduler=scheduler_of(pod)))
+        self._put(Report(victim, "Normal", "Preempted", "Preempting", text, scheduler=scheduler_of(pod)))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -160,7 +159,7 @@ def changed_condition(pod: Object, wanted: Object, at: str) -> Object | None:
 
 def event_of(report: Report, name: str, at: str) -> Object:
     """An event on the pod as events.k8s.io has it, in its core/v1 form."""
-    event = {
+    return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": report.pod["metadata"].get("namespace", "default")},
@@ -176,7 +175,6 @@ def event_of(report: Report, name: str, at: str) -> Object:
         "reportingComponent": report.scheduler,
         "reportingInstance": f"{report.scheduler}-{socket.gethostname()}",
     }
-    return event if report.related is None else {**event, "related": reference(report.related)}
 
 
 def reference(pod: Object) -> Object:

@@ -17,19 +17,25 @@ from e2e.parity.histories.replay import Answer, Record, Stream
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # The times of the samples lie before this century's twenties; all others are clocks'.
 _TIME: Final = re.compile(r"20[2-9]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[ +]\S+( \S+)?)")
-_NUMBERS: Final = re.compile(
-    r"(?i)((?:resource ?version|object meta|current|precondition)[^0-9\"]{0,4}?:? )(\d+)( \(\d+\))?"
-)
+_NUMBERS: Final = re.compile(r"((?:esource ?[vV]ersion|object meta|current|precondition|record):? \(?)(\d+)( \(\d+\))?")
 # What the real server says after these words comes from its decoder, its types or its libraries.
 _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(cannot be handled as an? \w+: ).*"),
-    re.compile(r"(?s)(pod updates may not change fields other than)[^\n]*\n.*"),
+    re.compile(r"(?s)(pod updates may not change fields other than).*"),
+    re.compile(r"(?s)(?:error decoding patch: |^json: ).*"),
+    re.compile(r"(?<=Key: )/registry(?=/)"),
+    re.compile(r"(?s)((?:map|unknown patch type): ).*"),
+    re.compile(r"(?s)(continue key is not valid: ).*"),
+    re.compile(r'(?s)(^ "" is invalid: patch: ).*'),
+    re.compile(r'(?s)(^Invalid value: )(?="(?:\{|map\[)).*'),
+    re.compile(r"(Invalid value: )\{.*\}(?=: field is immutable)"),
     re.compile(r"(?s)(the server rejected our request due to an error in our request).*"),
-    re.compile(r"(?s)(unable to parse requirement: ).*"),
+    re.compile(r"(?s)(?:unable to parse requirement: |^found '.*', expected).*"),
 )
 # What a side has to show for an operation that it could not send: what it refers to was never answered.
 _UNSENT: Final = Answer(0)
 _UNOPENED: Final = Stream(ended="unsent")
+_ABSENT: Final = "(absent)"
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
@@ -80,10 +86,11 @@ def _parts(number: int | None, first: Any, second: Any, path: str) -> list[Diffe
     """The smallest parts of two values that differ."""
     if isinstance(first, dict) and isinstance(second, dict):
         keys = [*first, *(key for key in second if key not in first)]
-        return [d for key in keys for d in _parts(number, first.get(key), second.get(key), f"{path}.{key}")]
+        pairs = [(first.get(key, _ABSENT), second.get(key, _ABSENT), f"{path}.{key}") for key in keys]
+        return [difference for mine, yours, where in pairs for difference in _parts(number, mine, yours, where)]
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        pairs = enumerate(zip(first, second, strict=True))
-        return [d for at, (mine, yours) in pairs for d in _parts(number, mine, yours, f"{path}[{at}]")]
+        elements = enumerate(zip(first, second, strict=True))
+        return [d for at, (mine, yours) in elements for d in _parts(number, mine, yours, f"{path}[{at}]")]
     return [] if first == second else [Difference(number, path, first, second)]
 
 
@@ -93,13 +100,17 @@ class _Normal:
     def __init__(self, record: Record) -> None:
         self._namespace = record.namespace
         self._uids: dict[str, str] = {}
+        names: list[str] = []
         seen: set[int] = set()
         for key, stream in record.whole.items():
             for event in stream.events:
                 metadata = event["object"].get("metadata", {})
                 seen.add(int(metadata.get("resourceVersion") or 0))
                 uid = metadata.get("uid", "")
-                self._uids.setdefault(uid, f"uid of {key} {metadata.get('name')} at its event {len(self._uids)}")
+                if uid not in self._uids:
+                    name = f"{key} {metadata.get('name')}".replace(record.namespace, "")
+                    self._uids[uid] = f"uid of {name}, {names.count(name) + 1}"
+                    names.append(name)
         self._writes = sorted(seen)
 
     def answer(self, answer: Answer) -> Any:
@@ -127,6 +138,10 @@ class _Normal:
             return self._write(int(value), exactly="uid" in within)
         if key == "continue":
             return "a token"
+        if key == "causes":
+            # The real server finds some faults twice, in two rounds of its checks.
+            causes = self.value(value)
+            return [each for at, each in enumerate(causes) if each not in causes[:at]]
         return self.value(value)
 
     def _write(self, version: int, *, exactly: bool) -> str:
@@ -140,7 +155,7 @@ class _Normal:
         text = _UID.sub(lambda match: self._uids.get(match[0], "a uid of no write"), text)
         text = _TIME.sub("a time", text)
         for pattern in _LIBRARY_TEXTS:
-            text = pattern.sub(r"\1 …", text)
+            text = pattern.sub(lambda match: f"{(match.groups() or ('',))[0]} …", text)
         return _NUMBERS.sub(r"\1N", text)
 
 

@@ -162,7 +162,9 @@ class _Run:
     async def _write_end(self, until: Until) -> None:
         """The object of a name that the history used takes the place of what it left."""
         path = f"{until.path}/{until.body['metadata']['name']}"
-        await self._send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        there = await self._send("GET", path)
+        if there.code == 200 and there.body["metadata"].get("finalizers"):
+            await self._send("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
         await self._send("DELETE", path, {"gracePeriodSeconds": 0})
         await self._send("POST", until.path, until.body)
         if until.status is not None:
@@ -223,7 +225,10 @@ class _Run:
     def _own(self, path: str, body: Any) -> Any:
         """A list without the objects of others."""
         if isinstance(body, dict) and isinstance(body.get("items"), list):
-            return {**body, "items": [each for each in body["items"] if self._is_own(path, each)]}
+            own = {**body, "items": [each for each in body["items"] if self._is_own(path, each)]}
+            if not path.startswith(_NAMESPACES):
+                own["metadata"] = {key: each for key, each in body["metadata"].items() if key != "remainingItemCount"}
+            return own
         return body
 
     def _is_own(self, path: str, item: Any) -> bool:

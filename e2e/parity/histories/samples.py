@@ -44,7 +44,10 @@ _EVENT_V1: Final[Object] = {
 }
 # Admission puts it onto every new node, and only controllers take it off again.
 NOT_READY: Final[Object] = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-_NODE: Final[Object] = {"spec": {"taints": [NOT_READY]}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "example.com/thing": "2"}}}
+_NODE: Final[Object] = {
+    "spec": {"taints": [NOT_READY]},
+    "status": {"capacity": {"cpu": "4", "memory": "8Gi", "example.com/thing": "2"}},
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,18 +72,17 @@ async def test_a_created_object_is_201(http: httpx2.AsyncClient) -> None:
         ("PATCH", PODS_PATH + "/there", b"{}", "application/apply-patch+yaml", 415),
         ("PATCH", PODS_PATH + "/there", b"[]", MERGE_PATCH, 400),
         ("PATCH", PODS_PATH + "/there", b'{"metadata":null}', MERGE_PATCH, 400),
-        ("PATCH", PODS_PATH + "/there", b'{"metadata":{"labels":[1]}}', MERGE_PATCH, 400),
+        ("PATCH", PODS_PATH + "/there", b'{"metadata":{"labels":[1]}}', MERGE_PATCH, 422),
         ("PATCH", PODS_PATH + "/there", b'[{"op":"replace","path":"","value":1}]', JSON_PATCH, 400),
-        ("PATCH", PODS_PATH + "/there", b'{"kind":"Node"}', MERGE_PATCH, 400),
+        ("PATCH", PODS_PATH + "/there", b'{"kind":"Node"}', MERGE_PATCH, 422),
         ("DELETE", PODS_PATH + "/there", b"nonsense", "application/json", 400),
-        ("GET", PODS_PATH + "?watch=1&resourceVersion=abc", b"", "", 500),
         ("GET", PODS_PATH + "?watch=1&timeoutSeconds=abc", b"", "", 400),
         ("GET", PODS_PATH + "?resourceVersion=99999", b"", "", 504),
         ("GET", PODS_PATH + "?watch=1&sendInitialEvents=true", b"", "", 422),
         ("GET", PODS_PATH + "?fieldSelector=spec.image%3Dx", b"", "", 400),
         ("POST", PODS_PATH + "/there/binding", b'{"metadata":{"name":"other"},"target":{"name":"n"}}', "", 400),
-        ("POST", PODS_PATH + "/there/binding", b'{"metadata":{"name":"there"}}', "", 500),
-        ("POST", PODS_PATH + "/missing/binding", b'{"target":{"name":"n"}}', "", 404),
+        ("POST", PODS_PATH + "/there/binding", b'{"target":{"name":"n"}}', "", 400),
+        ("POST", PODS_PATH + "/missing/binding", b'{"metadata":{"name":"missing"},"target":{"name":"n"}}', "", 404),
         ("POST", PODS_PATH + "/there/binding", b'{"target":"n"}', "", 400),
     ],
 )
@@ -100,6 +99,26 @@ async def test_a_bad_request_is_refused_with_a_status(
     assert status["reason"]
     assert status["message"]
     assert (await http.get(PODS_PATH + "/there")).json()["spec"].get("nodeName") is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "message"),
+    [
+        ("GET", "?watch=1&resourceVersion=abc", b"", 'resourceVersion: Invalid value: "abc"'),
+        ("POST", "/there/binding", b'{"metadata":{"name":"there"}}', "target.name: Required value"),
+        ("POST", "", b'{"metadata":{"name":"new","resourceVersion":"7"}}', "resourceVersion should not be set"),
+    ],
+)
+async def test_a_few_mistakes_of_clients_are_500_as_in_released_servers(
+    http: httpx2.AsyncClient, method: str, path: str, content: bytes, message: str
+) -> None:
+    """With a Status that has no reason."""
+    await http.post(PODS_PATH, json=pod("there"))
+    answer = await http.request(method, PODS_PATH + path, content=content)
+
+    assert answer.status_code == 500
+    assert message in answer.json()["message"]
+    assert "reason" not in answer.json()
 
 
 async def test_a_client_without_json_is_406(http: httpx2.AsyncClient) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.apiserver.binding import bound
+from clusters.embedded.apiserver.binding import bound, check_target
 from tests.clusters.embedded.apiserver.samples import Object, binding, refused
 
 NOW = "2026-01-02T03:04:05Z"
@@ -34,7 +34,9 @@ def test_one_write_has_node_annotations_and_condition() -> None:
 
     assert pod["spec"]["nodeName"] == "n"
     assert pod["metadata"]["annotations"] == {"a": "new", "b": "kept", "c": "1"}
-    assert pod["status"]["conditions"] == [{"type": "PodScheduled", "status": "True", "lastTransitionTime": NOW}]
+    assert pod["status"]["conditions"] == [
+        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": NOW}
+    ]
     assert before == stored_pod()
 
 
@@ -58,7 +60,11 @@ def test_the_condition_takes_the_place_of_the_refusal_before() -> None:
         (stored_pod(deletionTimestamp=NOW), binding(), "is being deleted, cannot be assigned to a host"),
         (stored_pod(schedulingGates=[{"name": "g"}]), binding(), "has non-empty .spec.schedulingGates"),
         (stored_pod(), binding(uid="other"), "Precondition failed: UID in precondition: other, UID in object meta: u"),
-        (stored_pod(), binding(resourceVersion="4"), "the object has been modified"),
+        (
+            stored_pod(),
+            binding(resourceVersion="4"),
+            "ResourceVersion in precondition: 4, ResourceVersion in object meta: 5",
+        ),
     ],
     ids=["other node", "same node", "deleting", "gated", "uid", "version"],
 )
@@ -70,7 +76,15 @@ def test_a_pod_that_cannot_be_bound_is_a_conflict(pod: Object, request_body: Obj
 @pytest.mark.parametrize("target", [{"kind": "Pod", "name": "n"}, {"kind": "Node"}, {}])
 def test_a_bad_target_is_500_as_in_released_servers(target: Object) -> None:
     """A quirk that clients must live with."""
-    refused(500, lambda: bound(stored_pod(), {**binding(), "target": target}, NOW))
+    assert refused(500, lambda: check_target({**binding(), "target": target})).reason == ""
+
+
+def test_labels_of_the_binding_are_merged_too() -> None:
+    """As the scheduler uses it for labels of topologies."""
+    pod = stored_pod()
+    pod["metadata"]["labels"] = {"a": "old", "b": "kept"}
+
+    assert bound(pod, binding(labels={"a": "new"}), NOW)["metadata"]["labels"] == {"a": "new", "b": "kept"}
 
 
 def test_right_preconditions_bind() -> None:

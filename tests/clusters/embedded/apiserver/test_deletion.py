@@ -127,8 +127,36 @@ def test_options_come_from_the_body_or_the_query(body: Any, params: dict[str, st
 
 
 @pytest.mark.parametrize(
-    "body", [{"gracePeriodSeconds": "soon"}, {"propagationPolicy": "x"}, {"preconditions": 1}], ids=str
+    ("code", "body"),
+    [(400, {"gracePeriodSeconds": "soon"}), (422, {"propagationPolicy": "x"}), (400, {"preconditions": 1})],
+    ids=str,
 )
-def test_options_that_make_no_sense_are_400(body: Any) -> None:
+def test_options_that_make_no_sense_are_refused(code: int, body: Any) -> None:
     """Before anything is deleted."""
-    refused(400, lambda: options_of(body, {}))
+    refused(code, lambda: options_of(body, {}))
+
+
+def test_a_pod_that_goes_at_once_is_marked_first() -> None:
+    """Who watches sees it marked, then gone; two writes."""
+    writes = new_writes()
+    before = writes.create(PODS, "default", pod())
+    writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=0))
+    marked, gone = writes.store.since(PODS, before.version)
+
+    assert marked.new is not None
+    assert marked.new.item["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert gone.new is None
+    assert gone.last.item["metadata"]["deletionTimestamp"]
+
+
+def test_what_ends_gracefully_is_left_alone() -> None:
+    """Another DELETE changes neither finalizers nor the time, unless it is shorter."""
+    writes = new_writes()
+    writes.create(PODS, "default", pod(nodeName="n"))
+    first, _ = writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=9))
+    second, _ = writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=9, propagation="Foreground"))
+    third, gone = writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=2))
+
+    assert second.version == first.version
+    assert not gone
+    assert third.item["metadata"]["deletionGracePeriodSeconds"] == 2

@@ -37,6 +37,9 @@ def test_a_json_patch_reaches_keys_with_slashes() -> None:
         [{"op": "replace", "path": "/list/7", "value": 1}],
         [{"op": "add", "path": "/list/x", "value": 1}],
         [{"op": "copy", "from": "/nowhere", "path": "/b"}],
+        [{"op": "fly", "path": "/a"}],
+        [{"path": "/a"}],
+        [{"op": "test", "path": "/nowhere/b", "value": None}],
     ],
     ids=str,
 )
@@ -45,11 +48,9 @@ def test_an_operation_that_does_not_fit_is_422(patch: Any) -> None:
     refused(422, lambda: patched(JSON_PATCH, {"a": 1, "list": []}, patch))
 
 
-@pytest.mark.parametrize(
-    "patch", [{"op": "add"}, ["x"], [{"op": "fly", "path": "/a"}], [{"path": "/a"}], None], ids=str
-)
+@pytest.mark.parametrize("patch", [{"op": "add"}, ["x"], None], ids=str)
 def test_what_is_no_json_patch_is_400(patch: Any) -> None:
-    """Not a list of operations, or of unknown ones."""
+    """Not a list of operations."""
     refused(400, lambda: patched(JSON_PATCH, {"a": 1}, patch))
 
 
@@ -72,8 +73,13 @@ def test_a_merge_patch_creates_deletes_and_replaces() -> None:
 
 @pytest.mark.parametrize("content_type", ["application/json", "application/apply-patch+yaml", "", "text/plain"])
 def test_other_patch_types_are_415(content_type: str) -> None:
-    """With the list of those that are known."""
-    assert "merge-patch" in refused(415, lambda: apply(content_type, {}, b"{}")).message
+    """In the words of the real server."""
+    assert refused(415, lambda: apply(content_type, {}, b"{}")).message == "415: Unsupported Media Type"
+
+
+def test_a_test_for_null_is_true_of_what_is_absent() -> None:
+    """As the real server's library has it."""
+    assert patched(JSON_PATCH, {"a": {}}, [{"op": "test", "path": "/a/b", "value": None}]) == {"a": {}}
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"[" * 100_000])
@@ -83,7 +89,7 @@ def test_bodies_that_are_no_patch_are_400(content_type: str, body: bytes) -> Non
     refused(400, lambda: apply(content_type, {}, body))
 
 
-def test_a_strategic_patch_that_makes_no_sense_is_422() -> None:
-    """Not a 500."""
-    refused(422, lambda: patched(STRATEGIC_MERGE_PATCH, {"containers": []}, {"containers": [{"image": "x"}]}))
-    refused(422, lambda: patched(STRATEGIC_MERGE_PATCH, {"a": 1}, {"$retainKeys": 7}))
+def test_a_strategic_patch_that_makes_no_sense_is_500() -> None:
+    """As the real server answers what only its library understands."""
+    refused(500, lambda: patched(STRATEGIC_MERGE_PATCH, {"containers": []}, {"containers": [{"image": "x"}]}))
+    refused(500, lambda: patched(STRATEGIC_MERGE_PATCH, {"a": 1}, {"$retainKeys": 7}))

@@ -131,7 +131,7 @@ def test_a_namespaces_name_is_a_label() -> None:
 
 def test_a_taint_needs_key_and_effect() -> None:
     """As kubectl taint writes them."""
-    assert "spec.taints[0].effect: Unsupported value" in told(NODES, {**node(), "spec": {"taints": [{"key": "a"}]}})
+    assert "metadata.taints[0].effect: Unsupported value" in told(NODES, {**node(), "spec": {"taints": [{"key": "a"}]}})
 
 
 @pytest.mark.parametrize("spec", [{"leaseDurationSeconds": 0}, {"leaseTransitions": -1}], ids=str)
@@ -148,10 +148,10 @@ def test_a_lease_is_checked(spec: Object) -> None:
         ({"action": "x" * 129}, "action"),
         ({"reason": None}, "reason"),
         ({"type": "Bad"}, "type"),
-        ({"note": "ä" * 513}, "note"),
+        ({"note": "ä" * 513}, "message"),
         ({"series": {"count": 1}}, "series.count"),
         ({"series": {"count": "many"}}, "series.count"),
-        ({"deprecatedCount": 1}, "deprecatedCount"),
+        ({"deprecatedCount": 1}, "count"),
         ({"regarding": {"namespace": "kube-system"}}, "regarding.namespace"),
     ],
     ids=str,

@@ -56,7 +56,7 @@ def test_a_name_is_taken_once() -> None:
     ("code", "body"),
     [
         (400, pod(metadata={"namespace": "other"})),
-        (400, pod(metadata={"resourceVersion": "7"})),
+        (500, pod(metadata={"resourceVersion": "7"})),
         (400, {**pod(), "kind": "Node"}),
         (400, {**pod(), "metadata": "p"}),
         (400, {**pod(), "spec": {"containers": {"name": "x"}}}),
@@ -118,7 +118,7 @@ def test_a_wrong_uid_is_409_in_a_put_and_422_in_a_patch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "metadata"), [(409, {"resourceVersion": "1"}), (422, {"name": "q"}), (422, {"namespace": "q"})], ids=str
+    ("code", "metadata"), [(409, {"resourceVersion": "1"}), (400, {"name": "q"}), (400, {"namespace": "q"})], ids=str
 )
 def test_a_patch_carries_preconditions(code: int, metadata: Object) -> None:
     """A stale version, another name."""

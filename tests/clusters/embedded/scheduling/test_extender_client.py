@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from clusters.embedded.scheduling.node_state import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.messages import bind_request, filter_request
+from clusters.embedded.scheduling.node_state import NodeInfo, node_info
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
 from tests.clusters.embedded.scheduling.objects import make_node, make_pod
 
@@ -125,7 +125,7 @@ async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: Local
             500,
             r"^failed filter with extender at URL http://127.0.0.1:\d+/.*/filter, code 500$",
         ),
-        ({"NodeNames": "n1"}, 200, "an array is expected"),
+        ({"NodeNames": "n1"}, 200, "cannot unmarshal string"),
         (b"", 200, "EOF"),
         ({"Nodes": {"items": [make_node(allocatable={"cpu": "?"})]}}, 200, "no Kubernetes quantity"),
     ],
@@ -151,7 +151,7 @@ async def test_filter_ends_after_the_timeout(extender: LocalExtender) -> None:
     extender.respond = never
     client = client_of(extender, timeout_seconds=0.05)
 
-    with pytest.raises(ExtenderError, match=r"within 0.05 s"):
+    with pytest.raises(ExtenderError, match="context deadline exceeded"):
         await client.filter(POD, NODES)
 
     await client.close()
@@ -182,7 +182,7 @@ async def test_prioritize_with_a_broken_answer_fails(extender: LocalExtender) ->
     extender.respond = always([{"Host": "n1", "Score": 1.5}])
     client = client_of(extender)
 
-    with pytest.raises(ExtenderError, match="64-bit integer"):
+    with pytest.raises(ExtenderError, match="number 1.5"):
         await client.prioritize(POD, NODES)
 
     await client.close()

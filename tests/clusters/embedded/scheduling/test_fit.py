@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.embedded.scheduling.node_state import node_info
-from clusters.embedded.scheduling.fit import Rejection, demand_of, reject
+from clusters.embedded.scheduling.fit import Rejection, demand_of, reject, reject_with_nominated
+from clusters.embedded.scheduling.node_state import node_info, on_node
 from clusters.embedded.scheduling.pod_requests import Amounts
 from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
 
@@ -22,7 +22,9 @@ def rejection(
     ignored: frozenset[str] = frozenset(),
 ) -> Rejection | None:
     info = node_info(node)
-    info.requested, info.pod_count = requested or {}, pod_count
+    for number in range(pod_count):
+        info.add(on_node(make_pod(f"there-{number}"), "n1"))
+    info.requested = requested or {}
     return reject(demand_of(pod, ignored), info)
 
 
@@ -30,7 +32,7 @@ def rejection(
     ("pod", "node", "plugin", "reasons"),
     [
         (make_pod(), make_node(unschedulable=True), "NodeUnschedulable", ["node(s) were unschedulable"]),
-        (make_pod(), make_node(**AWAY), "TaintToleration", ["node(s) had untolerated taint {gpu: yes}"]),
+        (make_pod(), make_node(**AWAY), "TaintToleration", ["node(s) had untolerated taint(s)"]),
         (
             make_pod(nodeSelector={"gpushare": "true"}),
             make_node(),
@@ -105,3 +107,38 @@ def test_reject_never_over_commits_and_never_refuses_what_fits(total: int, used:
     )
 
     assert (used + wanted <= total) is (found is None)
+
+
+def with_port(name: str, port: int, **fields: str) -> dict[str, Any]:
+    pod = make_pod(name)
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": port, **fields}]
+    return pod
+
+
+def test_reject_a_host_port_that_is_taken() -> None:
+    """By the same protocol at an address in common."""
+    info = node_info(make_node())
+    info.add(on_node(with_port("there", 80), "n1"))
+    found = reject(demand_of(with_port("p1", 80)), info)
+
+    assert found is not None
+    assert ("NodePorts", True) == (found.plugin, found.resolvable)
+    assert reject(demand_of(with_port("p1", 81)), info) is None
+    assert reject(demand_of(with_port("p1", 80, protocol="UDP")), info) is None
+
+
+@pytest.mark.parametrize(("priority", "fits"), [(0, False), (5, False), (6, True)])
+def test_reject_with_nominated_yields_to_those_no_less_important(priority: int, fits: bool) -> None:
+    """Room that is being made for a pod is taken, but for who is more important."""
+    info = node_info(make_node(allocatable={MEMORY: "10"}))
+    nominated = [on_node(make_pod("first", {MEMORY: "8"}, priority=5), "n1")]
+    pod = make_pod("p1", {MEMORY: "4"}, priority=priority)
+
+    assert fits is (reject_with_nominated(demand_of(pod), info, nominated) is None)
+
+
+def test_reject_with_nominated_does_not_count_the_pod_itself() -> None:
+    info = node_info(make_node(allocatable={MEMORY: "10"}))
+    pod = make_pod("p1", {MEMORY: "8"})
+
+    assert reject_with_nominated(demand_of(pod), info, [on_node(pod, "n1")]) is None

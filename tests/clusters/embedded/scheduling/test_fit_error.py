@@ -28,7 +28,12 @@ def test_fit_error_without_reasons_ends_after_the_count() -> None:
 
 def test_fit_error_counts_nodes_outside_a_narrowed_search() -> None:
     full = Rejection(NODE_RESOURCES_FIT, ("Too many pods",), resolvable=True)
-    diagnosis = Diagnosis(3, {"a": full}, "node(s) didn't satisfy plugin(s) [NodeAffinity]", {NODE_AFFINITY})
+    diagnosis = Diagnosis(
+        3,
+        {"a": full},
+        absent_reason="node(s) didn't satisfy plugin(s) [NodeAffinity]",
+        silent_rejectors={NODE_AFFINITY},
+    )
 
     expected = "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
     assert expected == str(FitError(diagnosis))
@@ -37,3 +42,17 @@ def test_fit_error_counts_nodes_outside_a_narrowed_search() -> None:
 def test_no_nodes_error_blames_nobody() -> None:
     assert str(NoNodesError()) == "no nodes available to schedule pods"
     assert not NoNodesError().rejectors
+
+
+def test_fit_error_of_the_pod_itself_counts_no_nodes() -> None:
+    error = FitError(Diagnosis(3, of_the_pod="pod affinity terms conflict"))
+
+    assert str(error) == "0/3 nodes are available: pod affinity terms conflict."
+
+
+def test_fit_error_with_preemption_says_what_came_of_it() -> None:
+    error = FitError(Diagnosis(2, silent_rejectors={EXTENDER}))
+
+    assert str(error.with_preemption("preemption: none")) == "0/2 nodes are available: preemption: none"
+    assert str(error.with_preemption("")) == "0/2 nodes are available:"
+    assert {EXTENDER} == error.with_preemption("").rejectors

@@ -3,8 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.embedded.scheduling.cluster_view import ClusterView
-from clusters.embedded.scheduling.fit import EXTENDER
+from clusters.embedded.scheduling.fit import EXTENDER, NODE_RESOURCES_FIT
 from clusters.embedded.scheduling.intake import Intake
+from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.queue import Pool, SchedulingQueue
 from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
 
@@ -17,7 +18,8 @@ class Parts:
     def __init__(self) -> None:
         self.view = ClusterView()
         self.queue = SchedulingQueue()
-        self.intake = Intake(self.view, self.queue, ["default-scheduler"])
+        self.nominations = Nominations()
+        self.intake = Intake(self.view, self.queue, ["default-scheduler"], self.nominations)
         self.intake.take_node("ADDED", make_node("n1", {MEMORY: "10"}), 0)
 
     def take(self, pod: dict[str, Any], kind: str = "MODIFIED") -> None:
@@ -28,12 +30,12 @@ class Parts:
         assert info is not None
         return info.requested.get(MEMORY, 0)
 
-    def refuse(self, name: str) -> None:
-        """Let a waiting pod be refused by an extender long ago."""
-        self.intake.take_pod("ADDED", make_pod(name), 0)
+    def refuse(self, name: str, rejector: str = EXTENDER, **spec: Any) -> None:
+        """Let a waiting pod be refused long ago, by an extender unless another is named."""
+        self.intake.take_pod("ADDED", make_pod(name, **spec), 0)
         item = self.queue.pop(0)
         assert item is not None
-        self.queue.requeue_rejected(item, item.pod, frozenset({EXTENDER}), 0)
+        self.queue.requeue_rejected(item, item.pod, frozenset({rejector}), 0)
 
     def woken(self, name: str) -> bool:
         return self.queue.pool_of(f"uid-{name}") is Pool.ACTIVE
@@ -63,14 +65,16 @@ def test_pods_of_other_schedulers_are_counted_but_not_queued() -> None:
     assert parts.used() == 4
 
 
-def test_a_pod_that_is_being_deleted_leaves_the_queue() -> None:
+def test_a_pod_that_is_deleted_while_it_is_being_bound_gives_its_room_back() -> None:
     parts = Parts()
-    parts.take(make_pod("p1"))
-    pod = make_pod("p1")
+    parts.refuse("waiting")
+    parts.view.assume(make_pod("p1", {MEMORY: "4"}), "n1")
+    pod = make_pod("p1", {MEMORY: "4"})
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     parts.take(pod)
 
-    assert parts.queue.pop(100) is None
+    assert parts.used() == 0
+    assert parts.woken("waiting")
 
 
 def test_a_bound_pod_counts_until_it_ends() -> None:
@@ -100,15 +104,49 @@ def test_an_assumed_pod_is_not_queued_again_by_its_own_updates() -> None:
     assert parts.used() == 4
 
 
-def test_only_what_makes_room_wakes_others() -> None:
+def test_only_what_makes_room_wakes_who_lacks_room() -> None:
     parts = Parts()
-    parts.refuse("waiting")
+    parts.refuse("waiting", NODE_RESOURCES_FIT)
 
     parts.take(bound())
     parts.take(bound(labels={"a": "b"}))
     assert not parts.woken("waiting")
 
-    parts.take(bound(units=3))
+    parts.take(bound(), "DELETED")
+    assert parts.woken("waiting")
+
+
+def test_every_event_of_an_assigned_pod_wakes_who_an_extender_refused() -> None:
+    parts = Parts()
+    parts.refuse("waiting")
+    parts.take(bound())
+
+    assert parts.woken("waiting")
+
+
+def test_a_nominated_pod_counts_for_others_until_it_gives_up() -> None:
+    """Then those that had to yield to it are tried again, and no more important ones."""
+    parts = Parts()
+    parts.refuse("waiting", NODE_RESOURCES_FIT)
+    parts.refuse("important", NODE_RESOURCES_FIT, priority=9)
+    nominated = {**make_pod("p1", priority=5), "status": {"nominatedNodeName": "n1"}}
+    parts.take(nominated)
+    assert ["uid-p1"] == [each.uid for each in parts.nominations.on("n1")]
+
+    parts.take({**nominated, "status": {}})
+
+    assert [] == parts.nominations.on("n1")
+    assert parts.woken("waiting")
+    assert not parts.woken("important")
+
+
+def test_a_nominated_pod_that_is_deleted_gives_up() -> None:
+    parts = Parts()
+    parts.refuse("waiting", NODE_RESOURCES_FIT)
+    nominated = {**make_pod("p1"), "status": {"nominatedNodeName": "n1"}}
+    parts.take(nominated)
+    parts.take(nominated, "DELETED")
+
     assert parts.woken("waiting")
 
 

@@ -134,7 +134,7 @@ def test_decode_prioritize_refuses_all_but_64_bit_integers(score: str) -> None:
 
 def test_decode_prioritize_refuses_an_object() -> None:
     """The answer is a bare array."""
-    with pytest.raises(AnswerError, match="array"):
+    with pytest.raises(AnswerError, match="HostPriorityList"):
         decode_prioritize(b'{"Host":"a"}')
 
 
@@ -153,3 +153,55 @@ def test_pod_objects_are_left_as_they_were() -> None:
 
     assert before == json.dumps(POD)
     assert "kind" in make_pod()
+
+
+LOW = {**make_pod("low", nodeName="n1"), "kind": "Pod"}
+
+
+def test_preempt_request_with_uids() -> None:
+    body = preempt_request(make_pod("high"), {"n2": Victims((), 0), "n1": Victims((LOW,), 1)}, uids_only=True)
+    message = json.loads(body)
+
+    assert ["Pod", "NodeNameToVictims", "NodeNameToMetaVictims"] == list(message)
+    assert message["NodeNameToVictims"] is None
+    assert ["n1", "n2"] == list(message["NodeNameToMetaVictims"])
+    assert {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 1} == message["NodeNameToMetaVictims"]["n1"]
+
+
+def test_preempt_request_with_whole_pods() -> None:
+    message = json.loads(preempt_request(make_pod("high"), {"n1": Victims((LOW,), 0)}, uids_only=False))
+
+    assert message["NodeNameToMetaVictims"] is None
+    assert {"metadata", "spec", "status"} == set(message["NodeNameToVictims"]["n1"]["Pods"][0])
+
+
+def test_decode_preempt() -> None:
+    body = b'{"nodeNameToMetaVictims":{"n1":{"pods":[{"uid":"x"}],"numPDBViolations":2},"n2":null}}'
+
+    assert {"n1": (["x"], 2), "n2": ([], 0)} == decode_preempt(body)
+    assert {} == decode_preempt(b"{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "EOF"),
+        (b'{"Error":', "unexpected EOF"),
+        (b'{"Error":"', "unexpected EOF"),
+        (b"<html>", "invalid character '<' looking for beginning of value"),
+        (b"not JSON", "invalid character 'o' in literal null (expecting 'u')"),
+        (b"nul", "unexpected EOF"),
+        (b"{'Error'", "invalid character ''' looking for beginning of object key string"),
+        (b'{"Error" 1', "invalid character '1' after object key"),
+        (b'{"Error":1 1', "invalid character '1' after object key:value pair"),
+        (b'{"NodeNames":["]" 1', "invalid character '1' after array element"),
+        (b"7", "json: cannot unmarshal number into Go value of type v1.ExtenderBindingResult"),
+        (b'{"Error":true}', "json: cannot unmarshal bool into Go struct field ExtenderBindingResult.Error of type string"),
+    ],
+)
+def test_errors_are_in_the_words_of_go(body: bytes, text: str) -> None:
+    """They end in the pod's events."""
+    with pytest.raises(AnswerError) as caught:
+        decode_bind(body)
+
+    assert text == str(caught.value)

@@ -6,11 +6,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY
 from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, Pool, QueuedPod, SchedulingQueue
-from clusters.embedded.scheduling.wakes import ClusterEvent
-from tests.clusters.embedded.scheduling.objects import make_pod
+from clusters.embedded.scheduling.wakes import Change, ClusterEvent
+from tests.clusters.embedded.scheduling.objects import make_node, make_pod
 
 REFUSED = frozenset({EXTENDER})
-ROOM = {ClusterEvent.POD_DELETED}
+ROOM = [ClusterEvent(Change.POD_DELETED, make_pod("gone", nodeName="n1"))]
 
 
 def take(queue: SchedulingQueue, now: float) -> QueuedPod:
@@ -48,15 +48,26 @@ def test_a_refused_pod_sleeps_until_something_changes() -> None:
     assert Pool.UNSCHEDULABLE is queue.pool_of("uid-p1")
 
 
-def test_a_wake_up_respects_the_backoff() -> None:
+def test_a_woken_pod_need_not_sit_its_backoff_out_while_nobody_else_is_active() -> None:
+    """With others active it comes after them, whatever its priority."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0)
 
     queue.wake(ROOM, 0.5)
+    queue.add(make_pod("p2", priority=-1), 0.5)
 
     assert queue.next_deadline() == 1
-    assert queue.pop(0.9) is None
-    assert queue.pop(1.0) is not None
+    assert ["p2", "p1"] == [take(queue, 0.5).pod["metadata"]["name"] for _ in range(2)]
+
+
+def test_a_backoff_that_is_over_counts_as_active() -> None:
+    queue = SchedulingQueue(1, 10)
+    refused(queue, now=0)
+
+    queue.wake(ROOM, 0.5)
+    queue.add(make_pod("p2", priority=-1), 0.5)
+
+    assert ["p1", "p2"] == [take(queue, 1.0).pod["metadata"]["name"] for _ in range(2)]
 
 
 def test_a_wake_up_after_the_backoff_is_at_once() -> None:
@@ -70,9 +81,9 @@ def test_a_wake_up_after_the_backoff_is_at_once() -> None:
 
 def test_a_change_that_cannot_help_wakes_nobody() -> None:
     queue = SchedulingQueue()
-    refused(queue, now=0)
+    refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
 
-    queue.wake({ClusterEvent.POD_ADDED, ClusterEvent.CONFIG_MAP}, 20)
+    queue.wake([ClusterEvent(Change.POD_ADDED, None, make_pod("new", nodeName="n1"))], 20)
 
     assert queue.pop(20) is None
 
@@ -98,23 +109,25 @@ def test_a_change_during_the_attempt_is_not_missed() -> None:
     assert Pool.BACKOFF is queue.pool_of("uid-p1")
 
 
-def test_a_pod_does_not_wake_itself() -> None:
-    """A failed bind frees its node for others only; the pod itself was not refused."""
-    queue = SchedulingQueue()
-    queue.add(make_pod("p1"), 0)
-    item = take(queue, 0)
-
-    queue.wake(ROOM, 0, except_uid="uid-p1")
-    queue.requeue_rejected(item, item.pod, REFUSED, 0)
-
-    assert Pool.UNSCHEDULABLE is queue.pool_of("uid-p1")
-
-
 def test_nobody_to_blame_means_backoff_only() -> None:
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0, rejectors=frozenset())
 
+    assert queue.pop(0.9) is None
     assert queue.pop(1) is not None
+
+
+def test_a_refusal_after_errors_begins_its_own_backoff() -> None:
+    """Errors in a row are counted apart from refusals, and forgotten at the first refusal."""
+    queue = SchedulingQueue(1, 100)
+    queue.add(make_pod("p1"), 0)
+    for now in (0.0, 50.0):
+        item = take(queue, now)
+        queue.requeue_failed(item, item.pod, now)
+    item = take(queue, 100)
+    queue.requeue_rejected(item, item.pod, REFUSED, 100)
+
+    assert (1, 0) == (item.refusals, item.errors)
 
 
 def test_an_error_means_backoff_that_grows() -> None:
@@ -144,24 +157,32 @@ def test_gates_hold_a_pod_until_they_are_gone() -> None:
     queue = SchedulingQueue()
     gated = make_pod("p1", schedulingGates=[{"name": "x"}])
     queue.add(gated, 0)
-    queue.wake(set(ClusterEvent), 400)
+    queue.wake([ClusterEvent(change) for change in Change], 400)
 
     assert queue.pop(400) is None
 
-    queue.update(make_pod("p1"), 400, own_change=True)
+    queue.update(make_pod("p1"), 400)
 
     assert queue.pop(400) is not None
 
 
-def test_an_own_change_is_another_try_and_a_status_is_not() -> None:
+def test_an_own_change_is_another_try_for_who_an_extender_refused() -> None:
+    """Even the condition that the scheduler itself has written."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
-    queue.update(make_pod("p1"), 20, own_change=False)
-    assert queue.pop(20) is None
+    queue.update({**make_pod("p1"), "status": {"conditions": []}}, 20)
 
-    queue.update(make_pod("p1", priority=3), 20, own_change=True)
-    assert take(queue, 20).priority == 3
+    assert take(queue, 20).pod["status"] == {"conditions": []}
+
+
+def test_an_own_change_that_cannot_help_is_none() -> None:
+    queue = SchedulingQueue()
+    refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
+
+    queue.update(make_pod("p1", priority=3), 20)
+
+    assert queue.pop(20) is None
 
 
 def test_an_own_change_during_the_attempt_is_not_missed() -> None:
@@ -169,10 +190,46 @@ def test_an_own_change_during_the_attempt_is_not_missed() -> None:
     queue.add(make_pod("p1"), 0)
     item = take(queue, 0)
 
-    queue.update(make_pod("p1", priority=3), 0, own_change=True)
+    queue.note(item.pod, make_pod("p1", priority=3))
     queue.requeue_rejected(item, item.pod, REFUSED, 0)
 
     assert Pool.BACKOFF is queue.pool_of("uid-p1")
+
+
+def test_a_pod_whose_victims_are_being_evicted_is_held_back() -> None:
+    """Until that is over and a pod goes; no other change counts meanwhile."""
+    preempting = {"uid-p1"}
+    queue = SchedulingQueue(1, 10, is_preempting=preempting.__contains__)
+    refused(queue, now=0)
+
+    queue.wake(ROOM, 20)
+    assert queue.pop(20) is None
+
+    preempting.clear()
+    queue.wake([ClusterEvent(Change.NODE_ADDED, None, make_node())], 20)
+    assert queue.pop(20) is None
+
+    queue.wake(ROOM, 20)
+    assert queue.pop(20) is not None
+
+
+def test_activate_tries_again_whatever_kept_the_pod() -> None:
+    queue = SchedulingQueue()
+    refused(queue, now=0)
+
+    queue.activate("uid-p1")
+    queue.activate("uid-nobody")
+
+    assert queue.pop(0) is not None
+
+
+def test_wake_concerns_only_those_that_are_meant() -> None:
+    queue = SchedulingQueue()
+    refused(queue, now=0)
+
+    queue.wake(ROOM, 20, concerns=lambda pod: False)
+
+    assert queue.pop(20) is None
 
 
 def test_a_deleted_pod_never_comes_up() -> None:
@@ -237,16 +294,20 @@ class QueueNeverLosesAPod(RuleBasedStateMachine):
         else:
             self.queue.requeue_rejected(item, item.pod, REFUSED if how == "rejected" else frozenset(), self.now)
         self.waiting.add(name)
-        self.not_before[name] = self.now + self.queue.backoff_of(item.attempts)
+        # Only after an error a backoff must be sat out.
+        is_refusal = how == "rejected"
+        self.not_before[name] = self.now + (0 if is_refusal else self.queue.backoff_of(item.errors))
 
-    @rule(event=st.sampled_from(ClusterEvent))
-    def wake(self, event: ClusterEvent) -> None:
-        self.queue.wake({event}, self.now)
+    @rule(change=st.sampled_from(Change))
+    def wake(self, change: Change) -> None:
+        self.queue.wake([ClusterEvent(change)], self.now)
 
     @rule(name=NAMES)
     def update(self, name: str) -> None:
-        if name in self.waiting or name in self.flying:
-            self.queue.update(make_pod(name), self.now, own_change=True)
+        if name in self.flying:
+            self.queue.note(make_pod(name), make_pod(name))
+        elif name in self.waiting:
+            self.queue.update(make_pod(name), self.now)
 
     @invariant()
     def everyone_is_in_one_place(self) -> None:

@@ -22,7 +22,7 @@ from tests.clusters.embedded.scheduling.local_extender import Answer, Call, Loca
 from tests.clusters.embedded.scheduling.objects import make_pod
 
 AT = "2026-01-02T03:04:05Z"
-REPORT = Report(make_pod("p1"), "Warning", "FailedScheduling", "no card", "Unschedulable")
+REPORT = Report(make_pod("p1"), "Warning", "FailedScheduling", "Scheduling", "no card", "Unschedulable")
 CONDITION = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no card"}
 
 
@@ -31,23 +31,33 @@ def with_condition(**fields: str) -> dict[str, object]:
 
 
 def test_changed_condition_of_a_new_pod_has_the_time() -> None:
-    assert {**CONDITION, "lastTransitionTime": AT} == changed_condition(make_pod("p1"), REPORT, AT)
+    expected = {**CONDITION, "lastProbeTime": None, "lastTransitionTime": AT}
+    assert expected == changed_condition(make_pod("p1"), CONDITION, AT)
 
 
 def test_changed_condition_with_another_message_keeps_the_time() -> None:
     """The status did not move."""
-    assert CONDITION == changed_condition(with_condition(message="other"), REPORT, AT)
+    assert CONDITION == changed_condition(with_condition(message="other"), CONDITION, AT)
 
 
 def test_changed_condition_is_nothing_where_the_pod_says_so_already() -> None:
-    assert changed_condition(with_condition(lastTransitionTime="2020-01-01T00:00:00Z"), REPORT, AT) is None
+    assert changed_condition(with_condition(lastTransitionTime="2020-01-01T00:00:00Z"), CONDITION, AT) is None
 
 
 def test_event_of_a_failure_names_the_pod() -> None:
     event = event_of(REPORT, "p1.1", AT)
 
     assert ("default", "uid-p1") == (event["metadata"]["namespace"], event["involvedObject"]["uid"])
-    assert ("FailedScheduling", "no card", 1) == (event["reason"], event["message"], event["count"])
+    assert ("FailedScheduling", "Scheduling", "no card") == (event["reason"], event["action"], event["message"])
+
+
+def test_changed_condition_names_the_generation_that_it_saw() -> None:
+    pod = make_pod("p1")
+    pod["metadata"]["generation"] = 3
+
+    changed = changed_condition(pod, CONDITION, AT)
+    assert changed is not None
+    assert changed["observedGeneration"] == 3
 
 
 def test_shortened_fits_an_event() -> None:
@@ -62,7 +72,7 @@ async def written(respond: Respond, pods: list[dict[str, object]], done: Callabl
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     async with LocalExtender(respond) as server:
         http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}")
-        reporter = Reporter(ApiClient(http), lambda: now, lambda uid: None)
+        reporter = Reporter(ApiClient(http), lambda: now)
         running = asyncio.create_task(reporter.run())
 
         async def look() -> list[str]:
@@ -78,21 +88,44 @@ async def written(respond: Respond, pods: list[dict[str, object]], done: Callabl
         return server.calls
 
 
-async def test_reporter_writes_a_new_event_where_the_old_one_is_gone() -> None:
-    """Events expire after an hour; a pod may wait longer."""
+async def test_reporter_says_the_same_again_as_a_series() -> None:
+    """Written once; the third time is only counted."""
 
     async def respond(call: Call) -> Answer:
-        return Answer({}, 201) if call.verb == "events" else Answer({"reason": "NotFound"}, 404)
+        return Answer({}, 201)
 
-    calls = await written(respond, [make_pod("p1"), make_pod("p1")], lambda verbs: verbs.count("events") == 2)
+    calls = await written(respond, [make_pod("p1")] * 3 + [make_pod("p2")], lambda verbs: verbs.count("events") == 2)
 
-    assert [("events", 1), ("p1.uid-p1.1", 2), ("events", 1)] == [(call.verb, call.message["count"]) for call in calls]
+    written_events = [call for call in calls if call.verb != "status"]
+    assert ["events", "p1.uid-p1.1", "events"] == [call.verb for call in written_events]
+    assert written_events[1].message["series"]["count"] == 2
+
+
+async def test_reporter_says_it_anew_when_the_pod_has_changed() -> None:
+    async def respond(call: Call) -> Answer:
+        return Answer({}, 201)
+
+    changed = make_pod("p1")
+    changed["metadata"]["resourceVersion"] = "7"
+    calls = await written(respond, [make_pod("p1"), changed], lambda verbs: verbs.count("events") == 2)
+
+    assert [call.verb for call in calls].count("events") == 2
+
+
+async def test_reporter_takes_a_nomination_away() -> None:
+    async def respond(call: Call) -> Answer:
+        return Answer({}, 201)
+
+    pod = {**make_pod("p1"), "status": {"nominatedNodeName": "n1"}}
+    calls = await written(respond, [pod], lambda verbs: "events" in verbs)
+
+    assert calls[0].message["status"]["nominatedNodeName"] is None
 
 
 async def test_reporter_goes_on_after_a_report_that_could_not_be_written() -> None:
     async def respond(call: Call) -> Answer:
         return Answer({"reason": "Forbidden"}, 403 if "p1" in str(call.body) else 201)
 
-    calls = await written(respond, [make_pod("p1"), make_pod("p2")], lambda verbs: len(verbs) == 2)
+    calls = await written(respond, [make_pod("p1"), make_pod("p2")], lambda verbs: verbs.count("events") == 2)
 
-    assert ["p1", "p2"] == [call.message["involvedObject"]["name"] for call in calls]
+    assert ["p1", "p2"] == [call.message["involvedObject"]["name"] for call in calls if call.verb == "events"]

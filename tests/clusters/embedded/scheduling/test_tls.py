@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.embedded.scheduling.node_state import node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
+from clusters.embedded.scheduling.node_state import node_info
 from clusters.embedded.scheduling.tls import context_for
 from tests.clusters.embedded.scheduling.local_extender import LocalExtender
 from tests.clusters.embedded.scheduling.objects import make_node, make_pod

@@ -1,0 +1,88 @@
+"""What an embedded cluster must reproduce to be a valid stand-in, row by row, and the cases that prove each row.
+
+``catalogue.yaml`` is the table. A row is proved against the real control plane (``compared: real``), or against what a real
+kubelet was seen to answer (``compared: recorded``; real kubelets run on kind), or it is a known difference.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+import yaml
+
+from e2e.parity.differences import Difference
+
+ROOT: Final = Path(__file__).parents[2]
+TABLE: Final = Path(__file__).parent / "catalogue.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One behaviour: ``reference`` is its section in the protocol."""
+
+    reference: str
+    behaviour: str
+    proved_by: tuple[str, ...] = ()
+    """Ids of tests, as pytest takes them, without parameters."""
+    compared: Literal["real", "recorded"] = "real"
+    differs: str = ""
+    """A row of the table of differences."""
+
+
+def load(path: Path = TABLE) -> list[Row]:
+    """The rows in order. Raises ValueError for one that is not whole."""
+    try:
+        return [
+            Row(**{**row, "proved_by": tuple(row.get("proved_by", ()))}) for row in yaml.safe_load(path.read_text())
+        ]
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def findings(rows: Iterable[Row], differences: dict[str, Difference]) -> list[str]:
+    """What is wrong with the table: rows that nothing proves, tests and differences that are not there."""
+    found = []
+    for row in rows:
+        if not row.proved_by and not row.differs:
+            found.append(f"{row.reference} {row.behaviour}: nothing proves it")
+        found += [f"{row.reference} {row.behaviour}: no test {name}" for name in row.proved_by if not _exists(name)]
+        if row.differs and row.differs not in differences:
+            found.append(f"{row.reference} {row.behaviour}: no difference {row.differs}")
+    return found
+
+
+def report(rows: Iterable[Row]) -> str:
+    """The table as text."""
+    lines = []
+    for row in rows:
+        how = f"known difference {row.differs}" if row.differs else f"{len(row.proved_by)} cases, {row.compared}"
+        lines.append(f"{row.reference:4} {row.behaviour}: {how}")
+    return "\n".join(lines)
+
+
+def _exists(test: str) -> bool:
+    path, _, name = test.partition("::")
+    return name in _tests_in(ROOT / path)
+
+
+@cache
+def _tests_in(path: Path) -> frozenset[str]:
+    """The names of the test functions of a file, with their class where they have one."""
+    if not path.is_file():
+        return frozenset()
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names |= {
+                f"{node.name}::{one.name}"
+                for one in node.body
+                if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))
+            }
+    return frozenset(names)

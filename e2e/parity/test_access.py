@@ -1,0 +1,499 @@
+"""Who may do what: credentials, roles, reviews, ServiceAccounts, and what admission makes of a pod."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from clusters.waiting import eventually
+from e2e.parity.sides import Answer, Both, Side
+from e2e.parity.strangers import account_token, stranger
+
+_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
+_WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_WAYS: Final = (
+    ("GET", "/api/v1/pods"),
+    ("GET", "/api/v1/namespaces/{}"),
+    ("GET", "/api/v1/namespaces"),
+    ("GET", "/api/v1/namespaces/{}/pods/x"),
+    ("GET", "/api/v1/namespaces/{}/pods/x/log"),
+    ("GET", "/api/v1/namespaces/{}/pods?watch=1"),
+    ("GET", "/api/v1/namespaces/{}/pods?fieldSelector=metadata.name%3Dx"),
+    ("POST", "/api/v1/namespaces/{}/pods/x/binding"),
+    ("DELETE", "/api/v1/namespaces/{}/pods"),
+    ("PATCH", "/api/v1/nodes/n/status"),
+    ("PUT", "/api/v1/namespaces/{}/finalize"),
+    ("POST", "/apis/apps/v1/namespaces/{}/deployments"),
+    ("GET", "/apis/apps/v1/namespaces/{}/deployments/d/scale"),
+    ("GET", "/apis/example.com/v1/things"),
+    ("GET", "/api/v1/nothing"),
+    ("GET", "/nothing"),
+    ("GET", "/"),
+    ("GET", "/api"),
+    ("GET", "/apis"),
+    ("GET", "/api/v1"),
+    ("GET", "/metrics"),
+    ("GET", "/healthz"),
+    ("GET", "/livez"),
+    ("GET", "/readyz"),
+    ("GET", "/healthz/etcd"),
+    ("POST", _WHO),
+)
+
+
+async def ways(side: Side, who: Side) -> list[Any]:
+    """How each way in ends for somebody."""
+    found = []
+    for method, path in _WAYS:
+        answer = await who.call(method, path.format(side.namespace), body={} if method != "GET" else None)
+        found.append([method, path, *short(answer)])
+    return found
+
+
+def short(answer: Answer) -> list[Any]:
+    """The code, and the body where it is a refusal."""
+    refused = isinstance(answer.body, dict) and answer.body.get("kind") == "Status"
+    return [answer.code, answer.body if refused else None]
+
+
+async def test_nobody_gets_in_but_where_everybody_may(both: Both) -> None:
+    """D4: without a credential only health and version are answered; each refusal says what and where."""
+
+    async def observe(side: Side) -> Any:
+        async with stranger(side) as nobody:
+            return [await ways(side, nobody), (await nobody.call("GET", "/version")).code]
+
+    seen, version = await both.same(observe)
+    assert version == 200
+    assert {code for _, path, code, _ in seen if path in ("/healthz", "/livez", "/readyz")} == {200}
+    assert {code for _, path, code, _ in seen if "pods" in path} == {403}
+
+
+async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
+    """D4: also where nobody needs a credential; other schemes than Bearer are none."""
+
+    async def observe(side: Side) -> Any:
+        async with stranger(side, token="nonsense") as who:
+            found = await ways(side, who)
+        async with stranger(side) as nobody:
+            basic = await nobody.call("GET", "/api/v1/pods", headers={"authorization": "Basic YTpi"})
+        return [found, short(basic)]
+
+    found, basic = await both.same(observe)
+    assert {code for _, _, code, _ in found} == {401}
+    assert basic[0] == 403
+
+
+async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) -> None:
+    """D4: a Status says so; with a good token beside it the token counts."""
+
+    async def observe(side: Side) -> Any:
+        expired = side.cluster.client_certificate("late", "system:masters", datetime(2020, 1, 1, tzinfo=UTC))
+        async with stranger(side, certificate=expired) as late:
+            alone = [short(await late.call("GET", path)) for path in ("/api/v1/pods", "/healthz")]
+        token = await account_token(side, "bot")
+        async with stranger(side, certificate=expired, token=token) as late:
+            return [alone, (await late.call("POST", _WHO, body={})).body["status"]["userInfo"]["username"]]
+
+    alone, name = await both.same(observe)
+    assert [code for code, _ in alone] == [401, 401]
+    assert name.endswith(":bot")
+
+
+async def test_a_certificate_says_who_one_is(both: Both) -> None:
+    """D4: the common name is the user, the organization a group; it counts before a token that is wrong."""
+
+    async def observe(side: Side) -> Any:
+        certificate = side.cluster.client_certificate("ann", "people")
+        async with stranger(side, certificate=certificate, token="nonsense") as ann:
+            user = (await ann.call("POST", _WHO, body={})).body["status"]["userInfo"]
+            return [{**user, "extra": sorted(user["extra"])}, await ways(side, ann)]
+
+    user, _ = await both.same(observe)
+    assert (user["username"], user["groups"]) == ("ann", ["people", "system:authenticated"])
+
+
+async def test_a_service_accounts_token(both: Both) -> None:
+    """D4: a JWT with the account's claims; good for its user, bad when changed, for another audience, after its account."""
+
+    async def observe(side: Side) -> Any:
+        token = await account_token(side, "bot")
+        other = await account_token(side, "bot", audiences=["other"], expirationSeconds=600)
+        header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
+        async with stranger(side, token=token) as bot:
+            who = (await bot.call("POST", _WHO, body={})).body
+            found = await ways(side, bot)
+        codes = []
+        for wrong in (token[:-6] + "AAAAAA", other, "a.b.c"):
+            async with stranger(side, token=wrong) as nobody:
+                codes.append((await nobody.call("GET", "/api")).code)
+        who["status"]["userInfo"]["extra"] = sorted(who["status"]["userInfo"]["extra"])
+        lasts = claims["exp"] - claims["iat"]
+        return [sorted(header), {**claims, "exp": 0, "iat": 0, "nbf": 0}, lasts, who, found, codes]
+
+    header, claims, lasts, who, _, codes = await both.same(observe)
+    assert header == ["alg", "kid"]
+    assert lasts == 3600
+    assert who["status"]["userInfo"]["username"] == claims["sub"]
+    assert codes == [401, 401, 401]
+
+
+async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
+    """D4: one that is bound to a pod is refused once the pod is gone, any once the account is."""
+
+    async def observe(side: Side) -> Any:
+        pods, place = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("pods", "serviceaccounts"))
+        free = await account_token(side, "bot")
+        created = await side.call("POST", pods, body=pod("holder", serviceAccountName="bot"))
+        reference = {"kind": "Pod", "apiVersion": "v1", "name": "holder", "uid": created.body["metadata"]["uid"]}
+        bound = await account_token(side, "bot", boundObjectRef=reference)
+        found = [await code_with(side, bound)]
+        await side.call("DELETE", f"{pods}/holder", body={"gracePeriodSeconds": 0})
+        # The real server remembers for some seconds what it has once answered about a token.
+        await eventually(lambda: code_with(side, bound), lambda code: code == 401, "the token has ended with its pod")
+        found.append(await code_with(side, free))
+        await side.call("DELETE", f"{place}/bot")
+        await eventually(
+            lambda: code_with(side, free), lambda code: code == 401, "the token has ended with its account"
+        )
+        wrong = {**reference, "uid": "other"}
+        await side.call("POST", place, body={"metadata": {"name": "bot"}})
+        refusals = [
+            await side.call("POST", f"{place}/{name}/token", body={"spec": spec})
+            for name, spec in (
+                ("gone", {}),
+                ("bot", {"boundObjectRef": wrong}),
+                ("bot", {"expirationSeconds": 10}),
+                ("bot", {"expirationSeconds": 2**33}),
+            )
+        ]
+        return [found, [[each.code, each.body] for each in refusals]]
+
+    found, refusals = await both.same(observe)
+    assert found == [200, 200]
+    assert [code for code, _ in refusals] == [404, 404, 422, 422]
+
+
+async def test_roles_open_what_they_name(both: Both) -> None:
+    """D4: subresources, names, groups and URLs, in a namespace or everywhere; a role that is not there is told."""
+
+    async def observe(side: Side) -> Any:
+        name = side.namespace
+        await grant(side, "here", [rule(["get", "list"], ["pods"]), rule(["create"], ["pods/binding"])], here=True)
+        await grant(side, f"{name}-names", [rule(["get"], ["configmaps"], resourceNames=["mine"])])
+        await grant(side, f"{name}-urls", [{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/healthz/*"]}])
+        await grant(
+            side, f"{name}-parts", [rule(["patch"], ["*/status"]), rule(["*"], ["deployments"], apiGroups=["apps"])]
+        )
+        await grant(side, f"{name}-gone", None)
+        maps = f"/api/v1/namespaces/{name}/configmaps"
+        headers = {"impersonate-user": f"{name}-user"}
+        await eventually(
+            lambda: side.call("GET", "/apis/apps/v1/deployments", headers=headers),
+            lambda answer: answer.code == 200,
+            "the last role is known",
+        )
+        found = [
+            short(await side.call(method, path, headers=headers, body=None if method == "GET" else {}))
+            for method, path in (
+                ("GET", f"/api/v1/namespaces/{name}/pods"),
+                ("GET", f"/api/v1/namespaces/{name}/pods/x"),
+                ("GET", f"/api/v1/namespaces/{name}/pods/x/log"),
+                ("POST", f"/api/v1/namespaces/{name}/pods/x/eviction"),
+                ("GET", "/api/v1/namespaces/default/pods"),
+                ("GET", "/api/v1/pods"),
+                ("GET", f"{maps}/mine"),
+                ("GET", f"{maps}/other"),
+                ("GET", maps),
+                ("GET", f"{maps}?fieldSelector=metadata.name%3Dmine"),
+                ("DELETE", f"/apis/apps/v1/namespaces/{name}/deployments/d"),
+                ("GET", f"/apis/apps/v1/namespaces/{name}/statefulsets"),
+                ("GET", "/healthz/ping"),
+                ("GET", "/metrics/slis"),
+                ("POST", "/healthz/ping"),
+            )
+        ]
+        await revoke(side, [f"{name}-{end}" for end in ("names", "urls", "parts", "gone")])
+        return found
+
+    seen = await both.same(observe)
+    assert [code for code, _ in seen] == [200, 404, 403, 403, 403, 403, 404, 403, 403, 403, 404, 403, 200, 403, 403]
+    assert 'clusterrole.rbac.authorization.k8s.io \\"' in json.dumps(seen[3][1])
+
+
+async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> None:
+    """D4: by its own name, and by the groups of ServiceAccounts; rights end with their binding."""
+
+    async def observe(side: Side) -> Any:
+        name = side.namespace
+        pods = f"/api/v1/namespaces/{name}/pods"
+        token = await account_token(side, "bot")
+        subject = {"kind": "ServiceAccount", "name": "bot", "namespace": name}
+        await grant(side, "reader", [rule(["list"], ["pods"])], here=True, subject=subject)
+        async with stranger(side, token=token) as bot:
+            await eventually(lambda: code_of(bot, pods), lambda code: code == 200, "the binding is known")
+            review = await bot.call("POST", f"{_REVIEWS}/selfsubjectaccessreviews", body=wish("list", "pods", name))
+            await side.call("DELETE", f"{_RBAC}/namespaces/{name}/rolebindings/reader")
+            await eventually(lambda: code_of(bot, pods), lambda code: code == 403, "the binding is gone")
+            group = {"kind": "Group", "name": f"system:serviceaccounts:{name}"}
+            await grant(side, "members", [rule(["list"], ["pods"])], here=True, subject=group)
+            await eventually(lambda: code_of(bot, pods), lambda code: code == 200, "the group's binding is known")
+            again = await bot.call("POST", f"{_REVIEWS}/selfsubjectaccessreviews", body=wish("list", "pods", name))
+        return [review.code, review.body, again.body]
+
+    code, review, again = await both.same(observe)
+    assert code == 201
+    assert 'to ServiceAccount "bot/' in review["status"]["reason"]
+    assert 'to Group "system:serviceaccounts:' in again["status"]["reason"]
+
+
+async def test_reviews_answer_what_requests_would_be(both: Both) -> None:
+    """D4: for oneself and for others, with what makes no sense refused."""
+
+    async def observe(side: Side) -> Any:
+        name = side.namespace
+        found = []
+        for path, body in (
+            ("selfsubjectaccessreviews", wish("list", "pods", name)),
+            ("selfsubjectaccessreviews", {"spec": {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}}}),
+            ("selfsubjectaccessreviews", {"spec": {}}),
+            ("selfsubjectaccessreviews", {"spec": {**wish("list", "pods", name)["spec"], "nonResourceAttributes": {}}}),
+            ("subjectaccessreviews", {"spec": {"user": "ann", **wish("get", "nodes", "")["spec"]}}),
+            ("subjectaccessreviews", {"spec": {"groups": ["system:masters"], **wish("get", "nodes", "")["spec"]}}),
+            ("subjectaccessreviews", wish("get", "nodes", "")),
+            ("selfsubjectrulesreviews", {"spec": {}}),
+            (
+                f"namespaces/{name}/localsubjectaccessreviews",
+                {"spec": {"user": "ann", **wish("get", "pods", name)["spec"]}},
+            ),
+        ):
+            answer = await side.call("POST", f"{_REVIEWS}/{path}", body=body)
+            found.append([answer.code, answer.body])
+        async with stranger(side, token=await account_token(side, "bot")) as bot:
+            rules = await bot.call("POST", f"{_REVIEWS}/selfsubjectrulesreviews", body={"spec": {"namespace": name}})
+            refused = await bot.call("POST", f"{_REVIEWS}/subjectaccessreviews", body=wish("get", "pods", name))
+        status = {
+            key: sorted(value, key=str) if isinstance(value, list) else value
+            for key, value in rules.body["status"].items()
+        }
+        return [found, status, short(refused), (await side.call("GET", f"{_REVIEWS}/selfsubjectaccessreviews")).code]
+
+    found, _, refused, code = await both.same(observe)
+    assert [each[0] for each in found] == [201, 201, 422, 422, 201, 201, 422, 400, 201]
+    assert refused[0] == 403
+    assert code == 405
+
+
+async def test_an_administrator_acts_for_others(both: Both) -> None:
+    """D4: impersonation as kubectl --as does it: user, groups, uid, extra; who may not is told."""
+
+    async def observe(side: Side) -> Any:
+        found = []
+        for headers in (
+            {"impersonate-user": "ann"},
+            {
+                "impersonate-user": "ann",
+                "impersonate-group": "people",
+                "impersonate-uid": "7",
+                "impersonate-extra-color": "red",
+            },
+            {"impersonate-user": f"system:serviceaccount:{side.namespace}:bot"},
+            {"impersonate-user": "system:anonymous"},
+            {"impersonate-group": "people"},
+        ):
+            answer = await side.call("POST", _WHO, body={}, headers=headers)
+            pods = await side.call("GET", f"/api/v1/namespaces/{side.namespace}/pods", headers=headers)
+            found.append([answer.code, answer.body, short(pods)])
+        async with stranger(side, token=await account_token(side, "bot")) as bot:
+            found += [
+                short(await bot.call("GET", "/api/v1/pods", headers={"impersonate-user": name}))
+                for name in ("ann", f"system:serviceaccount:{side.namespace}:bot")
+            ]
+        return found
+
+    seen = await both.same(observe)
+    assert [each[0] for each in seen] == [201, 201, 201, 403, 400, 403, 403]
+
+
+async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
+    """D3: roles and bindings are objects with rules of their own; what a binding refers to is for ever."""
+
+    async def observe(side: Side) -> Any:
+        roles, bindings = (f"{_RBAC}/namespaces/{side.namespace}/{kind}" for kind in ("roles", "rolebindings"))
+        found = []
+        for path, body in (
+            (roles, {"metadata": {"name": "a"}, "rules": [{"apiGroups": [""], "resources": ["pods"]}]}),
+            (roles, {"metadata": {"name": "a"}, "rules": [{"verbs": ["get"]}]}),
+            (roles, {"metadata": {"name": "a"}, "rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]}),
+            (roles, {"metadata": {"name": "a/b"}}),
+            (roles, {"metadata": {"name": "System:Odd"}, "rules": [rule(["get"], ["pods"])]}),
+            (roles, {"metadata": {"name": "empty"}}),
+            (bindings, {"metadata": {"name": "a"}}),
+            (bindings, binding("a", "System:Odd", {"kind": "Users", "name": "ann"})),
+            (bindings, binding("b", "System:Odd", {"kind": "ServiceAccount", "name": "bot"})),
+            (bindings, binding("a", "System:Odd", {"kind": "User", "name": "ann"})),
+        ):
+            answer = await side.call("POST", path, body=body)
+            found.append([answer.code, answer.body])
+        changed = await side.call("PUT", f"{bindings}/a", body=binding("a", "other", {"kind": "User", "name": "ann"}))
+        return [*found, [changed.code, changed.body]]
+
+    seen = await both.same(observe)
+    assert [code for code, _ in seen] == [422, 422, 422, 422, 201, 201, 422, 422, 201, 201, 422]
+
+
+async def test_every_namespace_is_furnished(both: Both) -> None:
+    """D4: a ServiceAccount and the authority's certificate are in each, and come back when somebody takes them away."""
+
+    async def observe(side: Side) -> Any:
+        place = f"/api/v1/namespaces/{side.namespace}"
+        names = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+
+        async def codes() -> list[int]:
+            return [(await side.call("GET", f"{place}/{name}")).code for name in names]
+
+        await eventually(codes, lambda found: found == [200, 200], "the namespace is furnished")
+        account = await side.call("GET", f"{place}/{names[0]}")
+        for name in names:
+            await side.call("DELETE", f"{place}/{name}")
+        await eventually(codes, lambda found: found == [200, 200], "the namespace is furnished again")
+        published = await side.call("GET", f"{place}/{names[1]}")
+        return [account.body, sorted(published.body["data"]), published.body["data"]["ca.crt"][:27]]
+
+    seen = await both.same(observe)
+    assert seen[1:] == [["ca.crt"], "-----BEGIN CERTIFICATE-----"]
+
+
+async def test_a_pod_is_completed_by_admission(both: Both) -> None:
+    """D4: account, token volume, tolerations, priority: byte for byte the pod of the real server."""
+
+    async def observe(side: Side) -> Any:
+        pods, accounts = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("pods", "serviceaccounts"))
+        await side.call("POST", accounts, body={"metadata": {"name": "mute"}, "automountServiceAccountToken": False})
+        secret = {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "key"}]}
+        await side.call("POST", accounts, body=secret)
+        own = {"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+        mounted = {"name": "first", "image": "i:1", "volumeMounts": [own]}
+        found = []
+        specs: tuple[dict[str, Any], ...] = (
+            {},
+            {"automountServiceAccountToken": False},
+            {"serviceAccountName": "mute"},
+            {"serviceAccount": "mute"},
+            {"serviceAccountName": "puller"},
+            {"initContainers": [mounted], "volumes": [{"name": "own", "emptyDir": {}}]},
+            {"tolerations": [{"operator": "Exists"}]},
+            {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]},
+            {"priorityClassName": "system-node-critical"},
+            {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"},
+        )
+        for number, spec in enumerate(specs):
+            answer = await side.call("POST", pods, body=pod(f"p{number}", **spec))
+            found.append([answer.code, answer.body])
+        return found
+
+    seen = await both.same(observe)
+    assert [code for code, _ in seen] == [201] * 10
+
+
+async def test_admission_refuses_a_pod(both: Both) -> None:
+    """D4: an account or a class of priority that is not there, a priority that one gives oneself."""
+
+    async def observe(side: Side) -> Any:
+        found = []
+        for spec in (
+            {"serviceAccountName": "gone"},
+            {"priorityClassName": "gone"},
+            {"priority": 5},
+            {"preemptionPolicy": "Never"},
+        ):
+            answer = await side.call("POST", f"/api/v1/namespaces/{side.namespace}/pods", body=pod("p", **spec))
+            found.append([answer.code, answer.body])
+        return found
+
+    assert [code for code, _ in await both.same(observe)] == [403] * 4
+
+
+async def test_namespaces_that_are_not_there_or_going(both: Both) -> None:
+    """D4: 404 in a namespace that is missing, 403 in one that is being deleted; some cannot be deleted."""
+
+    async def observe(side: Side) -> Any:
+        going = f"{side.namespace}-going"
+        await side.call("POST", "/api/v1/namespaces", body={"metadata": {"name": going}})
+        held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
+        await side.call("POST", f"/api/v1/namespaces/{going}/configmaps", body=held)
+        await side.call("DELETE", f"/api/v1/namespaces/{going}")
+        found = []
+        for method, path, body in (
+            ("POST", "/api/v1/namespaces/missing/pods", pod("p")),
+            ("POST", "/api/v1/namespaces/missing/configmaps", {"metadata": {"name": "c"}}),
+            ("POST", f"/api/v1/namespaces/{going}/pods", pod("p")),
+            ("POST", f"/api/v1/namespaces/{going}/configmaps", {"metadata": {"generateName": "c"}}),
+            ("POST", f"/apis/apps/v1/namespaces/{going}/deployments", {"metadata": {"name": "d"}}),
+            ("DELETE", "/api/v1/namespaces/default", None),
+            ("DELETE", "/api/v1/namespaces/kube-system", None),
+            ("DELETE", "/api/v1/namespaces", None),
+        ):
+            answer = await side.call(method, path, body=body)
+            found.append([answer.code, answer.body])
+        patch = {"metadata": {"finalizers": None}}
+        path = f"/api/v1/namespaces/{going}/configmaps/held"
+        await side.call("PATCH", path, body=patch, content_type="application/merge-patch+json")
+        return found
+
+    assert [code for code, _ in await both.same(observe)] == [404, 404, 403, 403, 403, 403, 403, 405]
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod of one container."""
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}
+
+
+def rule(verbs: list[str], resources: list[str], **more: Any) -> dict[str, Any]:
+    """A rule of a role, of the core group unless it says otherwise."""
+    return {"verbs": verbs, "apiGroups": [""], "resources": resources, **more}
+
+
+def binding(name: str, role: str, subject: dict[str, str], kind: str = "Role") -> dict[str, Any]:
+    """A binding of a role to somebody."""
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
+    return {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+
+
+def wish(verb: str, resource: str, namespace: str) -> dict[str, Any]:
+    """A review of whether somebody may."""
+    return {"spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": namespace}}}
+
+
+async def grant(
+    side: Side, name: str, rules: Any, *, here: bool = False, subject: dict[str, str] | None = None
+) -> None:
+    """A role, unless ``rules`` is None, and its binding to the user of the case; in its namespace or everywhere."""
+    place = f"{_RBAC}/namespaces/{side.namespace}/" if here else f"{_RBAC}/cluster"
+    kind = "Role" if here else "ClusterRole"
+    subject = subject or {"kind": "User", "name": f"{side.namespace}-user"}
+    if rules is not None:
+        await side.call("POST", f"{place}roles", body={"metadata": {"name": name}, "rules": rules})
+    answer = await side.call("POST", f"{place}rolebindings", body=binding(name, name, subject, kind))
+    assert answer.code == 201, answer.body
+
+
+async def revoke(side: Side, names: list[str]) -> None:
+    """Take away roles of the whole cluster."""
+    for name in names:
+        for kind in ("clusterroles", "clusterrolebindings"):
+            await side.call("DELETE", f"{_RBAC}/{kind}/{name}")
+
+
+async def code_with(side: Side, token: str) -> int:
+    """What a token is answered."""
+    async with stranger(side, token=token) as who:
+        return await code_of(who, "/api")
+
+
+async def code_of(side: Side, path: str) -> int:
+    """What a GET is answered."""
+    return (await side.call("GET", path)).code

@@ -1,0 +1,281 @@
+"""What follows when a bind goes wrong, or only its answer does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from e2e.parity.recording_extender import Answer, Call, let_through
+from e2e.parity.scheduler_stage import BACKOFF, Stage, entry, play, stage
+from e2e.parity.sides import Both, Side
+
+
+def without_address(it: Stage, text: str) -> str:
+    """A message in which the extender's address is a word."""
+    return text.replace(it.extender.url, "URL").replace(str(it.extender.port), "PORT")
+
+
+async def test_a_bind_that_fails_gives_the_room_back_and_is_tried_again(both: Both) -> None:
+    """A7: SchedulerError with the extender's words, the pod forgotten, another try after the backoff."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind") as it:
+            failures = ["card is gone", "card is still gone"]
+
+            async def respond(call: Call) -> Answer:
+                if call.verb != "bind":
+                    return let_through(call)
+                return Answer({"Error": failures.pop(0)}) if failures else await it.bind(call)
+
+            it.extender.respond = respond
+            await it.pod("p1", 10)
+            condition = await it.condition("p1", text="card is gone")
+            event = await it.event("p1", "FailedScheduling", text="card is gone")
+            node = await it.bound("p1")
+            await it.event("p1", "Scheduled")
+            return [it.extender.verbs(), condition, event, node]
+
+    seen = await both.same(observe)
+    assert seen[0] == ["filter", "bind"] * 3
+
+
+async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
+    """A7: who waits for room is tried when a bind fails, as if a pod had been deleted."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind") as it:
+            release = asyncio.Event()
+
+            async def respond(call: Call) -> Answer:
+                if call.verb != "bind":
+                    return let_through(call)
+                if call.message["PodName"] == "first":
+                    await release.wait()
+                    return Answer({"Error": "card is gone"})
+                return await it.bind(call)
+
+            it.extender.respond = respond
+            await it.pod("first", 10)
+            await it.calls("bind")
+            await it.pod("second", 10)
+            condition = await it.condition("second", text=" ")
+            release.set()
+            return [condition, await it.bound("second"), (await it.pods())["first"]]
+
+    assert (await both.same(observe))[1:] == ["a", ""]
+
+
+async def test_other_statuses_of_bind(both: Both) -> None:
+    """A7: the body of an answer that is not 200 is thrown away, its Error too."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind") as it:
+
+            async def respond(call: Call) -> Answer:
+                return Answer({"Error": "lost"}, 500) if call.verb == "bind" else let_through(call)
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            condition = await it.condition("p1", text="bind")
+            return [condition["reason"], without_address(it, condition["message"])]
+
+    assert await both.same(observe) == ["SchedulerError", "failed bind with extender at URL URL/bind, code 500"]
+
+
+async def test_bound_though_the_answer_never_came(both: Both) -> None:
+    """A7: a pod that the scheduler sees bound is not tried again, though the call failed; the event says so."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind", httpTimeout="2s") as it:
+            over = asyncio.Event()
+
+            async def respond(call: Call) -> Answer:
+                if call.verb != "bind":
+                    return let_through(call)
+                answer = await it.bind(call)
+                await over.wait()
+                return answer
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            node = await it.bound("p1")
+            event = await it.event("p1", "FailedScheduling", text="exceeded")
+            await it.settle()
+            over.set()
+            condition = await it.condition("p1", text="exceeded")
+            texts = [without_address(it, text) for text in (event["message"], condition["message"])]
+            return [it.extender.verbs(), node, texts, condition["reason"]]
+
+    assert (await both.same(observe))[0] == ["filter", "bind"]
+
+
+async def test_an_ignorable_binder_that_fails(both: Both) -> None:
+    """A7: the scheduler binds by itself, past the extender."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind", ignorable=True) as it:
+
+            async def respond(call: Call) -> Answer:
+                return Answer({"Error": "no"}) if call.verb == "bind" else let_through(call)
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            return [await it.bound("p1"), it.extender.verbs()]
+
+    assert await both.same(observe) == ["a", ["filter", "bind"]]
+
+
+async def test_who_is_not_of_interest_is_bound_by_the_scheduler(both: Both) -> None:
+    """A7: its own Binding, its own event."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind") as it:
+            await it.pod("p1", 0)
+            return [await it.bound("p1"), await it.event("p1", "Scheduled"), it.extender.verbs()]
+
+    assert (await both.same(observe))[2] == []
+
+
+async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
+    """A7: its room is free at once for others, whatever the bind does."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind") as it:
+            release = asyncio.Event()
+
+            async def respond(call: Call) -> Answer:
+                if call.verb == "bind" and call.message["PodName"] == "first":
+                    await release.wait()
+                return await it.bind(call) if call.verb == "bind" else let_through(call)
+
+            it.extender.respond = respond
+            await it.pod("first", 10)
+            await it.calls("bind")
+            await it.pod("second", 10)
+            await it.condition("second", text="Insufficient")
+            await it.delete_pod("first")
+            node = await it.bound("second")
+            release.set()
+            return [node, sorted(await it.pods())]
+
+    assert await both.same(observe) == ["a", ["second"]]
+
+
+async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
+    """A5: one filter at a time; the binds of all pods at once."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 100}, bindVerb="bind") as it:
+            release = asyncio.Event()
+            running = 0
+            most = 0
+
+            async def respond(call: Call) -> Answer:
+                nonlocal running, most
+                if call.verb == "bind":
+                    await release.wait()
+                    return await it.bind(call)
+                running += 1
+                most = max(most, running)
+                await asyncio.sleep(0)
+                running -= 1
+                return let_through(call)
+
+            it.extender.respond = respond
+            for number in range(5):
+                await it.pod(f"p{number}")
+            await it.calls("bind", 5)
+            release.set()
+            for number in range(5):
+                await it.bound(f"p{number}")
+            return [most, it.extender.verbs()]
+
+    assert (await both.same(observe))[0] == 1
+
+
+async def test_a_filter_that_takes_too_long(both: Both) -> None:
+    """A1: httpTimeout covers the whole call; the pod is tried again by itself."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, httpTimeout="1s") as it:
+            slow = [True]
+
+            async def respond(call: Call) -> Answer:
+                if slow:
+                    await asyncio.Event().wait()
+                return let_through(call)
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            condition = await it.condition("p1", text="exceeded")
+            slow.clear()
+            return [await it.bound("p1"), condition["reason"], without_address(it, condition["message"])]
+
+    assert (await both.same(observe))[1] == "SchedulerError"
+
+
+async def test_an_extender_that_is_not_there(both: Both) -> None:
+    """A3: an error, and it heals by itself when the extender comes."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}) as it:
+            await it.extender.stop()
+            await it.pod("p1")
+            condition = await it.condition("p1", text="refused")
+            await it.extender.start()
+            return [await it.bound("p1"), condition["reason"], without_address(it, condition["message"])]
+
+    assert (await both.same(observe))[1] == "SchedulerError"
+
+
+async def test_a_redirect_is_followed(both: Both) -> None:
+    """A1: 307 sends the same body again; a 302 turns the call into a GET."""
+
+    async def observe(side: Side) -> Any:
+        seen = []
+        for status in (307, 308, 302):
+            async with play(side, {"a": 10}) as it:
+
+                async def respond(call: Call, status: int = status) -> Answer:
+                    if call.verb == "filter":
+                        return Answer(b"", status, {"Location": "/elsewhere"})
+                    return let_through(call) if call.body else Answer({"NodeNames": ["a"]})
+
+                it.extender.respond = respond
+                await it.pod("p1")
+                await it.bound("p1")
+                first, second = it.extender.calls
+                seen.append([[call.method, call.path] for call in (first, second)] + [first.body == second.body])
+        return seen
+
+    assert (await both.same(observe))[0][2]
+
+
+async def test_calls_share_a_connection(both: Both) -> None:
+    """A1: keep-alive; calls that follow each other come on the same connection."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 100}) as it:
+            for number in range(10):
+                await it.pod(f"p{number}")
+                await it.bound(f"p{number}")
+            return [call.connection for call in it.extender.calls]
+
+    assert set(await both.same(observe)) == {1}
+
+
+async def test_a_restarted_scheduler_counts_what_is_bound(both: Both) -> None:
+    """A5: the pods that were bound before count from the start; nothing is bound twice."""
+
+    async def observe(side: Side) -> Any:
+        async with stage(side) as it:
+            await it.node("a", 10)
+            configuration = {**BACKOFF, "extenders": [entry(it.extender)]}
+            async with side.scheduler(configuration):
+                await it.pod("first", 8)
+                await it.bound("first")
+            await it.pod("second", 4)
+            async with side.scheduler(configuration):
+                return [await it.condition("second", text=" "), it.extender.verbs()]
+
+    assert (await both.same(observe))[1] == ["filter"]

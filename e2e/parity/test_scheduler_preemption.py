@@ -1,0 +1,293 @@
+"""Who is evicted for whom, what the extender is asked about it, and what the API shows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from e2e.parity.recording_extender import Answer, Call, let_through, names_of, refuse
+from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, Stage, entry, stage
+from e2e.parity.sides import Both, Side
+
+
+@asynccontextmanager
+async def full(side: Side, *nodes: str, **fields: Any) -> AsyncIterator[Stage]:
+    """Nodes of 10 units, each with a pod ``low-<node>`` of 6 on it that is less important than a ``high`` one."""
+    async with stage(side) as it:
+        low = await it.priority(100)
+        for node in nodes:
+            await it.node(node, 10)
+            await it.pod(f"low-{node}", 6, nodeName=node, priorityClassName=low)
+        async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender, **fields)]}):
+            yield it
+
+
+async def preempt(it: Stage, name: str = "high", units: int = 8, **spec: Any) -> str:
+    """A pod that is more important; its uid."""
+    return await it.pod(name, units, priorityClassName=await it.priority(1000), **spec)
+
+
+def keep(victims: Object) -> Answer:
+    """The preempt verb's answer that agrees with everything; ``victims`` is NodeNameToMetaVictims."""
+    return Answer({"NodeNameToMetaVictims": victims})
+
+
+async def test_victims_go_and_the_pod_comes(both: Both) -> None:
+    """A9: the victim is marked, deleted and told about; the pod is nominated, then bound to that node."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a") as it:
+            # The victim stays for a while, as one with a grace period does, so that what is said can be read.
+            await it.change_pod("low-a", {"metadata": {"finalizers": ["example.com/wait"]}})
+            uid = await preempt(it)
+            condition = await it.condition("high", text=" ")
+            target = await it.condition("low-a", kind="DisruptionTarget", status="True")
+            preempted = await it.event("low-a", "Preempted")
+            assert uid in preempted["message"]
+            nominated = (await it.get_pod("high"))["status"].get("nominatedNodeName")
+            failed = await it.event("high", "FailedScheduling")
+            await it.change_pod("low-a", {"metadata": {"finalizers": None}})
+            node = await it.bound("high")
+            return [condition, target, preempted, failed, nominated, node, await it.pods()]
+
+    seen = await both.same(observe)
+    assert seen[4:] == ["a", "a", {"high": "a"}]
+
+
+async def test_the_extender_is_not_asked_by_the_dry_run(both: Both) -> None:
+    """A9: without a preemptVerb it hears nothing before there is room, then of the nominated node alone."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a", "b") as it:
+            await it.pod("block-b", 2, nodeName="b", priorityClassName=await it.priority(2000))
+            await it.settle()
+            await preempt(it, units=9)
+            await it.bound("high")
+            return [[call.verb, names_of(call)] for call in it.extender.calls], await it.pods()
+
+    seen = await both.same(observe)
+    assert seen[0] == [["filter", ["a"]]]
+
+
+async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> None:
+    """A9: uids of the victims of every candidate, budgets counted; Go's spelling of the keys."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a", "b", preemptVerb="preempt") as it:
+
+            async def respond(call: Call) -> Answer:
+                if call.verb == "preempt":
+                    return keep({"b": call.message["NodeNameToMetaVictims"]["b"]})
+                return let_through(call)
+
+            it.extender.respond = respond
+            await preempt(it)
+            node = await it.bound("high")
+            (call,) = it.extender.of("preempt")
+            asked = call.message
+            uids = {name: (await it.get_pod(name))["metadata"]["uid"] for name in ("low-a",)}
+            victims = asked["NodeNameToMetaVictims"]
+            return [
+                list(asked),
+                sorted(asked["Pod"]["spec"]),
+                asked["NodeNameToVictims"],
+                victims,
+                victims["a"]["Pods"][0]["UID"] == uids["low-a"],
+                node,
+                await it.pods(),
+            ]
+
+    seen = await both.same(observe)
+    assert seen[5:] == ["b", {"low-a": "a", "high": "b"}]
+
+
+async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -> None:
+    """A9: whole pods; the answer is read from NodeNameToMetaVictims all the same."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a", preemptVerb="preempt", nodeCacheCapable=None) as it:
+
+            async def respond(call: Call) -> Answer:
+                if call.verb != "preempt":
+                    return let_through(call)
+                uid = call.message["NodeNameToVictims"]["a"]["Pods"][0]["metadata"]["uid"]
+                return keep({"a": {"Pods": [{"UID": uid}], "NumPDBViolations": 0}})
+
+            it.extender.respond = respond
+            await preempt(it)
+            node = await it.bound("high")
+            (call,) = it.extender.of("preempt")
+            return [call.message["NodeNameToMetaVictims"], call.message["NodeNameToVictims"], node]
+
+    assert (await both.same(observe))[0] is None
+
+
+async def preemption_said(side: Side, answer: Any, *, ignorable: bool | None = None) -> Any:
+    """The message after the preempt verb has answered so, and who is left."""
+    async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
+
+        async def respond(call: Call) -> Answer:
+            return answer if call.verb == "preempt" else let_through(call)
+
+        it.extender.respond = respond
+        await preempt(it)
+        condition = await it.condition("high", text=" ")
+        await it.settle()
+        pods = {name: node for name, node in (await it.pods()).items() if not name.startswith("marker")}
+        text = condition["message"].replace(it.extender.url, "URL")
+        return [condition["reason"], text, pods, (await it.get_pod("high"))["status"].get("nominatedNodeName")]
+
+
+async def test_an_extender_that_drops_every_node(both: Both) -> None:
+    """A9: an empty map ends preemption; nobody is evicted."""
+    seen = await both.same(lambda side: preemption_said(side, keep({})))
+    assert seen[2] == {"low-a": "a", "high": ""}
+
+
+async def test_an_extender_that_invents_a_victim(both: Both) -> None:
+    """A9: a uid that is not on the node fails the call."""
+    victims = {"a": {"Pods": [{"UID": "nobody"}], "NumPDBViolations": 0}}
+    seen = await both.same(lambda side: preemption_said(side, keep(victims)))
+    assert "nobody" in seen[1]
+
+
+async def test_an_extender_that_invents_a_node(both: Both) -> None:
+    """A9: so does a node that is not there."""
+    victims = {"nowhere": {"Pods": [{"UID": "nobody"}], "NumPDBViolations": 0}}
+    assert "nowhere" in (await both.same(lambda side: preemption_said(side, keep(victims))))[1]
+
+
+async def test_an_extender_that_wants_no_victims(both: Both) -> None:
+    """A9: a node without victims is an error."""
+    seen = await both.same(lambda side: preemption_said(side, keep({"a": {"Pods": [], "NumPDBViolations": 0}})))
+    assert "expected at least one victim" in seen[1]
+
+
+async def test_an_ignorable_extender_that_wants_no_victims(both: Both) -> None:
+    """A9: of an ignorable one the node is dropped."""
+    victims = {"a": {"Pods": [], "NumPDBViolations": 0}}
+    seen = await both.same(lambda side: preemption_said(side, keep(victims), ignorable=True))
+    assert seen[2] == {"low-a": "a", "high": ""}
+
+
+async def test_an_extender_whose_preempt_fails(both: Both) -> None:
+    """A9: preemption of this cycle fails, the pod stays Unschedulable."""
+    seen = await both.same(lambda side: preemption_said(side, Answer(status=500)))
+    assert seen[:3:2] == ["Unschedulable", {"low-a": "a", "high": ""}]
+
+
+async def test_who_only_the_extender_refuses_evicts_nobody(both: Both) -> None:
+    """A9: the dry run finds no victim that would be needed, and that is an error of preemption."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a") as it:
+
+            async def respond(call: Call) -> Answer:
+                return refuse(call, "no card")
+
+            it.extender.respond = respond
+            await preempt(it, units=2)
+            condition = await it.condition("high", text=" ")
+            await it.settle()
+            return [condition, await it.event("high", "FailedScheduling"), await it.pods()]
+
+    seen = await both.same(observe)
+    assert seen[2] == {"low-a": "a", "high": ""}
+
+
+async def test_the_least_important_go(both: Both) -> None:
+    """A9: fewest and least important victims, the important reprieved first; a budget protects."""
+
+    async def observe(side: Side) -> Any:
+        async with stage(side) as it:
+            low, middle = await it.priority(100), await it.priority(200)
+            await it.node("a", 10)
+            await it.node("b", 10)
+            for name, node, units, level in (
+                ("a-1", "a", 4, low),
+                ("a-2", "a", 2, low),
+                ("a-3", "a", 4, middle),
+                ("b-1", "b", 4, middle),
+                ("b-2", "b", 6, middle),
+            ):
+                await it.pod(name, units, nodeName=node, priorityClassName=level)
+            async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):
+                await preempt(it, units=4)
+                return [await it.bound("high"), await it.pods()]
+
+    seen = await both.same(observe)
+    assert seen == ["a", {"a-2": "a", "a-3": "a", "b-1": "b", "b-2": "b", "high": "a"}]
+
+
+async def test_never_means_never(both: Both) -> None:
+    """A9: preemptionPolicy Never, whatever the priority."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a") as it:
+            body = {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "patient"},
+                "value": 1000,
+                "preemptionPolicy": "Never",
+            }
+            await side.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=body)
+            await it.pod("high", 8, priorityClassName="patient")
+            condition = await it.condition("high", text=" ")
+            return [condition, await it.pods()]
+
+    assert "preemptionPolicy=Never" in (await both.same(observe))[0]["message"]
+
+
+async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
+    """A9: only lower priorities are victims."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a") as it:
+            await it.pod("equal", 8, priorityClassName=await it.priority(100))
+            return [await it.condition("equal", text=" "), await it.pods()]
+
+    assert "No preemption victims" in (await both.same(observe))[0]["message"]
+
+
+async def test_lower_pods_yield_to_a_nominated_one(both: Both) -> None:
+    """A9: the room that is being made counts as taken for others, though the extender is not told of it."""
+
+    async def observe(side: Side) -> Any:
+        async with full(side, "a") as it:
+            await it.change_pod("low-a", {"metadata": {"finalizers": ["example.com/wait"]}})
+            await preempt(it)
+            await it.condition("low-a", kind="DisruptionTarget", status="True")
+            await it.pod("small", 4)
+            condition = await it.condition("small", text=" ")
+            # A change that could help has it tried again, while the victim still goes.
+            await it.change_node("a", {"status": {"allocatable": {MEMORY: "11"}}}, status=True)
+            again = await it.condition("high", text="terminating pod")
+            await it.change_pod("low-a", {"metadata": {"finalizers": None}})
+            await it.bound("high")
+            return [condition, again, await it.pods()]
+
+    seen = await both.same(observe)
+    assert seen[2] == {"small": "", "high": "a"}
+
+
+async def test_the_nominated_node_is_asked_about_alone(both: Both) -> None:
+    """A3: a nominated pod is first tried on its node; refused there, it is tried on all."""
+
+    async def observe(side: Side) -> Any:
+        async with stage(side) as it, side.scheduler({**BACKOFF, "extenders": [entry(it.extender)]}):
+            await it.node("a")
+            await it.node("b")
+
+            async def respond(call: Call) -> Answer:
+                return refuse(call, "no card", keep=("b",))
+
+            it.extender.respond = respond
+            await it.pod("third", 1, schedulingGates=[{"name": "example.com/wait"}])
+            await it.change_pod("third", {"status": {"nominatedNodeName": "a"}}, status=True)
+            await it.change_pod("third", {"spec": {"schedulingGates": []}})
+            await it.bound("third")
+            return [sorted(names_of(call)) for call in it.extender.of("filter")]
+
+    assert await both.same(observe) == [["a"], ["a", "b"]]

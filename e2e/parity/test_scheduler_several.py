@@ -1,0 +1,273 @@
+"""Several extenders, scores, many nodes, and what the in-tree filters leave to an extender."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender, let_through, names_of, refuse
+from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, entry, play, stage
+from e2e.parity.sides import Both, Side
+
+OTHER = "example.com/other"
+
+
+async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
+    """A3: one after the other, each with what the one before has left; an ignorable one that fails is passed over."""
+
+    async def observe(side: Side) -> Any:
+        order: list[Any] = []
+        async with stage(side) as it, AsyncExitStack() as stack:
+            for name in ("a", "b", "c"):
+                await it.node(name)
+            made: list[Object] = []
+            for index, ignorable in enumerate((True, False, False)):
+
+                async def respond(call: Call, index: int = index) -> Answer:
+                    order.append([index, sorted(names_of(call))])
+                    dropped = {1: "a", 2: "b"}.get(index, "")
+                    if index == 0:
+                        return Answer(status=500)
+                    return refuse(call, f"refused by {index}", keep=tuple(n for n in names_of(call) if n != dropped))
+
+                extender = await stack.enter_async_context(RecordingExtender(respond))
+                made.append(entry(extender, ignorable=ignorable, managedResources=None))
+            async with side.scheduler({**BACKOFF, "extenders": made}):
+                await it.pod("p1")
+                return [await it.bound("p1"), order]
+
+    seen = await both.same(observe)
+    assert seen == ["c", [[1, ["a", "b", "c"]], [2, ["b", "c"]], [0, ["c"]]]]
+
+
+async def test_nobody_is_asked_about_no_nodes(both: Both) -> None:
+    """A3: an empty list ends the chain."""
+
+    async def observe(side: Side) -> Any:
+        async with stage(side) as it:
+            await it.node("a")
+
+            async def none(call: Call) -> Answer:
+                return refuse(call, "none here")
+
+            async with RecordingExtender(none) as first, RecordingExtender() as second:
+                extenders = [entry(first, managedResources=None), entry(second, managedResources=None)]
+                async with side.scheduler({**BACKOFF, "extenders": extenders}):
+                    await it.pod("p1")
+                    condition = await it.condition("p1", text="none here")
+                    return [condition["message"], second.verbs()]
+
+    assert (await both.same(observe))[1] == []
+
+
+async def scored(side: Side, scores: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int]) -> str:
+    """The node on which a pod lands, of three, when extenders give these scores; None is an answer of 500."""
+    async with stage(side) as it, AsyncExitStack() as stack:
+        for name in ("a", "b", "c"):
+            await it.node(name)
+        made = []
+        for name, weight in weights.items():
+
+            async def respond(call: Call, name: str = name) -> Answer:
+                if call.verb == "filter":
+                    return let_through(call)
+                given = scores[name]
+                return Answer([{"Host": host, "Score": score} for host, score in given.items()], 200 if given else 500)
+
+            extender = await stack.enter_async_context(RecordingExtender(respond))
+            made.append(entry(extender, prioritizeVerb="prioritize", weight=weight, managedResources=None))
+        async with side.scheduler({**BACKOFF, "extenders": made}):
+            await it.pod("p1")
+            return await it.bound("p1")
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "expected"),
+    [
+        ({"x": {"a": 3, "b": 4, "c": 5}}, {"x": 1}, "c"),
+        ({"x": {"a": 10}, "y": {"b": 4}}, {"x": 1, "y": 3}, "b"),
+        ({"x": {"a": 10}, "y": {"b": 4}}, {"x": 2, "y": 4}, "a"),
+        # Not clamped; unknown hosts and missing ones do not matter; who fails has no say.
+        ({"x": {"b": 50}, "y": {"a": 10, "c": 10}}, {"x": 1, "y": 4}, "b"),
+        ({"x": {"somebody": 100, "c": 1}}, {"x": 1}, "c"),
+        ({"x": {}, "y": {"a": 1}}, {"x": 100, "y": 1}, "a"),
+        ({"x": {"a": -5, "b": 1, "c": 0}}, {"x": 1}, "b"),
+        ({"x": {"a": 1.5}, "y": {"b": 1}}, {"x": 100, "y": 1}, "b"),
+    ],
+)
+async def test_scores_are_weighted_and_added(
+    both: Both, scores: Mapping[str, Mapping[str, Any]], weights: Mapping[str, int], expected: str
+) -> None:
+    """A6: score times weight times ten, over all extenders, on top of what the nodes have in common."""
+    assert await both.same(lambda side: scored(side, scores, weights)) == expected
+
+
+async def test_an_extender_competes_with_the_spreading_of_the_scheduler(both: Both) -> None:
+    """A6: a weight of 1 and a small score lose against a node that is much emptier; a large score wins."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, prioritizeVerb="prioritize", weight=1) as it:
+            await it.node("busy", 10)
+            await it.node("empty", 10)
+            await it.pod("load", resources={"requests": {"cpu": "6", "memory": "24Gi"}}, nodeName="busy")
+            seen = []
+            for score in (1, 10):
+
+                async def respond(call: Call, score: int = score) -> Answer:
+                    if call.verb == "prioritize":
+                        return Answer([{"Host": "busy", "Score": score}, {"Host": "empty", "Score": 0}])
+                    return let_through(call)
+
+                it.extender.respond = respond
+                await it.pod(f"p{score}")
+                seen.append(await it.bound(f"p{score}"))
+            return seen
+
+    assert await both.same(observe) == ["empty", "busy"]
+
+
+@pytest.mark.parametrize(
+    ("count", "percentage", "expected"), [(2, None, 2), (120, None, 100), (250, None, 120), (150, 100, 150)]
+)
+async def test_how_many_nodes_an_extender_sees(both: Both, count: int, percentage: int | None, expected: int) -> None:
+    """A4: all of fewer than a hundred; of more a share, but at least a hundred; the next pod sees others."""
+
+    async def observe(side: Side) -> Any:
+        configuration = {"percentageOfNodesToScore": percentage} if percentage else {}
+        async with stage(side) as it:
+            for start in range(0, count, 25):
+                numbers = range(start, min(start + 25, count))
+                await asyncio.gather(*(it.node(f"node-{number}") for number in numbers))
+            async with side.scheduler({**BACKOFF, **configuration, "extenders": [entry(it.extender)]}):
+                seen: set[str] = set()
+                counts = []
+                for name in ("p1", "p2", "p3"):
+                    await it.pod(name)
+                    await it.bound(name)
+                for call in it.extender.of("filter"):
+                    counts.append(len(names_of(call)))
+                    seen |= set(names_of(call))
+                return [counts, len(seen) > min(expected, count - 1)]
+
+    counts, moves_on = await both.same(observe)
+    assert counts == [expected] * 3
+    assert moves_on
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+async def test_resources_that_are_left_to_the_extender(both: Both, ignored: bool) -> None:
+    """A8: ignoredByScheduler switches the in-tree check off; otherwise a node without enough never comes to the extender."""
+
+    async def observe(side: Side) -> Any:
+        managed = [{"name": MEMORY, "ignoredByScheduler": ignored}]
+        async with play(side, {"big": 10, "small": 1, "none": None}, managedResources=managed) as it:
+            await it.pod("p1", 5)
+            await it.bound("p1")
+            return [sorted(names_of(call)) for call in it.extender.of("filter")]
+
+    assert await both.same(observe) == ([["big", "none", "small"]] if ignored else [["big"]])
+
+
+async def test_host_ports(both: Both) -> None:
+    """A3: a port that is taken keeps a pod away, until it is free."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}) as it:
+            container = {"name": "main", "image": "none", "resources": {"limits": {MEMORY: "1"}}}
+            for name, port in (("one", 80), ("two", 81), ("three", 80)):
+                ports = [{"containerPort": port, "hostPort": port}]
+                await it.pod(name, containers=[{**container, "ports": ports}])
+            await it.bound("one")
+            await it.bound("two")
+            condition = await it.condition("three", text=" ")
+            await it.delete_pod("one")
+            return [condition, await it.bound("three")]
+
+    assert "free ports" in (await both.same(observe))[0]["message"]
+
+
+async def test_a_pod_that_names_its_nodes(both: Both) -> None:
+    """A3: as a DaemonSet's pods do; no other node is looked at, and nobody invents one."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10, "b": 10, "c": 1}) as it:
+            seen: list[Any] = []
+            for name, nodes in (("ours", ["b"]), ("full", ["c"]), ("nowhere", ["z"])):
+                term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": nodes}]}
+                required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+                await it.pod(name, affinity={"nodeAffinity": required})
+                seen.append(await it.bound(name) if name == "ours" else await it.condition(name, text=" "))
+            first, second = ({"key": "metadata.name", "operator": "In", "values": [node]} for node in ("a", "b"))
+            required = {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchFields": [first, second]}]
+                }
+            }
+            await it.pod("torn", affinity={"nodeAffinity": required})
+            seen.append(await it.condition("torn", text=" "))
+            return [seen, [names_of(call) for call in it.extender.of("filter")]]
+
+    assert (await both.same(observe))[1] == [["b"]]
+
+
+async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None:
+    """A3: without a node cache the Node objects of the answer are taken, names in it are not looked at."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10, "b": 10}, nodeCacheCapable=None) as it:
+
+            async def respond(call: Call) -> Answer:
+                items = [item for item in call.message["Nodes"]["items"] if item["metadata"]["name"] == "b"]
+                return Answer({"Nodes": {"items": items}, "NodeNames": ["a"], "Error": ""})
+
+            it.extender.respond = respond
+            await it.pod("p1")
+            return await it.bound("p1")
+
+    assert await both.same(observe) == "b"
+
+
+@pytest.mark.parametrize(
+    ("extenders", "good"),
+    [
+        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}], True),
+        ([{"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p"}], False),
+        (
+            [
+                {"urlPrefix": "http://127.0.0.1:1", "bindVerb": "b"},
+                {"urlPrefix": "http://127.0.0.1:2", "bindVerb": "b"},
+            ],
+            False,
+        ),
+        ([{"urlPrefix": "http://127.0.0.1:1", "filterverb": "f"}], False),
+        ([{"urlPrefix": "http://127.0.0.1:1", "enableHttps": True}], False),
+        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "managedResources": [{"name": "cpu"}]}], False),
+        (
+            [
+                {
+                    "urlPrefix": "http://127.0.0.1:1",
+                    "filterVerb": "f",
+                    "managedResources": [{"name": OTHER}, {"name": OTHER}],
+                }
+            ],
+            False,
+        ),
+        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "httpTimeout": "30"}], False),
+        ([{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f", "httpTimeout": "1m30s"}], True),
+    ],
+)
+async def test_which_configurations_are_refused(both: Both, extenders: list[Object], good: bool) -> None:
+    """A11: decoding is strict and tells cases apart; weights, the one binder and the names of resources are checked."""
+
+    async def observe(side: Side) -> Any:
+        try:
+            async with side.scheduler({"extenders": extenders}):
+                return True
+        except Exception:  # each side has its own way to refuse to start
+            return False
+
+    assert await both.same(observe) is good

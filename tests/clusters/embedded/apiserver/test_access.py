@@ -1,0 +1,158 @@
+"""Promises of clusters.embedded.apiserver.access, through the door: TLS, who one is, what one may."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from clusters.certificates import Authority, KeyPair
+from clusters.embedded.apiserver.authentication import User
+from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+
+PODS = "/api/v1/namespaces/default/pods"
+WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+ACCESS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """The cluster's own."""
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+async def secured(authority: Authority) -> AsyncIterator[EmbeddedApi]:
+    """A server that speaks TLS."""
+    server = EmbeddedApi(authority=authority, tokens={"known": User("ann", ("system:authenticated",))})
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@asynccontextmanager
+async def client(
+    server: EmbeddedApi, authority: Authority, *, certificate: KeyPair | None = None, token: str = ""
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody who trusts the cluster's authority."""
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    if certificate is not None:
+        context.load_cert_chain(certificate.certificate, certificate.key)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    base = f"https://{server.address}"
+    async with httpx2.AsyncClient(verify=context, base_url=base, headers=headers, trust_env=False) as http:
+        yield http
+
+
+async def name_of(http: httpx2.AsyncClient, **headers: str) -> str:
+    """Whom the server takes somebody for."""
+    answer = await http.post(WHO, json={}, headers=headers)
+    return str(answer.json()["status"]["userInfo"]["username"])
+
+
+async def test_a_certificate_opens(secured: EmbeddedApi, authority: Authority) -> None:
+    """An administrator's, on every request of the connection."""
+    async with client(secured, authority, certificate=authority.issue_client("root", "system:masters")) as http:
+        assert [(await http.get(PODS)).status_code for _ in range(2)] == [200, 200]
+        assert await name_of(http) == "root"
+
+
+async def test_an_expired_certificate_gets_an_answer(secured: EmbeddedApi, authority: Authority) -> None:
+    """401 and not a handshake that fails; nobody's certificate is no credential."""
+    late = authority.issue_client("root", "system:masters", expires=datetime(2020, 1, 1, tzinfo=UTC))
+    async with client(secured, authority, certificate=late) as http:
+        answer = await http.get("/healthz")
+        assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
+
+
+async def test_another_authoritys_certificate_does_not_open(
+    secured: EmbeddedApi, authority: Authority, tmp_path: Path
+) -> None:
+    """The connection ends."""
+    (tmp_path / "other").mkdir()
+    stranger = Authority(tmp_path / "other").issue_client("root", "system:masters")
+    async with client(secured, authority, certificate=stranger) as http:
+        with pytest.raises(httpx2.TransportError):
+            await http.get("/healthz")
+
+
+async def test_nobody_sees_health_and_version_only(secured: EmbeddedApi, authority: Authority) -> None:
+    """As on the real server."""
+    async with client(secured, authority) as http:
+        paths = ("/healthz", "/version", "/api", PODS, "/nothing")
+        assert [(await http.get(path)).status_code for path in paths] == [200, 200, 403, 403, 403]
+
+
+async def test_tokens(secured: EmbeddedApi, authority: Authority) -> None:
+    """Known ones, those of accounts, and wrong ones."""
+    async with client(secured, authority, certificate=authority.issue_client("root", "system:masters")) as http:
+        path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+        issued = (await http.post(path, json={})).json()["status"]["token"]
+    async with client(secured, authority, token=issued) as http:
+        assert await name_of(http) == "system:serviceaccount:default:default"
+    async with client(secured, authority, token="known") as http:
+        assert await name_of(http) == "ann"
+        assert (await http.get(PODS)).status_code == 403
+    async with client(secured, authority, token="wrong") as http:
+        assert (await http.get("/healthz")).status_code == 401
+
+
+async def test_roles_decide_at_once(secured: EmbeddedApi, authority: Authority) -> None:
+    """A binding is seen by the next request, and what it gives can be asked for."""
+    rule = {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}
+    reference = {"kind": "ClusterRole", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}
+    question = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods"}}}
+
+    async with client(secured, authority, token="known") as http:
+
+        async def seen() -> tuple[int, bool]:
+            status: Any = (await http.post(ACCESS, json=question)).json()["status"]
+            return (await http.get(PODS)).status_code, status["allowed"]
+
+        assert await seen() == (403, False)
+        secured.writes.create(CLUSTER_ROLES, "", {"metadata": {"name": "r"}, "rules": [rule]})
+        subjects = [{"kind": "User", "name": "ann"}]
+        bound = {"metadata": {"name": "b"}, "roleRef": reference, "subjects": subjects}
+        secured.writes.create(CLUSTER_ROLE_BINDINGS, "", bound)
+        assert await seen() == (200, True)
+
+
+async def test_who_may_acts_for_others(secured: EmbeddedApi, authority: Authority) -> None:
+    """Administrators; others are told that they may not, whatever right is missing."""
+    async with client(secured, authority, certificate=authority.issue_client("root", "system:masters")) as http:
+        assert await name_of(http, **{"impersonate-user": "bob"}) == "bob"
+        others = {
+            "impersonate-user": "bob",
+            "impersonate-group": "g",
+            "impersonate-uid": "1",
+            "impersonate-extra-k": "v",
+        }
+        assert (await http.post(WHO, json={}, headers=others)).json()["status"]["userInfo"] == {
+            "username": "bob",
+            "uid": "1",
+            "groups": ["g", "system:authenticated"],
+            "extra": {"k": ["v"]},
+        }
+    modes = {"bob": "user-info", "system:serviceaccount:a:b": "serviceaccount", "system:node:n": "arbitrary-node"}
+    async with client(secured, authority, token="known") as http:
+        for name, mode in modes.items():
+            answer = await http.get(PODS, headers={"impersonate-user": name})
+            assert f"cannot impersonate-on:{mode}:list" in answer.json()["message"]
+
+
+async def test_a_server_without_certificates_takes_everybody_for_an_administrator() -> None:
+    """For tests of other things."""
+    server = EmbeddedApi()
+    url = await server.start()
+    try:
+        async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+            assert (await http.get(PODS)).status_code == 200
+    finally:
+        await server.stop()

@@ -1,0 +1,127 @@
+"""Promises of clusters.embedded.apiserver.authorization: roles and bindings decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.embedded.apiserver.attributes import Attributes
+from clusters.embedded.apiserver.authentication import User, account_user
+from clusters.embedded.apiserver.authorization import Authorizer, allows, forbidden
+from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
+from tests.clusters.embedded.apiserver.samples import new_writes
+
+ANN = User("ann", ("people",))
+LIST = Attributes("list", resource="pods", namespace="default")
+RULE = {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}
+
+
+def bound(role: str, subject: dict[str, str], kind: str = "ClusterRole") -> dict[str, Any]:
+    """A binding."""
+    return {"metadata": {"name": "b"}, "roleRef": {"kind": kind, "name": role}, "subjects": [subject]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "wish", "allowed"),
+    [
+        ({}, LIST, True),
+        ({"verbs": ["*"]}, LIST, True),
+        ({"verbs": ["get"]}, LIST, False),
+        ({"apiGroups": ["apps"]}, LIST, False),
+        ({"apiGroups": ["*"]}, LIST, True),
+        ({"resources": ["*"]}, Attributes("list", resource="pods", subresource="log"), True),
+        ({"resources": ["pods"]}, Attributes("list", resource="pods", subresource="log"), False),
+        ({"resources": ["*/log"]}, Attributes("list", resource="pods", subresource="log"), True),
+        ({"resources": ["pods/*"]}, Attributes("list", resource="pods", subresource="log"), False),
+        ({"resourceNames": ["p"]}, LIST, False),
+        ({"resourceNames": ["p"]}, Attributes("list", resource="pods", name="p"), True),
+        ({"nonResourceURLs": ["/x/*"]}, Attributes("list", path="/x/y"), True),
+        ({"nonResourceURLs": ["/x"]}, Attributes("list", path="/x/y"), False),
+        ({"nonResourceURLs": ["*"]}, Attributes("list", path="/"), True),
+    ],
+    ids=str,
+)
+def test_a_rule_covers_a_wish(rule: dict[str, Any], wish: Attributes, allowed: bool) -> None:
+    """Every part of it must."""
+    assert allows({**RULE, **rule}, wish) is allowed
+
+
+@pytest.mark.parametrize(
+    ("subject", "user", "described"),
+    [
+        ({"kind": "User", "name": "ann"}, ANN, 'User "ann"'),
+        ({"kind": "Group", "name": "people"}, ANN, 'Group "people"'),
+        (
+            {"kind": "ServiceAccount", "name": "bot", "namespace": "ns"},
+            account_user("ns", "bot"),
+            'ServiceAccount "bot/ns"',
+        ),
+    ],
+    ids=str,
+)
+def test_a_binding_gives_a_role_to_a_subject(subject: dict[str, str], user: User, described: str) -> None:
+    """Everywhere, and it says so; without it nothing is allowed; a write of it is seen at once."""
+    writes = new_writes()
+    authorizer = Authorizer(writes.store)
+    assert not authorizer.decide(user, LIST).allowed
+    writes.create(CLUSTER_ROLES, "", {"metadata": {"name": "r"}, "rules": [RULE]})
+    writes.create(CLUSTER_ROLE_BINDINGS, "", bound("r", subject))
+
+    decision = authorizer.decide(user, LIST)
+    assert decision.allowed
+    assert decision.reason == f'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to {described}'
+    assert list(authorizer.rules(user, "default")) == [RULE]
+    assert not authorizer.decide(User("bob"), LIST).allowed
+
+
+def test_a_namespaces_binding_ends_at_its_border() -> None:
+    """Of a role of the namespace."""
+    writes = new_writes()
+    writes.create(ROLES, "default", {"metadata": {"name": "r"}, "rules": [RULE]})
+    writes.create(ROLE_BINDINGS, "default", bound("r", {"kind": "User", "name": "ann"}, "Role"))
+    authorizer = Authorizer(writes.store)
+
+    assert authorizer.decide(ANN, LIST).reason == 'RBAC: allowed by RoleBinding "b/default" of Role "r" to User "ann"'
+    assert not authorizer.decide(ANN, Attributes("list", resource="pods", namespace="kube-system")).allowed
+    assert not authorizer.decide(ANN, Attributes("list", resource="pods")).allowed
+
+
+def test_a_role_that_is_not_there_is_told() -> None:
+    """A typing error in a binding is found by its user."""
+    writes = new_writes()
+    writes.create(CLUSTER_ROLE_BINDINGS, "", bound("gone", {"kind": "User", "name": "ann"}))
+    decision = Authorizer(writes.store).decide(ANN, LIST)
+    assert decision.reason == 'RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found'
+
+
+def test_administrators_and_nodes_need_no_binding() -> None:
+    """Administrators may all, nodes what their role names."""
+    writes = new_writes()
+    writes.create(CLUSTER_ROLES, "", {"metadata": {"name": "system:node"}, "rules": [RULE]})
+    authorizer = Authorizer(writes.store)
+    assert authorizer.decide(User("x", ("system:masters",)), Attributes("any", path="/")).allowed
+    assert authorizer.decide(User("system:node:n", ("system:nodes",)), LIST).allowed
+    assert not authorizer.decide(User("n", ("system:nodes",)), LIST).allowed
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (
+            Attributes("list", resource="pods"),
+            'pods is forbidden: User "ann" cannot list resource "pods" in API group "" at the cluster scope',
+        ),
+        (
+            Attributes("get", group="apps", resource="deployments", subresource="scale", namespace="a", name="d"),
+            'deployments.apps "d" is forbidden: User "ann" cannot get resource "deployments/scale" in API group "apps" in the '
+            'namespace "a"',
+        ),
+        (Attributes("get", path="/x"), 'forbidden: User "ann" cannot get path "/x"'),
+    ],
+    ids=str,
+)
+def test_a_refusal_says_who_and_what(wish: Attributes, message: str) -> None:
+    """In the words of the real server."""
+    assert forbidden(ANN, wish).message == message
+    assert forbidden(ANN, wish, "why").message == f"{message}: why"

@@ -1,0 +1,31 @@
+"""Promises of clusters.embedded.apiserver.bootstrap: what every cluster begins with."""
+
+from __future__ import annotations
+
+from clusters.embedded.apiserver.bootstrap import bootstrap
+from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PRIORITY_CLASSES, SERVICE_ACCOUNTS
+
+
+def test_every_bound_role_is_there() -> None:
+    """And can be found by its name."""
+    store = EmbeddedApi().store
+    roles = {each.item["metadata"]["name"] for each in store.all(CLUSTER_ROLES)}
+    bound = {each.item["roleRef"]["name"] for each in store.all(CLUSTER_ROLE_BINDINGS)}
+    assert bound <= roles
+    assert {"admin", "edit", "view"} <= roles
+
+
+def test_pods_can_come_at_once() -> None:
+    """Their account and the classes of priority are there."""
+    store = EmbeddedApi().store
+    assert store.get(SERVICE_ACCOUNTS, "default", "default") is not None
+    assert store.get(PRIORITY_CLASSES, "", "system-node-critical") is not None
+
+
+def test_what_is_there_stays() -> None:
+    """Also when somebody has changed it."""
+    server = EmbeddedApi()
+    version = server.store.version
+    bootstrap(server.store, server.writes)
+    assert server.store.version == version

@@ -1,0 +1,38 @@
+"""Promises of clusters.embedded.controllers.service_accounts: what every namespace has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.embedded.controllers.actions import Create, Patch
+from clusters.embedded.controllers.service_accounts import furnished
+
+
+def named(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
+    """An object."""
+    return {"metadata": {"name": name, "namespace": namespace}, **more}
+
+
+def test_a_bare_namespace_is_furnished() -> None:
+    """The account, and the certificate where there is one."""
+    made = furnished([named("a")], [], [], "PEM")
+    assert [(each.manifest["kind"], each.manifest["metadata"]) for each in made if isinstance(each, Create)] == [
+        ("ServiceAccount", {"name": "default", "namespace": "a"}),
+        ("ConfigMap", {"name": "kube-root-ca.crt", "namespace": "a"}),
+    ]
+    assert len(furnished([named("a")], [], [], "")) == 1
+
+
+def test_a_furnished_namespace_is_left_alone() -> None:
+    """And one that is going gets nothing."""
+    going = {"metadata": {"name": "b", "deletionTimestamp": "now"}}
+    published = named("kube-root-ca.crt", "a", data={"ca.crt": "PEM"})
+    assert furnished([named("a"), going], [named("default", "a")], [published], "PEM") == []
+
+
+def test_a_certificate_that_was_changed_is_put_back() -> None:
+    """Also that of a cluster before, whose state this one goes on from."""
+    changed = named("kube-root-ca.crt", "a", data={"ca.crt": "other"})
+    (action,) = furnished([named("a")], [named("default", "a")], [changed], "PEM")
+    assert isinstance(action, Patch)
+    assert action.patch == {"data": {"ca.crt": "PEM"}}
