@@ -78,6 +78,7 @@ class EmbeddedControlPlane:
             seed=_SEED,
             now=self._clock.now,
             clock=self._clock.monotonic,
+            real=self._clock.real,
         )
         await self._scheduler.start()
         await self._scheduler.wait_synced()

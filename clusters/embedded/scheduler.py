@@ -53,9 +53,12 @@ class Scheduler:
         seed: int,
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
+        real: Callable[[float], float] = lambda seconds: seconds,
     ) -> None:
+        """``real``: how long the event loop must wait until so many seconds of ``clock`` have passed."""
         self._api = api
         self._clock = clock
+        self._real = real
         self._configuration = configuration
         self._profiles = {profile.scheduler_name: profile for profile in configuration.profiles}
         self._view = ClusterView()
@@ -109,7 +112,7 @@ class Scheduler:
     async def _wait(self) -> None:
         """Until something changes or the next backoff ends."""
         deadline = self._queue.next_deadline()
-        seconds = TICK_SECONDS if deadline is None else min(max(deadline - self._clock(), 0), TICK_SECONDS)
+        seconds = TICK_SECONDS if deadline is None else min(self._real(max(deadline - self._clock(), 0)), TICK_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()

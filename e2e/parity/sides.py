@@ -7,14 +7,12 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 
 from clusters.api_client import ApiClient
-from clusters.certificates import KeyPair
 from clusters.control_plane import ControlPlane
 from clusters.waiting import eventually
 from e2e.parity.compare import difference, normalised

@@ -9,14 +9,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusters.api_client import ApiClient
 from clusters.resources import NODES
+from clusters.waiting import eventually
 from tests.servers import until
 
 ROOT = Path(__file__).parents[2]
+MEMORY = "aliyun.com/gpu-mem"
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,13 +60,22 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(tmp_path: Path, number: i
     cluster = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=pipe, stderr=pipe)
     await until(lambda: out.exists() or cluster.returncode is not None, 60)
     async with ApiClient.from_kubeconfig(out) as api:
-        nodes = await api.list(NODES)
+
+        async def cards() -> dict[str, Any]:
+            return {
+                each["metadata"]["name"]: (each["status"].get("allocatable") or {}).get(MEMORY)
+                for each in await api.list(NODES)
+            }
+
+        # The API server answers first; what runs on it follows.
+        await eventually(
+            cards, lambda found: found == {"one": "14", "two": None}, "the nodes are there, with their cards"
+        )
+    await until(lambda: len(children(cluster.pid)) == 2, 60)
     programs = children(cluster.pid)
     cluster.send_signal(number)
     printed, errors = await cluster.communicate()
 
-    assert [node["metadata"]["name"] for node in nodes] == ["one", "two"]
-    assert nodes[0]["status"]["allocatable"]["aliyun.com/gpu-mem"] == "14"
     assert (cluster.returncode, errors, len(programs)) == (0, b"", 2)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in programs)  # noqa: PTH110
     assert not out.exists()
@@ -78,6 +90,8 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(tmp_path: Path, number: i
         (["up", "--provider", "moon"], 2, "moon"),
         (["up", "--nodes", "/nowhere.yaml"], 1, "/nowhere.yaml"),
         (["up", "--target", "nobody"], 1, "nobody"),
+        (["up", "--speed", "0"], 1, "factor 0.0"),
+        (["up", "--provider", "controlplane", "--speed", "60"], 1, "no clock to speed up"),
     ],
 )
 def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int, says: str) -> None:
@@ -95,3 +109,13 @@ def test_a_box_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
     result = run("up", "--nodes", str(tmp_path / "nodes.yaml"))
 
     assert (result.returncode, "nonsense" in result.stderr, "Traceback" in result.stderr) == (1, True, False)
+
+
+def test_a_broken_snapshot_is_an_error_and_stays(tmp_path: Path) -> None:
+    """It is named, and not overwritten in the end."""
+    path = tmp_path / "state"
+    path.write_text("{broken")
+    ended = run("up", "--snapshot", str(path))
+    assert ended.returncode == 1
+    assert str(path) in ended.stderr
+    assert path.read_text() == "{broken"

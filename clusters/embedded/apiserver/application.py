@@ -130,7 +130,8 @@ class ApiServer:
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
-        view, warnings = view_of(request), check_fields(request, route)
+        view = view_of(request)
+        request, warnings = check_fields(request, route)
         answer = verb(request, route)
         return shown(answer, view, self._writes.clock) if request.method == "GET" else warned(answer, warnings)
 

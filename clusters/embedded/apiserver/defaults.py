@@ -6,7 +6,7 @@ from typing import Final
 
 from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
 
@@ -48,7 +48,9 @@ def _set_defaults(resource: Resource, item: Object) -> None:
     elif resource == NODES:
         _node(item)
     elif resource == NAMESPACES:
-        item.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+        spec = item.setdefault("spec", {})
+        if not is_deleting(item):  # else its last finalizer may have gone
+            spec.setdefault("finalizers", ["kubernetes"])
         item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
     elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
         rbac_rules.set_defaults(resource, item)

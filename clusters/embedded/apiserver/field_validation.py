@@ -6,14 +6,14 @@ not know are dropped, after a warning or a refusal, whichever the client wants.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from clusters.embedded.apiserver import patch
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request
-from clusters.embedded.apiserver.requests import Request
+from clusters.embedded.apiserver.requests import JSON, Request
 from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.schemas import LIST, MAP, message_name, message_of, messages, scalars
 
@@ -22,6 +22,7 @@ WARN: Final = "Warn"
 IGNORE: Final = "Ignore"
 _SHORT: Final = "integer:int32"
 _LARGEST_SHORT: Final = 2**31 - 1
+_STRICTLY: Final = "strict decoding error: "
 _MODES: Final = ("", IGNORE, STRICT, WARN)
 _OPTIONS: Final = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 _OF_SUBRESOURCES: Final = {
@@ -44,10 +45,13 @@ class _MismatchError(Exception):
     """A value of a wrong type; the text says where."""
 
 
-def check_fields(request: Request, route: Route) -> list[str]:
-    """The warnings about a body's fields. Raises RefusalError (400, 422) for what the client or the API does not allow."""
+def check_fields(request: Request, route: Route) -> tuple[Request, list[str]]:
+    """The request without the fields that there are not, and the warnings about them.
+
+    Raises RefusalError (400, 422) for what the client or the API does not allow.
+    """
     if request.method not in _OPTIONS:
-        return []
+        return request, []
     mode = request.params.get("fieldValidation", "")
     if mode not in _MODES:
         listed = ", ".join(f'"{each}"' for each in _MODES)
@@ -56,20 +60,24 @@ def check_fields(request: Request, route: Route) -> list[str]:
         raise RefusalError(422, "Invalid", f'{options}.meta.k8s.io "" is invalid: {why}')
     kind, message = _message(route)
     if message not in messages():
-        return []
-    if request.method == "PATCH":
-        return _check_patch(request, message, mode)
-    return _check_object(request.object(kind[1]), kind, message, mode)
-
-
-def unknown_fields(value: Any, message: str) -> list[str]:
-    """The paths of the fields that a message does not have. Raises ValueError for a value of a wrong type."""
-    walk = _Walk(is_patch=False)
+        return request, []
+    is_patch = request.method == "PATCH"
+    body = _patch_of(request) if is_patch else request.object(kind[1])
+    walk = _Walk(is_patch=is_patch)
+    start = f'{kind[1]} in version "{kind[0].rpartition("/")[2]}" cannot be handled as a {kind[1]}: '
     try:
-        walk.message(value, message, "", "")
+        walk.message(body, message, "", "")
     except _MismatchError as mismatch:
-        raise ValueError(str(mismatch)) from None
-    return walk.unknown
+        raise bad_request(start + str(mismatch)) from None
+    unknown = [f'unknown field "{path}"' for path in walk.unknown]
+    if not unknown:
+        return request, []
+    if mode == STRICT:
+        raise _refused_patch(body, unknown) if is_patch else bad_request(start + _STRICTLY + ", ".join(unknown))
+    walk.drop()
+    media = request.content_type if is_patch else JSON
+    known = replace(request, body=msgspec.json.encode(body), content_type=media)
+    return known, [] if mode == IGNORE else unknown
 
 
 def _message(route: Route) -> tuple[tuple[str, str], str]:
@@ -81,33 +89,20 @@ def _message(route: Route) -> tuple[tuple[str, str], str]:
     return (route.resource.api_version, route.resource.kind), message_of(route.resource)
 
 
-def _check_object(body: Object, kind: tuple[str, str], message: str, mode: str) -> list[str]:
-    start = f'{kind[1]} in version "{kind[0].rpartition("/")[2]}" cannot be handled as a {kind[1]}: '
+def _patch_of(request: Request) -> Any:
+    """A merge patch, which says itself which fields there will be; None for another."""
+    if request.content_type not in (patch.MERGE_PATCH, patch.STRATEGIC_MERGE_PATCH):
+        return None
     try:
-        unknown = [f'unknown field "{path}"' for path in unknown_fields(body, message)]
-    except ValueError as error:
-        raise bad_request(start + str(error)) from error
-    if unknown and mode == STRICT:
-        raise bad_request(f"{start}strict decoding error: {', '.join(unknown)}")
-    return [] if mode == IGNORE else unknown
-
-
-def _check_patch(request: Request, message: str, mode: str) -> list[str]:
-    """Merge patches say themselves which fields there will be."""
-    if mode == IGNORE or request.content_type not in (patch.MERGE_PATCH, patch.STRATEGIC_MERGE_PATCH):
-        return []
-    try:
-        body = msgspec.json.decode(request.body)
+        return msgspec.json.decode(request.body)
     except (ValueError, RecursionError):
         # Whoever applies the patch says what is wrong with it.
-        return []
-    walk = _Walk(is_patch=True)
-    walk.message(body, message, "", "")
-    unknown = [f'unknown field "{path}"' for path in walk.unknown]
-    if unknown and mode == STRICT:
-        why = f'patch: Invalid value: "{go_text(body)}": strict decoding error: {", ".join(unknown)}'
-        raise RefusalError(422, "Invalid", f' "" is invalid: {why}')
-    return unknown
+        return None
+
+
+def _refused_patch(body: Any, unknown: list[str]) -> RefusalError:
+    why = f'patch: Invalid value: "{go_text(body)}": {_STRICTLY}{", ".join(unknown)}'
+    return RefusalError(422, "Invalid", f' "" is invalid: {why}')
 
 
 class _Walk:
@@ -115,7 +110,13 @@ class _Walk:
 
     def __init__(self, *, is_patch: bool) -> None:
         self.unknown: list[str] = []
+        self._held: list[tuple[dict[str, Any], str]] = []
         self._is_patch = is_patch
+
+    def drop(self) -> None:
+        """Take the unknown fields out of the document."""
+        for holder, key in self._held:
+            del holder[key]
 
     def message(self, value: Any, message: str, path: str, names: str) -> None:
         """An object with the fields of a message; ``names`` is the path without places in lists."""
@@ -129,6 +130,7 @@ class _Walk:
                 self._value(each, field.type, where, f"{names}.{key}" if names else key, message)
             elif not self._may_be(key, each, is_root=not path):
                 self.unknown.append(where)
+                self._held.append((value, key))
 
     def _may_be(self, key: str, value: Any, *, is_root: bool) -> bool:
         if is_root and key in ("kind", "apiVersion"):

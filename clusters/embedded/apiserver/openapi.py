@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.embedded.apiserver import patch
+from clusters.embedded.apiserver import patch, server_side_apply
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import group_of
 from clusters.embedded.apiserver.schemas import LIST, MAP, Field, message_of, messages, scalars
@@ -89,7 +89,7 @@ def _operations(resource: Resource) -> Object:
     answer = {"200": {"description": "OK", "content": {"application/json": {"schema": shown}}}}
     parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY]
     about: Object = {"responses": answer, "x-kubernetes-group-version-kind": what}
-    bodies = {media: {"schema": {"type": "object"}} for media in patch.TYPES}
+    bodies = {media: {"schema": {"type": "object"}} for media in (*patch.TYPES, server_side_apply.MEDIA_TYPE)}
     return {
         "get": {**about, "x-kubernetes-action": "get"},
         "put": {**about, "parameters": parameters, "x-kubernetes-action": "put"},

@@ -74,12 +74,14 @@ def _container(container: Object, path: str, names: set[str]) -> list[FieldError
         if not variable.get("name"):
             errors.append(required(f"{path}.env[{at}].name"))
     for at, port in enumerate(container.get("ports", [])):
-        number = port.get("containerPort", 0)
-        if not number:
-            errors.append(required(f"{path}.ports[{at}].containerPort"))
-        elif not 0 < number < 65536:
-            errors.append(wrong(f"{path}.ports[{at}].containerPort", number, "must be between 1 and 65535, inclusive"))
+        errors += _port(f"{path}.ports[{at}].containerPort", port.get("containerPort", 0))
     return errors + _resources(container["resources"], f"{path}.resources")
+
+
+def _port(field: str, number: int) -> list[FieldError]:
+    if not number:
+        return [required(field)]
+    return [] if 0 < number < 65536 else [wrong(field, number, "must be between 1 and 65535, inclusive")]
 
 
 def _resources(resources: Object, path: str) -> list[FieldError]:

@@ -47,6 +47,8 @@ BOOKMARK_SECONDS: Final = 60.0
 _KEEP_ALIVE_SECONDS: Final = 3600
 # Requests that are under way when the server stops have this long, in seconds.
 _SHUTDOWN_SECONDS: Final = 5
+# How long a client may take to answer the end of a connection, in seconds.
+_GOODBYE_SECONDS: Final = 0.05
 _HOST: Final = "127.0.0.1"
 _HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
 # Of OpenSSL: a chain is judged without its dates, so that who comes with an expired certificate gets an answer (401).
@@ -187,6 +189,22 @@ class _Protocol(HttpToolsProtocol):
         shown = tls.getpeercert(binary_form=True) if tls is not None else None
         if shown:
             self.app_state = {**self.app_state, CERTIFICATE: ClientCertificate.parse(shown)}
+
+
+    def shutdown(self) -> None:
+        """End the connection; one under way ends after its answer."""
+        super().shutdown()
+        self._hasten()
+
+    def on_response_complete(self) -> None:
+        """The answer is out; when that was the last one, the connection ends."""
+        super().on_response_complete()
+        self._hasten()
+
+    def _hasten(self) -> None:
+        """A client that does not look at an idle connection would hold its end up for seconds (TLS says good-bye twice)."""
+        if self.transport.is_closing():
+            asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self.transport.abort)
 
 
 class _Server(uvicorn.Server):

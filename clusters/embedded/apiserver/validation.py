@@ -98,7 +98,7 @@ def _config_map(item: Object) -> list[FieldError]:
 
 
 def _name_rule(resource: Resource) -> Callable[[str, str], list[FieldError]]:
-    if resource.api_version == rbac_rules.GROUP_VERSION:
+    if resource.api_version == rbac_rules.GROUP_VERSION or resource == EVENTS:
         return field_rules.path_segment
     return field_rules.dns_label if resource == NAMESPACES else field_rules.dns_subdomain
 
@@ -127,7 +127,7 @@ def _workload(resource: Resource, spec: Object) -> list[FieldError]:
     labels = spec["template"]["metadata"].get("labels", {})
     errors += field_rules.labels("spec.template.labels", labels)
     if not selector or not matches_selector(selector, labels):
-        shown = field_rules.Shown(json.dumps(labels, separators=(",", ":"), sort_keys=True))
+        shown = field_rules.Shown(json.dumps(labels or None, separators=(",", ":"), sort_keys=True))
         errors.append(wrong("spec.template.metadata.labels", shown, "`selector` does not match template `labels`"))
     errors += pod_validation.pod_spec(spec["template"]["spec"], "spec.template.spec")
     if spec["template"]["spec"]["restartPolicy"] != "Always":
@@ -144,11 +144,19 @@ def _strategy(resource: Resource, spec: Object) -> list[FieldError]:
     else:
         known, field = ("OnDelete", "RollingUpdate"), "updateStrategy"
     kind = spec[field]["type"]
-    errors = [] if kind in known else [unsupported(f"spec.{field}.type", kind, known)]
+    errors = [] if kind in known else [_unknown_strategy(resource, field, kind, known)]
     policies = ("OrderedReady", "Parallel")
     if resource.plural == "statefulsets" and spec["podManagementPolicy"] not in policies:
         errors.append(unsupported("spec.podManagementPolicy", spec["podManagementPolicy"], policies))
     return errors
+
+
+def _unknown_strategy(resource: Resource, field: str, kind: str, known: tuple[str, ...]) -> FieldError:
+    error = unsupported(f"spec.{field}.type", kind, known)
+    if resource != DEPLOYMENTS:
+        return error
+    shown = f'{{"Type":"{kind}","RollingUpdate":null}}'
+    return FieldError(f"spec.{field}", error.reason, error.message.replace(f'"{kind}"', shown, 1))
 
 
 def _lease(spec: Object) -> list[FieldError]:
@@ -182,6 +190,9 @@ def _strict_event(item: Object) -> list[FieldError]:
         value = str(item.get(key, ""))
         if not value:
             errors.append(required(key))
+            if key == "reportingController":
+                errors.append(wrong(key, "", "name part must be non-empty"))
+                errors += field_rules.qualified_name(key, "")
         elif len(value) > _LONGEST_WORD:
             errors.append(wrong(key, "", f"can have at most {_LONGEST_WORD} characters"))
     if item.get("type") not in ("Normal", "Warning"):

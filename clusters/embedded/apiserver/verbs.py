@@ -47,10 +47,28 @@ class Verbs:
 
     def patch(self, request: Request, route: Route) -> Answer:
         """PATCH, to the object or to its status."""
+        if request.content_type == server_side_apply.MEDIA_TYPE:
+            return self._apply(request, route)
         patch.check_type(request.content_type)
 
         def change(item: Object) -> Object:
             return patch.apply(request.content_type, item, request.body)
+
+        stored = self._writes.patch(
+            route.resource, *place(route), change, sub=route.subresource, dry_run=request.dry_run
+        )
+        return Answer(stored.json())
+
+    def _apply(self, request: Request, route: Route) -> Answer:
+        """Make the object as the manifest says; 201 where it was not there."""
+        manifest = server_side_apply.manifest_of(request.body, request.params)
+        if self._writes.store.get(route.resource, *place(route)) is None and route.subresource is None:
+            manifest["metadata"].setdefault("name", route.name)
+            made = self._writes.create(route.resource, route.namespace or "", manifest, dry_run=request.dry_run)
+            return Answer(made.json(), 201)
+
+        def change(item: Object) -> Object:
+            return server_side_apply.applied(item, manifest)
 
         stored = self._writes.patch(
             route.resource, *place(route), change, sub=route.subresource, dry_run=request.dry_run

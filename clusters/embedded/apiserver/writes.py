@@ -154,7 +154,9 @@ class Writes:
         if item == stored.item:
             return stored
         if is_deleting(item) and deletion.is_finished(item):
-            return self.store.remove(stored.resource, item)
+            # The change itself is never written: its answer carries the version before, and only who watches a new one.
+            self.store.remove(stored.resource, item)
+            return Stored(stored.resource, item, stored.version)
         return self.store.put(stored.resource, item)
 
     def _patched(self, resource: Resource, new: Object) -> Object:

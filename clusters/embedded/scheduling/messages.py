@@ -182,7 +182,7 @@ def decode(body: bytes) -> Any:
         raise AnswerError("EOF")
 
     def refuse(constant: str) -> Any:
-        raise AnswerError(f"invalid character {constant[0]!r} looking for beginning of value")
+        raise AnswerError(f"invalid character {quoted(constant[0])} looking for beginning of value")
 
     try:
         value, _ = json.JSONDecoder(parse_constant=refuse).raw_decode(text)
@@ -203,11 +203,17 @@ def syntax_error(error: json.JSONDecodeError) -> str:
             wrong = next((i for i, letter in enumerate(literal) if error.doc[error.pos + i :][:1] != letter), 0)
             if character == literal[0] and wrong:
                 rest = error.doc[error.pos + wrong :]
-                expected = f"in literal {literal} (expecting {literal[wrong]!r})"
-                return f"invalid character {rest[0]!r} {expected}" if rest else "unexpected EOF"
+                expected = f"in literal {literal} (expecting {quoted(literal[wrong])})"
+                return f"invalid character {quoted(rest[0])} {expected}" if rest else "unexpected EOF"
     if error.msg == "Expecting ',' delimiter" and is_in_array(error.doc[: error.pos]):
         what = "after array element"
-    return f"invalid character {character!r} {what}"
+    return f"invalid character {quoted(character)} {what}"
+
+
+def quoted(character: str) -> str:
+    """One character as Go shows it."""
+    special = {"'": "\\'", '"': '"'}
+    return f"'{special.get(character) or json.dumps(character)[1:-1]}'"
 
 
 def is_in_array(text: str) -> bool:

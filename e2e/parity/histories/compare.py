@@ -23,7 +23,6 @@ _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(cannot be handled as an? \w+: ).*"),
     re.compile(r"(?s)(pod updates may not change fields other than).*"),
     re.compile(r"(?s)(?:error decoding patch: |^json: ).*"),
-    re.compile(r"(?<=Key: )/registry(?=/)"),
     re.compile(r"(?s)((?:map|unknown patch type): ).*"),
     re.compile(r"(?s)(continue key is not valid: ).*"),
     re.compile(r'(?s)(^ "" is invalid: patch: ).*'),
@@ -153,7 +152,8 @@ class _Normal:
     def _text(self, text: str) -> str:
         text = text.replace(self._namespace, "${ns}")
         text = _UID.sub(lambda match: self._uids.get(match[0], "a uid of no write"), text)
-        text = _TIME.sub("a time", text)
+        # Dry runs are told without the prefix of the storage.
+        text = _TIME.sub("a time", text).replace("Key: /registry/", "Key: /")
         for pattern in _LIBRARY_TEXTS:
             text = pattern.sub(lambda match: f"{(match.groups() or ('',))[0]} …", text)
         return _NUMBERS.sub(r"\1N", text)

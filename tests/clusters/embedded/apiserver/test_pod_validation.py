@@ -81,7 +81,7 @@ def changed(**spec: Any) -> Object:
         (changed(volumes=[{"emptyDir": {}}]), "spec.volumes[0].name: Required value"),
         (
             changed(containers=[{"name": "c", "image": "i", "ports": [{"containerPort": 0}]}]),
-            "containerPort: Invalid value: 0",
+            "containerPort: Required value",
         ),
         (changed(containers=[{"name": "c", "image": "i", "env": [{"value": "x"}]}]), "env[0].name: Required value"),
         (

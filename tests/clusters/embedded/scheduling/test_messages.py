@@ -11,9 +11,12 @@ from clusters.embedded.scheduling.messages import (
     bind_request,
     decode_bind,
     decode_filter,
+    decode_preempt,
     decode_prioritize,
     filter_request,
+    preempt_request,
 )
+from clusters.embedded.scheduling.preemption import Victims
 from tests.clusters.embedded.scheduling.objects import make_node, make_pod
 
 POD = {
@@ -191,12 +194,15 @@ def test_decode_preempt() -> None:
         (b"<html>", "invalid character '<' looking for beginning of value"),
         (b"not JSON", "invalid character 'o' in literal null (expecting 'u')"),
         (b"nul", "unexpected EOF"),
-        (b"{'Error'", "invalid character ''' looking for beginning of object key string"),
+        (b"{'Error'", "invalid character '\\'' looking for beginning of object key string"),
         (b'{"Error" 1', "invalid character '1' after object key"),
         (b'{"Error":1 1', "invalid character '1' after object key:value pair"),
         (b'{"NodeNames":["]" 1', "invalid character '1' after array element"),
         (b"7", "json: cannot unmarshal number into Go value of type v1.ExtenderBindingResult"),
-        (b'{"Error":true}', "json: cannot unmarshal bool into Go struct field ExtenderBindingResult.Error of type string"),
+        (
+            b'{"Error":true}',
+            "json: cannot unmarshal bool into Go struct field ExtenderBindingResult.Error of type string",
+        ),
     ],
 )
 def test_errors_are_in_the_words_of_go(body: bytes, text: str) -> None:

@@ -63,7 +63,11 @@ def test_the_important_are_put_back_first() -> None:
 
 def test_of_equals_the_longest_running_stays() -> None:
     """One that has not started goes before all that have."""
-    old, young, new = pod("old", 4, start="2026-01-01T00:00:00Z"), pod("young", 4, start="2026-01-02T00:00:00Z"), pod("new", 4)
+    old, young, new = (
+        pod("old", 4, start="2026-01-01T00:00:00Z"),
+        pod("young", 4, start="2026-01-02T00:00:00Z"),
+        pod("new", 4),
+    )
 
     assert ["young", "new"] == names(victims(node_with(new, young, old, units=12), 8))
 
@@ -108,7 +112,9 @@ def test_violations_are_counted(given_budget: Object, violations: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 12)), max_size=6), st.integers(1, 12))
-def test_without_its_victims_the_node_holds_the_pod_and_not_without_fewer(pods: list[tuple[int, int]], units: int) -> None:
+def test_without_its_victims_the_node_holds_the_pod_and_not_without_fewer(
+    pods: list[tuple[int, int]], units: int
+) -> None:
     """Whatever is on it: enough go, none of the same importance, and none in vain."""
     there = [pod(f"p{number}", size, priority) for number, (size, priority) in enumerate(pods)]
     total = sum(size for size, _ in pods)
@@ -117,7 +123,10 @@ def test_without_its_victims_the_node_holds_the_pod_and_not_without_fewer(pods: 
         lower = sum(size for size, priority in pods if priority < 10)
         assert not lower or max(total, 1) - total + lower < units
         return
-    gone = {each["metadata"]["name"]: int(each["spec"]["containers"][0]["resources"]["limits"][MEMORY]) for each in found.pods}
+    gone = {
+        each["metadata"]["name"]: int(each["spec"]["containers"][0]["resources"]["limits"][MEMORY])
+        for each in found.pods
+    }
     free = max(total, 1) - total + sum(gone.values())
     assert free >= units
     assert all(free - size < units for size in gone.values())

@@ -1,0 +1,385 @@
+"""The patch types, and what each of them makes of an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.parity.objects import (
+    JSON_PATCH,
+    MEMORY,
+    MERGE,
+    STRATEGIC,
+    config_map,
+    container,
+    got,
+    made,
+    maps,
+    node_of,
+    patched,
+    place,
+    pod,
+    pods,
+    short,
+)
+from e2e.parity.sides import Both, Side
+
+
+async def test_a_json_patch_of_many_operations(bare: Both) -> None:
+    """D3: in order, all or nothing; ~1 is a slash and ~0 a tilde."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", {"a": "1"}, annotations={"aliyun.com/x": "1"}))
+        operations = [
+            {"op": "test", "path": "/data/a", "value": "1"},
+            {"op": "replace", "path": "/metadata/annotations/aliyun.com~1x", "value": "2"},
+            {"op": "add", "path": "/metadata/labels", "value": {}},
+            {"op": "add", "path": "/metadata/labels/l", "value": "v"},
+            {"op": "copy", "from": "/data/a", "path": "/data/b"},
+            {"op": "move", "from": "/data/a", "path": "/data/c"},
+            {"op": "remove", "path": "/data/b"},
+        ]
+        return short(await patched(side, maps(side, "c"), operations, JSON_PATCH))
+
+    code, body = await bare.same(observe)
+    assert code == 200
+    assert (body["data"], body["metadata"]["annotations"]) == ({"c": "1"}, {"aliyun.com/x": "2"})
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/data/a", "value": "2"},
+        {"op": "add", "path": "/metadata/annotations/a", "value": "below nothing"},
+        {"op": "remove", "path": "/data/missing"},
+        {"op": "replace", "path": "/data/missing", "value": "x"},
+        {"op": "move", "from": "/data/missing", "path": "/data/b"},
+        {"op": "wrong", "path": "/data/a"},
+    ],
+)
+async def test_an_operation_that_fails(bare: Both, operation: dict[str, Any]) -> None:
+    """D3: 422, and nothing of the patch is done."""
+
+    async def observe(side: Side) -> Any:
+        created = await made(side, maps(side), config_map("c", {"a": "1"}))
+        patch = [{"op": "add", "path": "/data/done", "value": "x"}, operation]
+        code, body = short(await patched(side, maps(side, "c"), patch, JSON_PATCH))
+        after = await got(side, maps(side, "c"))
+        return [code, body["reason"], body.get("details"), after == created]
+
+    code, _, _, unchanged = await bare.same(observe)
+    assert (code, unchanged) == (422, True)
+
+
+async def test_a_json_patch_tells_which_operation_fails(bare: Both) -> None:
+    """D3: the text is that of the server's library; its code and reason are what counts."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", {"a": "1"}))
+        answers = [
+            await patched(side, maps(side, "c"), patch, JSON_PATCH)
+            for patch in ([{"op": "test", "path": "/data/a", "value": "2"}], {"not": "a list"}, ["no operation"])
+        ]
+        return [[answer.code, answer.body["reason"]] for answer in answers]
+
+    assert [code for code, _ in await bare.same(observe)] == [422, 400, 400]
+
+
+async def test_a_json_patch_has_ten_thousand_operations_at_most(bare: Both) -> None:
+    """D3: 413 above."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", {"a": "1"}))
+        operation = {"op": "test", "path": "/data/a", "value": "1"}
+        found = [await patched(side, maps(side, "c"), [operation] * count, JSON_PATCH) for count in (10_000, 10_001)]
+        return [short(each) for each in found]
+
+    assert [code for code, _ in await bare.same(observe)] == [200, 413]
+
+
+async def test_a_merge_patch(bare: Both) -> None:
+    """D3: maps are merged and made, null deletes, lists are replaced."""
+
+    async def observe(side: Side) -> Any:
+        finalizers = ["example.com/a", "example.com/b"]
+        await made(side, maps(side), config_map("c", {"a": "1", "b": "2"}, finalizers=finalizers))
+        patch = {
+            "data": {"a": None, "c": "3"},
+            "metadata": {"annotations": {"new": "x", "never": None}, "finalizers": ["example.com/c"]},
+        }
+        first = short(await patched(side, maps(side, "c"), patch))
+        second = short(await patched(side, maps(side, "c"), {"data": None, "metadata": {"finalizers": None}}))
+        return [first, second]
+
+    (_, first), (_, second) = await bare.same(observe)
+    assert first["data"] == {"b": "2", "c": "3"}
+    assert first["metadata"]["finalizers"] == ["example.com/c"]
+    assert "data" not in second
+
+
+async def test_a_merge_patch_replaces_the_containers(bare: Both) -> None:
+    """D3: lists are not merged by names in it: what it leaves out of a container is missing."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        patch = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
+        return short(await patched(side, pods(side, "p"), patch))
+
+    code, body = await bare.same(observe)
+    assert (code, body["spec"]["containers"][0]["image"]) == (200, "other")
+
+
+async def test_a_strategic_patch_finds_containers_by_name(bare: Both) -> None:
+    """D3: an image is changed in its place; the other container stays."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p", {"containers": [container("a"), container("b")]}))
+        patch = {"spec": {"containers": [{"name": "b", "image": "other:2"}]}}
+        return short(await patched(side, pods(side, "p"), patch, STRATEGIC))
+
+    _, body = await bare.same(observe)
+    assert [each["image"] for each in body["spec"]["containers"]] == ["busybox:1.36", "other:2"]
+
+
+def deployment(name: str) -> dict[str, Any]:
+    """One with much to patch."""
+    labels = {"app": name}
+    variables = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    containers = [container("a", env=variables, ports=[{"containerPort": 80}]), container("b")]
+    spec = {"containers": containers, "tolerations": [{"key": "k", "operator": "Exists"}]}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+@pytest.mark.parametrize(
+    ("what", "patch"),
+    [
+        ("deletes", {"containers": [{"name": "a", "$patch": "delete"}]}),
+        ("adds", {"containers": [container("c", "other")]}),
+        ("orders", {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}),
+        (
+            "orders and adds",
+            {
+                "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}],
+                "containers": [container("c", "other")],
+            },
+        ),
+        ("replaces", {"containers": [{"$patch": "replace"}, container("only", "other")]}),
+        ("variables", {"containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "C", "value": "3"}]}]}),
+        ("a variable becomes null", {"containers": [{"name": "a", "env": [{"name": "A", "value": None}]}]}),
+        ("all variables go", {"containers": [{"name": "a", "env": None}]}),
+        ("ports", {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]}),
+        ("tolerations are one value", {"tolerations": [{"key": "other", "operator": "Exists"}]}),
+        ("retains", {"containers": [{"name": "a", "$retainKeys": ["name", "image"], "image": "kept"}]}),
+        ("node selector", {"nodeSelector": {"a": "b", "c": None}}),
+        ("volumes", {"volumes": [{"name": "v", "emptyDir": {}}]}),
+        ("pull secrets", {"imagePullSecrets": [{"name": "s"}]}),
+        ("no key", {"containers": [{"image": "nameless"}]}),
+        ("host aliases", {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}]}),
+        ("spread", {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}]}),
+        ("null spec", {"containers": None}),
+    ],
+)
+async def test_a_strategic_patch_of_a_template(bare: Both, what: str, patch: dict[str, Any]) -> None:
+    """D3: lists are merged by their keys, and its directives are obeyed."""
+
+    async def observe(side: Side) -> Any:
+        path = place(side, "deployments", root="/apis/apps/v1")
+        await made(side, path, deployment("d"))
+        answer = await patched(side, f"{path}/d", {"spec": {"template": {"spec": patch}}}, STRATEGIC)
+        if what == "no key":
+            return [answer.code, answer.body["code"]]
+        return short(answer)
+
+    await bare.same(observe)
+
+
+async def test_a_strategy_that_changes_retains_only_its_own_keys(bare: Both) -> None:
+    """D3: as kubectl sends it: the parameters of the strategy before go."""
+
+    async def observe(side: Side) -> Any:
+        path = place(side, "deployments", root="/apis/apps/v1")
+        await made(side, path, deployment("d"))
+        wrong = await patched(side, f"{path}/d", {"spec": {"strategy": {"type": "Recreate"}}}, STRATEGIC)
+        strategy = {"$retainKeys": ["type"], "type": "Recreate"}
+        right = await patched(side, f"{path}/d", {"spec": {"strategy": strategy}}, STRATEGIC)
+        return [short(wrong), short(right)]
+
+    wrong, right = await bare.same(observe)
+    assert (wrong[0], right[0]) == (422, 200)
+    assert right[1]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+async def test_conditions_are_merged_by_their_type(bare: Both) -> None:
+    """D3: a kubelet and others patch the status of a pod, each its own condition."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        path = pods(side, "p", "status")
+        found = []
+        for conditions in (
+            [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}],
+            [{"type": "Ready", "status": "True"}],
+            [{"type": "Other", "$patch": "delete"}],
+        ):
+            found.append(short(await patched(side, path, {"status": {"conditions": conditions}}, STRATEGIC)))
+        return found
+
+    seen = await bare.same(observe)
+    assert [each["type"] for each in seen[2][1]["status"]["conditions"]] == ["Ready"]
+
+
+async def test_finalizers_are_a_set(bare: Both) -> None:
+    """D3: a strategic patch adds to them, and takes single ones away."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", finalizers=["example.com/a"]))
+        found = []
+        for metadata in (
+            {"finalizers": ["example.com/b", "example.com/a"]},
+            {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]},
+            {"finalizers": None},
+        ):
+            found.append(short(await patched(side, maps(side, "c"), {"metadata": metadata}, STRATEGIC)))
+        return found
+
+    seen = await bare.same(observe)
+    assert seen[1][1]["metadata"]["finalizers"] == ["example.com/b"]
+
+
+async def test_owners_are_merged_by_their_uid(bare: Both) -> None:
+    """D3: a strategic patch changes one of them."""
+
+    async def observe(side: Side) -> Any:
+        uids = ["00000000-0000-4000-8000-00000000000" + each for each in "12"]
+        owners = [{"apiVersion": "v1", "kind": "Pod", "name": f"o{each[-1]}", "uid": each} for each in uids]
+        await made(side, maps(side), config_map("c", ownerReferences=owners))
+        changes = [{"uid": uids[0], "controller": True}, {"uid": uids[1], "$patch": "delete"}]
+        return short(await patched(side, maps(side, "c"), {"metadata": {"ownerReferences": changes}}, STRATEGIC))
+
+    _, body = await bare.same(observe)
+    assert [each["name"] for each in body["metadata"]["ownerReferences"]] == ["o1"]
+
+
+@pytest.mark.parametrize("content_type", [JSON_PATCH, MERGE, STRATEGIC])
+async def test_a_patch_that_changes_nothing_is_no_write(bare: Both, content_type: str) -> None:
+    """D3: the version stays, and no watch hears of it."""
+
+    async def observe(side: Side) -> Any:
+        created = await made(side, maps(side), config_map("c", {"a": "1"}))
+        patch: Any = [{"op": "replace", "path": "/data/a", "value": "1"}] if content_type == JSON_PATCH else {"data": {"a": "1"}}
+        answer = await patched(side, maps(side, "c"), patch, content_type)
+        return [answer.code, answer.body["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]]
+
+    assert await bare.same(observe) == [200, True]
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "text/plain", "application/json-patch", "application/merge-patch+json; charset=utf-8"]
+)
+async def test_content_types_of_patches(bare: Both, content_type: str) -> None:
+    """D3: 415 for every other one."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c"))
+        return short(await patched(side, maps(side, "c"), {"data": {"a": "1"}}, content_type))
+
+    await bare.same(observe)
+
+
+@pytest.mark.parametrize("content_type", [JSON_PATCH, MERGE, STRATEGIC])
+async def test_a_patch_of_what_is_not_there(bare: Both, content_type: str) -> None:
+    """D3: 404."""
+
+    async def observe(side: Side) -> Any:
+        patch: Any = [] if content_type == JSON_PATCH else {}
+        return short(await patched(side, maps(side, "missing"), patch, content_type))
+
+    assert (await bare.same(observe))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": {"name": "other"}},
+        {"metadata": {"namespace": "other"}},
+        {"metadata": {"name": None}},
+        {"metadata": None},
+        {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}},
+        {"metadata": {"creationTimestamp": None}},
+        {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {"metadata": {"generation": 7}},
+        {"metadata": {"selfLink": "/x"}},
+        {"metadata": {"generateName": "x-"}},
+    ],
+)
+async def test_a_patch_of_what_is_the_servers(bare: Both, patch: dict[str, Any]) -> None:
+    """D3: names cannot change; what the server writes itself stays, or the patch is refused."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", {"a": "1"}))
+        return short(await patched(side, maps(side, "c"), patch))
+
+    await bare.same(observe)
+
+
+async def test_annotations_by_each_type(bare: Both) -> None:
+    """D3: as extenders and device plugins write them: by name, with a null, below a parent that is not there."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        found = []
+        for content_type, patch in (
+            (MERGE, {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}}),
+            (STRATEGIC, {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "gone": None}}}),
+            (JSON_PATCH, [{"op": "add", "path": "/metadata/annotations/aliyun.com~1x", "value": "1"}]),
+            (JSON_PATCH, [{"op": "remove", "path": "/metadata/annotations/ALIYUN_COM_GPU_MEM_IDX"}]),
+            (MERGE, {"metadata": {"annotations": None}}),
+        ):
+            found.append(short(await patched(side, pods(side, "p"), patch, content_type)))
+        return found
+
+    seen = await bare.same(observe)
+    assert seen[3][1]["metadata"]["annotations"] == {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "aliyun.com/x": "1"}
+
+
+@pytest.mark.parametrize("value", ["7", 7, "7.5", None, {"a": "b"}, True])
+async def test_an_annotation_is_a_text(bare: Both, value: Any) -> None:
+    """D3: a number in its place is refused; null takes it away."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p", annotations={"a": "1"}))
+        answer = await patched(side, pods(side, "p"), {"metadata": {"annotations": {"a": value}}})
+        return answer.body["metadata"].get("annotations") if answer.code == 200 else [answer.code, answer.body["reason"]]
+
+    await bare.same(observe)
+
+
+async def test_a_resource_of_a_node_by_each_type(bare: Both) -> None:
+    """D3: through nodes/status; a JSON patch names it with ~1; allocatable is its own list."""
+
+    async def observe(side: Side) -> Any:
+        name = node_of(side)
+        node = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}}}
+        await made(side, "/api/v1/nodes", node)
+        path = f"/api/v1/nodes/{name}/status"
+        found = []
+        for content_type, patch in (
+            (JSON_PATCH, [{"op": "add", "path": "/status/capacity/aliyun.com~1gpu-count", "value": "2"}]),
+            (MERGE, {"status": {"capacity": {MEMORY: "10k"}, "allocatable": {MEMORY: "10000"}}}),
+            (STRATEGIC, {"status": {"capacity": {MEMORY: "0.5k"}, "allocatable": {MEMORY: None}}}),
+            (STRATEGIC, {"status": {"capacity": {MEMORY: "0.5"}}}),
+        ):
+            found.append(short(await patched(side, path, patch, content_type)))
+        await side.call("DELETE", f"/api/v1/nodes/{name}")
+        return found
+
+    seen = await bare.same(observe)
+    assert [code for code, _ in seen] == [200, 200, 200, 422]
+    assert seen[0][1]["status"]["capacity"] == {"cpu": "8", "aliyun.com/gpu-count": "2"}
