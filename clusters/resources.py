@@ -53,6 +53,12 @@ CLUSTER_ROLE_BINDINGS = Resource(
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
 )
+SECRETS = Resource("v1", "secrets", "Secret")
+SERVICES = Resource("v1", "services", "Service", short_names=("svc",), has_status=True)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), has_status=True
+)
+RESOURCE_QUOTAS = Resource("v1", "resourcequotas", "ResourceQuota", short_names=("quota",), has_status=True)
 
 ALL = (
     PODS,
@@ -72,6 +78,10 @@ ALL = (
     CLUSTER_ROLES,
     CLUSTER_ROLE_BINDINGS,
     PRIORITY_CLASSES,
+    SECRETS,
+    SERVICES,
+    POD_DISRUPTION_BUDGETS,
+    RESOURCE_QUOTAS,
 )
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 

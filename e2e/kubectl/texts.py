@@ -1,7 +1,8 @@
 """What of kubectl's output cannot be equal on two clusters. Nothing else is changed before outputs are compared.
 
-* uids, resource versions, times of day, ages (in columns, and in descriptions), the random ends of generated names and
-  the hashes of pod templates, addresses of the server and of pods: each becomes a word that says what stood there;
+* uids, resource versions, times of day, ages (in columns, and in descriptions; "0s" of a command's own too), the random ends
+  of generated names and of events, the hashes of pod templates, addresses of the server, of services and of pods, the time
+  in the annotation of the extender, the kubelet's numbers of containers: each becomes a word that says what stood there;
 * runs of blanks become two: the width of a column depends on what stands in it.
 """
 
@@ -20,9 +21,15 @@ _RULES: Final = (
     # An age stands alone between blanks or in "(5s ago)"; "for 300s" of a toleration is none.
     (r"(?<=[ \t(])(?<!for )(?<!for=)(\d+[ydhms])(\d+[dhms])?(?=[ \t)\n]|$)", "<age>"),
     (r"<age> \(x\d+ over <age>\)", "<age>"),
+    (rf"-{_RANDOM}{{6,10}}-{_RANDOM}{{5}}\b", "-<hash>-<random>"),
+    (r"^\d+[smhd](?=  )", "<age>"),
+    (r"\bsimulated://\d+\b", "simulated://<number>"),
+    (r"(ASSUME_TIME\"?: \"?)\d+", r"\1<time>"),
+    (r"\.[0-9a-f]{16}\b|\.[0-9a-f]{8}\.\d+\b", ".<random>"),
+    (rf"\b(web|made|binpack-1|db|agent)-{_RANDOM}{{6,10}}\b", r"\1-<hash>"),
+    (rf"\b(agent)-{_RANDOM}{{5}}\b", r"\1-<random>"),
     (r"https?://127\.0\.0\.1:\d+", "<server>"),
     (r"\b(10|127)\.\d+\.\d+\.\d+\b", "<address>"),
-    (rf"-{_RANDOM}{{6,10}}-{_RANDOM}{{5}}\b", "-<hash>-<random>"),
     (rf"(pod-template-hash[=:] ?\"?){_RANDOM}{{6,10}}\b", r"\1<hash>"),
     (r"\bkube-api-access-[a-z0-9]{5}\b", "kube-api-access-<random>"),
     (r"[ \t]{2,}|\t", "  "),

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from clusters.waiting import eventually
@@ -15,7 +16,6 @@ from e2e.parity.sides import Side
 MEMORY: Final = "aliyun.com/gpu-mem"
 # Short, so that a case does not wait long for another try; no number of seconds is ever judged.
 BACKOFF: Final = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
-LONG_AGO: Final = "2026-01-01T00:00:00Z"
 Object = dict[str, Any]
 
 
@@ -58,10 +58,16 @@ class Stage:
         amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", **(allocatable or {})}
         if units is not None:
             amounts[MEMORY] = str(units)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+                # What a controller would write, at a moment of its own.
+                "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+            },
             "status": {
                 "allocatable": amounts,
                 "capacity": amounts,
@@ -71,8 +77,9 @@ class Stage:
                         "status": "True",
                         "reason": "Case",
                         "message": "nobody looks",
-                        "lastHeartbeatTime": LONG_AGO,
-                        "lastTransitionTime": LONG_AGO,
+                        # A heartbeat that is not new would be one that has stopped.
+                        "lastHeartbeatTime": now,
+                        "lastTransitionTime": now,
                     }
                 ],
             },

@@ -497,3 +497,44 @@ async def code_with(side: Side, token: str) -> int:
 async def code_of(side: Side, path: str) -> int:
     """What a GET is answered."""
     return (await side.call("GET", path)).code
+
+
+async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
+    """D4: pods of a namespace together ask for no more than its quota, which says what is used; what ends makes room."""
+
+    async def observe(side: Side) -> Any:
+        quotas, pods = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("resourcequotas", "pods"))
+        hard = {"requests.aliyun.com/gpu-mem": "4", "pods": "3", "requests.cpu": "1"}
+        made = await side.call("POST", quotas, body={"metadata": {"name": "q"}, "spec": {"hard": hard}})
+        odd = await side.call("POST", quotas, body={"metadata": {"name": "odd"}, "spec": {"hard": {"foo": "4.5"}}})
+
+        async def used() -> Any:
+            return (await side.call("GET", f"{quotas}/q")).body.get("status", {}).get("used")
+
+        await eventually(used, lambda found: found and set(found) == set(hard), "the quota is counted")
+        found = []
+        for name, memory, cpu in (
+            ("silent", "1", ""),
+            ("first", "3", "100m"),
+            ("more", "3", "100m"),
+            ("both", "3", "2"),
+            ("second", "1", "100m"),
+            ("third", "", "100m"),
+            ("fourth", "", "100m"),
+        ):
+            limits = {"limits": {"aliyun.com/gpu-mem": memory}} if memory else {}
+            requests = {"requests": {"cpu": cpu}} if cpu else {}
+            containers = [{"name": "c", "image": "i:1", "resources": {**limits, **requests}}]
+            found.append(short(await side.call("POST", pods, body=pod(name, containers=containers))))
+        full = {"requests.aliyun.com/gpu-mem": "4", "pods": "3", "requests.cpu": "300m"}
+        await eventually(used, lambda found: found == full, "all is counted")
+        await side.call("DELETE", f"{pods}/first", body={"gracePeriodSeconds": 0})
+        less = {"requests.aliyun.com/gpu-mem": "1", "pods": "2", "requests.cpu": "200m"}
+        await eventually(used, lambda found: found == less, "what has gone is not counted")
+        status = (await side.call("GET", f"{quotas}/q")).body["status"]
+        return [[made.code, made.body], [odd.code, odd.body], found, status]
+
+    made, odd, found, status = await both.same(observe)
+    assert (made[0], odd[0]) == (201, 422)
+    assert [code for code, _ in found] == [403, 201, 403, 403, 201, 201, 403]
+    assert status["hard"]["requests.aliyun.com/gpu-mem"] == "4"

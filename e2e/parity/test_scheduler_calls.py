@@ -42,9 +42,6 @@ async def test_a_filter_without_a_node_cache(both: Both) -> None:
             await it.bound("p1")
             (call,) = it.extender.of("filter")
             nodes = call.message["Nodes"]
-            for item in nodes["items"]:
-                # Controllers' own.
-                item["metadata"].pop("annotations", None)
             return [
                 list(nodes),
                 nodes["metadata"],

@@ -130,6 +130,34 @@ async def test_an_extender_competes_with_the_spreading_of_the_scheduler(both: Bo
     assert await both.same(observe) == ["empty", "busy"]
 
 
+async def test_an_extender_competes_with_taints_and_preferences(both: Both) -> None:
+    """A6: a soft taint weighs 300, a preferred affinity 200, an extender ten times score and weight."""
+
+    async def observe(side: Side) -> Any:
+        term = {"matchExpressions": [{"key": "wanted", "operator": "Exists"}]}
+        preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
+        async with play(side, prioritizeVerb="prioritize", weight=1) as it:
+            await it.node("plain", 10)
+            await it.node("tainted", 10, taints=[{"key": "k", "effect": "PreferNoSchedule"}])
+            await it.node("wanted", 10, labels={"wanted": "yes"})
+            seen = []
+            for number, (host, score) in enumerate((("tainted", 29), ("tainted", 31), ("plain", 19), ("plain", 21))):
+
+                async def respond(call: Call, host: str = host, score: int = score) -> Answer:
+                    if call.verb == "prioritize":
+                        return Answer([{"Host": host, "Score": score}])
+                    keep = ("plain", "tainted") if host == "tainted" else ("plain", "wanted")
+                    return refuse(call, "other", keep=keep)
+
+                it.extender.respond = respond
+                await it.pod(f"p{number}", 1, affinity={"nodeAffinity": preferred} if host == "plain" else None)
+                seen.append(await it.bound(f"p{number}"))
+                await it.delete_pod(f"p{number}")
+            return seen
+
+    assert await both.same(observe) == ["plain", "tainted", "wanted", "plain"]
+
+
 @pytest.mark.parametrize(
     ("count", "percentage", "expected"), [(2, None, 2), (120, None, 100), (250, None, 120), (150, 100, 150)]
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from clusters.embedded.apiserver import quota
 from clusters.embedded.apiserver.objects import Object, metadata_of, name_of
 from clusters.embedded.apiserver.refusals import forbidden
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import NAMESPACES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, Resource
+from clusters.resources import NAMESPACES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 
 DEFAULT_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
@@ -40,6 +41,14 @@ class Admission:
         if _MIRROR not in (metadata_of(item).get("annotations") or {}):
             self._add_account(namespace, item)
         self._set_priority(item)
+
+    def check(self, resource: Resource, namespace: str, item: Object) -> None:
+        """Refuse (403) a new object, complete and valid, for which there is no room."""
+        if resource == PODS:
+            quotas = [each.item for each in self._store.all(RESOURCE_QUOTAS, namespace)]
+            pods = [each.item for each in self._store.all(PODS, namespace)] if quotas else []
+            for one in quotas:
+                quota.check(one, pods, item)
 
     def delete(self, resource: Resource, name: str) -> None:
         """Refuse (403) to delete what must stay."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from clusters.embedded.apiserver.field_rules import required, unsupported
 from clusters.embedded.apiserver.objects import Object, is_deleting
-from clusters.embedded.apiserver.refusals import RefusalError, conflict
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict
 from clusters.embedded.apiserver.update_rules import other_object
 from clusters.resources import PODS
 
@@ -24,6 +24,13 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
     status["conditions"] = _scheduled(status.get("conditions", []), now)
     return {**pod, "metadata": metadata, "spec": spec, "status": status}
+
+
+def check_kind(body: Object) -> None:
+    """Refuse (400) a body of another kind than a Binding."""
+    kind, version = body.get("kind") or "Binding", body.get("apiVersion") or "v1"
+    if (kind, version) != ("Binding", "v1"):
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a Binding: it is another kind')
 
 
 def check_target(binding: Object) -> None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode, b64encode
 from typing import Final
 
-from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules
+from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules, service_defaults
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
 from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import bad_request
-from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from clusters.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    EVENTS_V1,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
 
 _ROLLING: Final[Object] = {
     "deployments": {"strategy": {"type": "RollingUpdate"}},
@@ -28,6 +43,9 @@ _WORKLOAD: Final[Object] = {
 }
 
 
+# Whole groups of four signs, and the last one with what fills it up.
+_BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_BASE64_SIGNS: Final = re.compile(r"[A-Za-z0-9+/]*")
 _EVENTS: Final = {EVENTS: event_versions.as_core, EVENTS_V1: event_versions.as_v1}
 
 
@@ -41,6 +59,27 @@ def set_defaults(resource: Resource, item: Object) -> None:
 
 
 def _set_defaults(resource: Resource, item: Object) -> None:
+    if resource == RESOURCE_QUOTAS:
+        _quota(item)
+    elif resource == SERVICES:
+        service_defaults.set_defaults(item)
+    elif resource == SECRETS:
+        service_defaults.set_secret_defaults(item)
+    elif resource == LEASES:
+        item.setdefault("spec", {})
+    elif resource == CONFIG_MAPS and "binaryData" in item:
+        item["binaryData"] = {key: _base64(value) for key, value in item["binaryData"].items()}
+    else:
+        _set_other_defaults(resource, item)
+
+
+def _quota(item: Object) -> None:
+    spec = item.setdefault("spec", {})
+    if spec.get("hard"):
+        spec["hard"] = pod_defaults.canonical_amounts(spec["hard"])
+
+
+def _set_other_defaults(resource: Resource, item: Object) -> None:
     if resource == PODS:
         item.setdefault("spec", {})
         pod_defaults.default_pod(item)
@@ -54,8 +93,6 @@ def _set_defaults(resource: Resource, item: Object) -> None:
         item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
     elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
         rbac_rules.set_defaults(resource, item)
-    elif resource == LEASES:
-        item.setdefault("spec", {})
     elif resource in _EVENTS:
         item.update(_EVENTS[resource](dict(item)))
     elif resource.api_version == "apps/v1":
@@ -68,7 +105,21 @@ def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
         return pod_defaults.initial_status(item["spec"], now)
     if resource == NAMESPACES:
         return {"phase": "Active"}
+    if resource == RESOURCE_QUOTAS:
+        return {}
     return dict(WORKLOAD_STATUS[resource.plural]) if resource.plural in WORKLOAD_STATUS else None
+
+
+def _base64(text: str) -> str:
+    """The one form of what the text means. Raises ValueError that says where it means nothing."""
+    text = text.replace("\r", "").replace("\n", "")
+    good = _BASE64.match(text)
+    end = good.end() if good else 0
+    if end < len(text):
+        strange = _BASE64_SIGNS.match(text, end)
+        at = strange.end() if strange and strange.end() < len(text) else end
+        raise ValueError(f"illegal base64 data at input byte {at}")
+    return b64encode(b64decode(text)).decode()
 
 
 def _conditions(item: Object, *times: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from clusters.embedded.apiserver import write_options
 from clusters.embedded.apiserver.field_rules import unsupported
 from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, options_invalid
@@ -48,9 +49,12 @@ def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
     if grace_seconds is not None and grace_seconds < 0:
         # As the real server reads it: a negative time is a second.
         grace_seconds = 1
-    dry_run = bool(found.get("dryRun"))
+    stages = found.get("dryRun") or []
+    errors = write_options.dry_run(*([stages] if isinstance(stages, str) else stages))
+    if errors:
+        raise options_invalid("DeleteOptions", errors)
     return DeleteOptions(
-        grace_seconds, propagation, preconditions.get("uid"), preconditions.get("resourceVersion"), dry_run
+        grace_seconds, propagation, preconditions.get("uid"), preconditions.get("resourceVersion"), bool(stages)
     )
 
 
@@ -68,6 +72,7 @@ def check_preconditions(resource: Resource, item: Object, options: DeleteOptions
 
 def _conflict(resource: Resource, name: str, why: str) -> RefusalError:
     """Deletions say the kind where all other verbs say the plural."""
+    resource = EVENTS if resource == EVENTS_V1 else resource
     refusal = conflict(resource, name, why)
     refusal.message = refusal.message.replace(resource.plural, resource.kind, 1)
     refusal.details = {**(refusal.details or {}), "kind": resource.kind}

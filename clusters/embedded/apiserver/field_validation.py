@@ -6,6 +6,7 @@ not know are dropped, after a warning or a refusal, whichever the client wants.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, Final
 
@@ -101,8 +102,10 @@ def _patch_of(request: Request) -> Any:
 
 
 def _refused_patch(body: Any, unknown: list[str]) -> RefusalError:
-    why = f'patch: Invalid value: "{go_text(body)}": {_STRICTLY}{", ".join(unknown)}'
-    return RefusalError(422, "Invalid", f' "" is invalid: {why}')
+    shown = json.dumps(go_text(body), ensure_ascii=False)
+    message = f"Invalid value: {shown}: {_STRICTLY}{', '.join(unknown)}"
+    causes = [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]
+    return RefusalError(422, "Invalid", f' "" is invalid: patch: {message}', {"causes": causes})
 
 
 class _Walk:

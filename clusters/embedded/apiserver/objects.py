@@ -61,10 +61,24 @@ def without_empties(item: Object) -> Object:
     return kept
 
 
+# Maps in which a null is an empty text.
+_TEXTS = frozenset({"labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector"})
+
+
+def _filled(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return without_nulls(value)
+    return {key: "" if each is None else each for key, each in value.items()}
+
+
 def without_nulls(value: Any) -> Any:
     """A copy in which fields that are null are absent: to the API both mean the zero value."""
     if isinstance(value, dict):
-        return {key: without_nulls(each) for key, each in value.items() if each is not None}
+        return {
+            key: _filled(each) if key in _TEXTS else without_nulls(each)
+            for key, each in value.items()
+            if each is not None
+        }
     if isinstance(value, list):
         return [without_nulls(each) for each in value]
     return value

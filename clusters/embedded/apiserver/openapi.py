@@ -1,7 +1,7 @@
 """The OpenAPI v3 documents: which kinds there are, what a PATCH takes, and their fields, as far as kubectl asks for them.
 
-There are no descriptions: ``kubectl explain`` shows fields and types. Version 2 of OpenAPI is not served; kubectl asks for it
-only where version 3 is missing.
+There are no descriptions: ``kubectl explain`` shows fields and types. Version 2 of OpenAPI is an empty document: kubectl asks
+for it (in protobuf) only about kinds that version 3 does not have, and has its own words for those that nobody knows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from clusters.embedded.apiserver.refusals import group_of
 from clusters.embedded.apiserver.schemas import LIST, MAP, Field, message_of, messages, scalars
 from clusters.resources import ALL, Resource
 
+VERSION_2: Final = "/openapi/v2"
 PREFIX: Final = "/openapi/v3"
 _REFERENCE: Final = "#/components/schemas/"
 _QUERY: Final = ("dryRun", "fieldManager", "fieldValidation", "force", "pretty")
@@ -26,6 +27,8 @@ _MACHINERY: Final = ("apis.meta.", "api.resource.", "util.intstr.", "runtime.")
 
 def openapi(path: str) -> bytes | None:
     """The document at a path; None where there is none."""
+    if path == VERSION_2:
+        return b""
     if path == PREFIX:
         return _index()
     where = path.removeprefix(f"{PREFIX}/")

@@ -66,12 +66,15 @@ def _json_patch(old: Object, operations: Any) -> Object:
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise bad_request("error decoding patch: a JSON patch must be a list of operations")
     if len(operations) > MOST_OPERATIONS:
-        raise too_large(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}")
+        raise too_large(
+            f"Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}"
+        )
     try:
         new: Any = copy.deepcopy(old)
         for operation in operations:
-            if not _tests_absence(new, operation):
-                new = jsonpatch.JsonPatch([operation]).apply(new, in_place=True)
+            meant = _as_meant(new, operation)
+            if meant is not None:
+                new = jsonpatch.JsonPatch([meant]).apply(new, in_place=True)
     # The library lets errors of Python through where an operation does not fit the document.
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, ValueError, LookupError) as error:
         message = "the server rejected our request due to an error in our request"
@@ -81,9 +84,21 @@ def _json_patch(old: Object, operations: Any) -> Object:
     return new
 
 
-def _tests_absence(document: Any, operation: Object) -> bool:
-    """Whether the operation is a test for null of a key that is absent: to the real server that is true."""
-    if operation.get("op") != "test" or operation.get("value", ...) is not None:
-        return False
-    parent, key = jsonpatch.JsonPointer(operation["path"]).to_last(document)
-    return isinstance(parent, dict) and key not in parent
+def _as_meant(document: Any, operation: Object) -> Object | None:
+    """The operation as the real server's library takes it where a key is absent in a map that is there; None: it does nothing.
+
+    A replacement adds the key, a copy of it copies nothing (in a map of texts: an empty one), a test for null is true.
+    """
+    kind = operation.get("op")
+    pointer = operation.get("from" if kind == "copy" else "path")
+    if kind not in ("replace", "copy", "test") or not isinstance(pointer, str):
+        return operation
+    parent, key = jsonpatch.JsonPointer(pointer).to_last(document)
+    if not isinstance(parent, dict) or key is None or key in parent:
+        return operation
+    if kind == "replace":
+        return {**operation, "op": "add"}
+    if kind == "copy":
+        is_text = pointer.startswith(("/metadata/labels/", "/metadata/annotations/", "/data/"))
+        return {"op": "add", "path": operation["path"], "value": "" if is_text else None}
+    return None if operation.get("value", ...) is None else operation

@@ -51,7 +51,7 @@ def amounts(amounts_of: Object, path: str, form: str = "{path}[{name}]") -> list
     errors: list[FieldError] = []
     for name, text in amounts_of.items():
         field = form.format(path=path, name=name)
-        errors += field_rules.qualified_name(field, name)
+        errors += [wrong(field, name, each) for each in field_rules.qualified_name(name)]
         value = parse(text)
         if value < 0:
             errors.append(wrong(field, text, "must be greater than or equal to 0"))

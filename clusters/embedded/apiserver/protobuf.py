@@ -71,7 +71,7 @@ _SUBJECT: Final = _texts(kind=1, apiGroup=2, name=3, namespace=4)
 _ROLE: Final = {2: Field("rules", _RULE, many=True)}
 _BINDING: Final = {2: Field("subjects", _SUBJECT, many=True), 3: Field("roleRef", _texts(apiGroup=1, kind=2, name=3))}
 _HEAD: Final = {1: Field("metadata", _METADATA)}
-_KINDS: Final[dict[str, dict[int, Field]]] = {
+_KINDS: dict[str, dict[int, Field]] = {
     "SelfSubjectAccessReview": {**_HEAD, 2: Field("spec", _WISH)},
     "SelfSubjectRulesReview": {**_HEAD, 2: Field("spec", _texts(namespace=1))},
     "SubjectAccessReview": {**_HEAD, 2: Field("spec", _SUBJECT_REVIEW)},
@@ -100,6 +100,50 @@ _KINDS: Final[dict[str, dict[int, Field]]] = {
         5: Field("preemptionPolicy"),
     },
 }
+_SELECTOR: Final = {
+    1: Field("matchLabels", "map"),
+    2: Field("matchExpressions", {**_texts(key=1, operator=2), 3: Field("values", many=True)}, many=True),
+}
+_CONTAINER: Final = {
+    **_texts(name=1, image=2, workingDir=5, imagePullPolicy=14),
+    3: Field("command", many=True),
+    4: Field("args", many=True),
+    6: Field("ports", {**_texts(name=1, protocol=4), 3: Field("containerPort", "number")}, many=True),
+    7: Field("env", _texts(name=1, value=2), many=True),
+    8: Field("resources", {1: Field("limits", "quantities"), 2: Field("requests", "quantities")}),
+}
+_POD: Final = {**_texts(restartPolicy=3, serviceAccountName=8), 2: Field("containers", _CONTAINER, many=True)}
+_DEPLOYMENT: Final = {
+    1: Field("replicas", "number"),
+    2: Field("selector", _SELECTOR),
+    3: Field("template", {1: Field("metadata", _METADATA), 2: Field("spec", _POD)}),
+}
+_BUDGET: Final = {
+    1: Field("minAvailable", "number or text"),
+    2: Field("selector", _SELECTOR),
+    3: Field("maxUnavailable", "number or text"),
+}
+_PORT: Final = {
+    **_texts(name=1, protocol=2),
+    3: Field("port", "number"),
+    4: Field("targetPort", "number or text"),
+    5: Field("nodePort", "number"),
+}
+_SERVICE: Final = {
+    **_texts(clusterIP=3, type=4, externalName=10),
+    1: Field("ports", _PORT, many=True),
+    2: Field("selector", "map"),
+    5: Field("externalIPs", many=True),
+}
+_KINDS |= {
+    "Deployment": {**_HEAD, 2: Field("spec", _DEPLOYMENT)},
+    "PodDisruptionBudget": {**_HEAD, 2: Field("spec", _BUDGET)},
+    "Secret": {**_HEAD, 2: Field("data", "bytes map"), 3: Field("type"), 4: Field("stringData", "map")},
+    "Service": {**_HEAD, 2: Field("spec", _SERVICE)},
+}
+# Numbers that Go writes although nobody has said them; in JSON they are absent.
+_NEVER_ZERO: Final = frozenset({"generation", "nodePort"})
+_MAPS: Final = ("map", "bytes map", "quantities")
 _ENVELOPE: Final = {1: Field("type", _texts(apiVersion=1, kind=2)), 2: Field("raw", "bytes")}
 
 
@@ -122,9 +166,9 @@ def _message(data: bytes, table: dict[int, Field]) -> Object:
         read = _value(field, value)
         if field.many:
             found.setdefault(field.name, []).append(read)
-        elif isinstance(read, dict) and field.kind in ("map", "bytes map"):
+        elif isinstance(read, dict) and field.kind in _MAPS:
             found.setdefault(field.name, {}).update(read)
-        elif read != "":
+        elif read != "" and (read != 0 or field.name not in _NEVER_ZERO):
             # Go writes texts that are empty; in JSON they are absent.
             found[field.name] = read
     return found
@@ -134,10 +178,9 @@ def _value(field: Field, value: Any) -> Any:
     kind = field.kind
     if isinstance(kind, dict):
         return _message(value, kind)
-    if kind in ("map", "bytes map"):
+    if kind in _MAPS:
         entry = dict(_fields(value))
-        content = entry.get(2, b"")
-        return {entry.get(1, b"").decode(): content.decode() if kind == "map" else base64.b64encode(content).decode()}
+        return {entry.get(1, b"").decode(): _CONTENTS[kind](entry.get(2, b""))}
     return _PLAIN[kind](value)
 
 
@@ -146,12 +189,23 @@ def _time(value: bytes) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if 0 < seconds < 2**40 else None
 
 
+def _number_or_text(value: bytes) -> int | str:
+    found = dict(_fields(value))
+    return found.get(3, b"").decode() if found.get(1) else int(found.get(2, 0))
+
+
+_CONTENTS: Final[dict[str, Callable[[bytes], str]]] = {
+    "map": bytes.decode,
+    "bytes map": lambda content: base64.b64encode(content).decode(),
+    "quantities": lambda content: dict(_fields(content)).get(1, b"").decode(),
+}
 _PLAIN: Final[dict[str, Callable[[Any], Any]]] = {
     "text": lambda value: value.decode(),
     "bytes": lambda value: value,
     "flag": bool,
     "number": lambda value: value - 2**64 if value >= 2**63 else value,
     "time": _time,
+    "number or text": _number_or_text,
 }
 
 

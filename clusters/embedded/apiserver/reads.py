@@ -33,8 +33,8 @@ def selection(request: Request, route: Route) -> Predicate:
 
 def list_objects(store: Store, request: Request, route: Route) -> bytes:
     """The JSON of a list. Raises RefusalError (400, 410, 422, 504)."""
-    list_options.check_list(request.params)
     selects = selection(request, route)
+    list_options.check_list(request.params)
     page = _page(request, store)
     version = page.version if page else _version(request, store)
     at = None if version == store.version else version
@@ -94,6 +94,8 @@ def _page(request: Request, store: Store) -> Page | None:
     token = request.params.get("continue", "")
     if not token:
         return None
+    if request.params.get("resourceVersion", "0") not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
     try:
         page = msgspec.json.decode(base64.urlsafe_b64decode(token), type=Page)
     except (binascii.Error, ValueError) as error:

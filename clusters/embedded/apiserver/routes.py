@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from clusters.resources import ALL, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, SERVICE_ACCOUNTS, Resource
+from clusters.resources import (
+    ALL,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 
 # Resources that are not kinds of their own: bindings can be posted beside the pods they are about.
 BINDINGS = Resource("v1", "bindings", "Binding")
@@ -69,7 +78,7 @@ def subresources(resource: Resource) -> frozenset[str]:
 
 def has_generation(resource: Resource) -> bool:
     """Whether ``metadata.generation`` counts changes of the spec."""
-    return resource.api_version == "apps/v1" or resource in (PODS, PRIORITY_CLASSES)
+    return resource.api_version == "apps/v1" or resource in (PODS, PRIORITY_CLASSES, POD_DISRUPTION_BUDGETS)
 
 
 def keeps_status(resource: Resource) -> bool:

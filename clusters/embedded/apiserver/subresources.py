@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from clusters.embedded.apiserver import patch
-from clusters.embedded.apiserver.binding import bound, check_target
+from clusters.embedded.apiserver.binding import bound, check_kind, check_target
 from clusters.embedded.apiserver.deletion import options_of
-from clusters.embedded.apiserver.objects import Object, without_nulls
+from clusters.embedded.apiserver.eviction import counted
+from clusters.embedded.apiserver.objects import Object, name_of, without_nulls
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.routes import BINDINGS, Route
@@ -13,7 +14,7 @@ from clusters.embedded.apiserver.scale import scale_of, scaled
 from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.verbs import place
 from clusters.embedded.apiserver.writes import Writes, fresh
-from clusters.resources import PODS
+from clusters.resources import POD_DISRUPTION_BUDGETS, PODS
 
 _CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -26,9 +27,14 @@ class Subresources:
 
     def bind(self, request: Request, route: Route) -> Answer:
         """POST of a Binding, to the pod or to the collection ``bindings``: 201 with a Status."""
-        binding = named(without_nulls(request.object()), route)
+        body = without_nulls(request.object())
+        check_kind(body)
+        binding = named(body, route, "Binding")
         check_shape(BINDINGS, binding)
         check_target(binding)
+        if route.name is None:
+            # A Binding that is posted to the collection is itself a new object, and its uid is not looked at.
+            binding["metadata"].pop("uid", None)
         stored = self._writes.get(PODS, route.namespace or "", binding["metadata"]["name"])
         pod = bound(stored.item, binding, self._writes.now())
         if not request.dry_run:
@@ -37,8 +43,15 @@ class Subresources:
 
     def evict(self, request: Request, route: Route) -> Answer:
         """POST of an Eviction: the pod is deleted as its ``deleteOptions`` say; 201 with a Status."""
-        eviction = named(without_nulls(request.object()), route)
+        eviction = named(without_nulls(request.object()), route, "Eviction")
         options = options_of(eviction.get("deleteOptions"), request.params)
+        pod = self._writes.get(PODS, *place(route)).item
+        found = self._writes.store.all(POD_DISRUPTION_BUDGETS, route.namespace)
+        budget = counted(pod, [each.item for each in found], self._writes.now())
+        if budget is not None and not options.dry_run:
+            self._writes.commit(
+                self._writes.get(POD_DISRUPTION_BUDGETS, route.namespace or "", name_of(budget)), budget
+            )
         self._writes.delete(PODS, *place(route), options)
         return json_answer(_CREATED, 201)
 
@@ -62,14 +75,14 @@ class Subresources:
         return json_answer(scale_of(stored.item))
 
 
-def named(body: Object, route: Route) -> Object:
+def named(body: Object, route: Route, kind: str) -> Object:
     """The body with the name of the URL in it. Raises RefusalError (400) where it names another pod or none."""
     metadata = body.get("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
     name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
     if route.name and name != route.name:
-        raise bad_request(f"name in URL does not match name in {body.get('kind', 'the')} object")
+        raise bad_request(f"name in URL does not match name in {kind} object")
     if namespace not in ("", route.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if not (route.name or name):

@@ -13,10 +13,10 @@ from typing import Any, Final
 from clusters.embedded.apiserver import pod_update_rules, rbac_rules
 from clusters.embedded.apiserver.event_versions import OLD_NAMES
 from clusters.embedded.apiserver.field_rules import Shown, not_allowed, wrong
-from clusters.embedded.apiserver.objects import Object, is_deleting, namespace_of
+from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
 from clusters.embedded.apiserver.routes import has_generation
-from clusters.resources import BY_KIND, CONFIG_MAPS, EVENTS_V1, LEASES, NAMESPACES, PODS, Resource
+from clusters.resources import BY_KIND, CONFIG_MAPS, DEPLOYMENTS, EVENTS_V1, LEASES, NAMESPACES, PODS, Resource
 
 # Metadata that only the server writes.
 _KEPT: Final = (
@@ -24,7 +24,6 @@ _KEPT: Final = (
     "namespace",
     "creationTimestamp",
     "generation",
-    "generateName",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
@@ -50,8 +49,6 @@ def check_put(resource: Resource, old: Object, new: Object) -> None:
 def check_patch(resource: Resource, old: Object, new: Object) -> None:
     """Preconditions that a patch carries: 400 for another name or namespace, 409 for another version."""
     name, metadata = old["metadata"]["name"], new["metadata"]
-    if not metadata.get("name"):
-        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     check_place(new, namespace_of(old), name)
     _check_version(resource, old["metadata"], metadata.get("resourceVersion", ""))
     if metadata.get("resourceVersion", "") in ("", "0") and resource == LEASES:
@@ -80,12 +77,6 @@ def check_nothing_is_meant(resource: Resource, new: Object) -> None:
         raise other_object(resource, new["metadata"], "UID", uid, "")
     if version not in ("", "0"):
         raise modified(resource, new["metadata"]["name"])
-
-
-def foreign_uid(old: Object, new: Object) -> list[FieldError]:
-    """What is wrong with a patch that gives an object another uid."""
-    uid = new["metadata"].get("uid", "")
-    return [wrong("metadata.uid", uid, "field is immutable")] if uid != old["metadata"]["uid"] else []
 
 
 def other_object(resource: Resource, metadata: Object, what: str, wanted: str, there: str) -> RefusalError:
@@ -132,13 +123,13 @@ def keep_other_half(resource: Resource, old: Object, new: Object, subresource: s
 
 def check_update(resource: Resource, old: Object, new: Object, found: Sequence[FieldError] = ()) -> None:
     """Refuse (422) changes of fields that cannot change; ``found`` is what was wrong before."""
-    errors = [*found, *_late_finalizers(old, new)]
+    errors = [*found]
     if resource == PODS:
         errors += pod_update_rules.check(old, new)
     errors += rbac_rules.check_update(resource, old, new)
     for field in _FROZEN.get(resource.plural, ()):
         if resource.api_version == "apps/v1" and old["spec"].get(field) != new["spec"].get(field):
-            errors.append(wrong(f"spec.{field}", str(new["spec"].get(field)), "field is immutable"))
+            errors.append(wrong(f"spec.{field}", _told(new["spec"].get(field)), "field is immutable"))
     errors += _frozen_as_a_whole(resource, old, new)
     if errors:
         raise invalid(resource, old["metadata"]["name"], errors)
@@ -146,16 +137,6 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
 
 def _told(value: Any) -> Any:
     return Shown(json.dumps(value)) if isinstance(value, dict) else str(value or "")
-
-
-def _late_finalizers(old: Object, new: Object) -> list[FieldError]:
-    """Nobody can hold an object any more that is being deleted."""
-    added = sorted(set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", [])))
-    if not added or not is_deleting(old):
-        return []
-    shown = "[]string{" + ", ".join(f'"{each}"' for each in added) + "}"
-    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
-    return [not_allowed("metadata.finalizers", text)]
 
 
 def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[FieldError]:
@@ -177,7 +158,10 @@ def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[Fie
 
 def count_generation(resource: Resource, old: Object, new: Object) -> None:
     """Count changes of the spec. Changes ``new``."""
-    if has_generation(resource) and old.get("spec") != new.get("spec"):
+    changed = old.get("spec") != new.get("spec")
+    if resource == DEPLOYMENTS:  # whose annotations its ReplicaSets get
+        changed |= old["metadata"].get("annotations") != new["metadata"].get("annotations")
+    if has_generation(resource) and changed:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
@@ -199,7 +183,9 @@ def check_place(item: Object, namespace: str, name: str | None) -> None:
     if namespace_of(item) not in ("", namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     found = item["metadata"].get("name", "")
-    if name is not None and found not in ("", name):
+    if name is not None and not found:
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    if name is not None and found != name:
         raise bad_request(f"the name of the object ({found}) does not match the name on the URL ({name})")
 
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from base64 import b64decode
 from typing import Final
 
-from clusters.embedded.apiserver import field_rules, pod_validation, rbac_rules
+from clusters.embedded.apiserver import field_rules, metadata_rules, pod_validation, quota, rbac_rules
 from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
 from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, invalid
 from clusters.embedded.apiserver.selectors import matches_selector
-from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, EVENTS_V1, LEASES, NAMESPACES, NODES, PODS, Resource
+from clusters.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    EVENTS,
+    EVENTS_V1,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    Resource,
+)
 
 # Bytes of the text of an event.
 _LONGEST_NOTE: Final = 1024
@@ -26,7 +37,9 @@ _DEPRECATED: Final = {
     "deprecatedCount": "count",
 }
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+# Bytes of all values of a ConfigMap together.
+_MOST_DATA: Final = 1024 * 1024
+_CONFIG_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _CONFIG_KEY_TEXT: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
@@ -35,7 +48,7 @@ _CONFIG_KEY_TEXT: Final = (
 
 def validate(resource: Resource, item: Object) -> None:
     """Refuse (422) a new object that makes no sense; defaults must be in. Names every field that is wrong."""
-    errors = faults(resource, item)
+    errors = metadata_rules.of_new(resource, item, name_rule(resource)) + faults(resource, item)
     if resource == PODS:
         errors += pod_validation.new_pod(item)
     elif resource in (EVENTS, EVENTS_V1):
@@ -46,10 +59,7 @@ def validate(resource: Resource, item: Object) -> None:
 
 def faults(resource: Resource, item: Object, subresource: str | None = None) -> list[FieldError]:
     """What is wrong with an object, new or old; who writes a status is not told what is wrong with the rest."""
-    errors = field_rules.metadata(item, _name_rule(resource))
-    if resource not in (LEASES, EVENTS, EVENTS_V1):
-        errors += field_rules.finalizers(item["metadata"].get("finalizers", []))
-    errors += rbac_rules.validate(resource, item)
+    errors = rbac_rules.validate(resource, item) + (quota.faults(item) if resource == RESOURCE_QUOTAS else [])
     if resource == PODS:
         errors += pod_validation.pod_spec(item["spec"], "spec") if subresource is None else []
     elif resource == NODES:
@@ -90,17 +100,29 @@ def _config_map(item: Object) -> list[FieldError]:
     data, binary = item.get("data", {}), item.get("binaryData", {})
     for part, values in (("data", data), ("binaryData", binary)):
         for key in sorted(values):
-            if not _CONFIG_KEY.fullmatch(key):
-                errors.append(wrong(f"{part}[{key}]", key, _CONFIG_KEY_TEXT))
+            errors += [wrong(f"{part}[{key}]", key, text) for text in _config_key(key)]
             if part == "data" and key in binary:
                 errors.append(wrong(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    size = sum(len(each.encode()) for each in data.values()) + sum(len(b64decode(each)) for each in binary.values())
+    if size > _MOST_DATA:
+        errors.append(FieldError("[]", "FieldValueTooLong", f"Too long: may not be more than {_MOST_DATA} bytes"))
     return errors
 
 
-def _name_rule(resource: Resource) -> Callable[[str, str], list[FieldError]]:
+def _config_key(key: str) -> list[str]:
+    texts = ["must be no more than 253 characters"] if len(key) > 253 else []
+    if not _CONFIG_KEY.fullmatch(key):
+        return [*texts, _CONFIG_KEY_TEXT]
+    if key in (".", ".."):
+        return [*texts, f"must not be '{key}'"]
+    return [*texts, "must not start with '..'"] if key.startswith("..") else texts
+
+
+def name_rule(resource: Resource) -> metadata_rules.NameRule:
+    """What is wrong with a name of this kind."""
     if resource.api_version == rbac_rules.GROUP_VERSION or resource == EVENTS:
-        return field_rules.path_segment
-    return field_rules.dns_label if resource == NAMESPACES else field_rules.dns_subdomain
+        return field_rules.segment_texts
+    return field_rules.label_texts if resource == NAMESPACES else field_rules.subdomain_texts
 
 
 def _node(item: Object) -> list[FieldError]:
@@ -174,11 +196,12 @@ def _event(resource: Resource, item: Object) -> list[FieldError]:
     about = item.get("involvedObject" if resource == EVENTS else "regarding")
     about = about if isinstance(about, dict) else {}
     namespace = namespace_of(item)
-    field = "involvedObject.namespace" if resource == EVENTS else "regarding.namespace"
+    there = str(about.get("namespace", ""))
     errors = []
-    # Events on objects of the whole cluster stand in one of two namespaces.
-    if about.get("namespace", "") != namespace and (about.get("namespace") or namespace not in _FOR_CLUSTER):
-        errors.append(wrong(field, str(about.get("namespace", "")), "does not match event.namespace"))
+    # Events on objects of the whole cluster stand in one of two namespaces; the newer kind knows no other rule.
+    lost = namespace not in _FOR_CLUSTER if not there else there != namespace and resource == EVENTS
+    if lost:
+        errors.append(wrong("involvedObject.namespace", there, "does not match event.namespace"))
     if resource == EVENTS_V1:
         errors += _strict_event(item)
     return errors
@@ -191,12 +214,11 @@ def _strict_event(item: Object) -> list[FieldError]:
         if not value:
             errors.append(required(key))
             if key == "reportingController":
-                errors.append(wrong(key, "", "name part must be non-empty"))
-                errors += field_rules.qualified_name(key, "")
+                errors += [wrong(key, "", text) for text in field_rules.qualified_name("")]
         elif len(value) > _LONGEST_WORD:
             errors.append(wrong(key, "", f"can have at most {_LONGEST_WORD} characters"))
     if item.get("type") not in ("Normal", "Warning"):
-        errors.append(wrong("type", str(item.get("type", "")), "has invalid value"))
+        errors.append(wrong("type", "", f"has invalid value: {item.get('type', '')}"))
     if len(str(item.get("note", "")).encode()) > _LONGEST_NOTE:
         errors.append(wrong("message", "", f"can have at most {_LONGEST_NOTE} characters"))
     series = item.get("series")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.embedded.apiserver import list_options, patch
+from clusters.embedded.apiserver import list_options, patch, server_side_apply, write_options
 from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.reads import encoded_list, selection
@@ -28,6 +28,7 @@ class Verbs:
 
     def create(self, request: Request, route: Route) -> Answer:
         """POST to the collection: 201."""
+        write_options.check("POST", request.params)
         stored = self._writes.create(
             route.resource, route.namespace or "", request.object(route.resource.kind), dry_run=request.dry_run
         )
@@ -35,6 +36,7 @@ class Verbs:
 
     def replace(self, request: Request, route: Route) -> Answer:
         """PUT, to the object or to its status: 201 where it creates the object."""
+        write_options.check("PUT", request.params)
         is_new = route.subresource is None and self._writes.is_created_by_put(route.resource, *place(route))
         stored = self._writes.replace(
             route.resource,
@@ -50,6 +52,7 @@ class Verbs:
         if request.content_type == server_side_apply.MEDIA_TYPE:
             return self._apply(request, route)
         patch.check_type(request.content_type)
+        write_options.check("PATCH", request.params)
 
         def change(item: Object) -> Object:
             return patch.apply(request.content_type, item, request.body)

@@ -160,6 +160,7 @@ async def _wait(woken: asyncio.Event, seconds: float) -> None:
 
 
 def _wish(request: Request, route: Route, current: int) -> Wish:
+    selects = selection(request, route)
     list_options.check_watch(request.params)
     version = list_options.version_of(request.params, list_options.unreadable_elsewhere) or 0
     initial = request.params.get("sendInitialEvents", "")
@@ -168,7 +169,7 @@ def _wish(request: Request, route: Route, current: int) -> Wish:
     return Wish(
         resource=route.resource,
         namespace=route.namespace,
-        selects=selection(request, route),
+        selects=selects,
         version=version or current,
         with_initial=with_initial,
         with_bookmarks=with_bookmarks,

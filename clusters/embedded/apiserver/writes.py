@@ -10,13 +10,12 @@ from typing import Final
 
 import msgspec
 
-from clusters.embedded.apiserver import deletion, update_rules
+from clusters.embedded.apiserver import deletion, metadata_rules, update_rules
 from clusters.embedded.apiserver.admission import Admission
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
 from clusters.embedded.apiserver.objects import Object, is_deleting, without_empties, without_nulls
 from clusters.embedded.apiserver.refusals import (
-    FieldError,
     RefusalError,
     already_exists,
     bad_request,
@@ -26,7 +25,7 @@ from clusters.embedded.apiserver.refusals import (
 from clusters.embedded.apiserver.routes import has_generation, keeps_status
 from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.store import Store, Stored
-from clusters.embedded.apiserver.validation import faults, validate
+from clusters.embedded.apiserver.validation import faults, name_rule, validate
 from clusters.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, Resource
 
 # Letters of generated names: no vowels, so that they make no words.
@@ -86,6 +85,7 @@ class Writes:
         set_defaults(resource, item)
         self._admission.create(resource, namespace, item)
         validate(resource, item)
+        self._admission.check(resource, namespace, item)
         status = initial_status(resource, item, self.now())
         if status is not None:
             item["status"] = status
@@ -113,13 +113,12 @@ class Writes:
         update_rules.check_kind(resource, body)
         new = self._decoded(resource, body)
         update_rules.check_place(new, namespace, name)
-        new["metadata"]["name"] = name
         if sub is None and self.is_created_by_put(resource, namespace, name):
             update_rules.check_nothing_is_meant(resource, new)
             return self.create(resource, namespace, new, dry_run=dry_run)
         stored = self.get(resource, namespace, name)
         update_rules.check_put(resource, stored.item, new)
-        return self._update(stored, new, sub, [], dry_run=dry_run)
+        return self._update(stored, new, sub, dry_run=dry_run)
 
     def patch(
         self,
@@ -135,7 +134,7 @@ class Writes:
         stored = self.get(resource, namespace, name)
         new = self._patched(resource, change(fresh(stored)))
         update_rules.check_patch(resource, stored.item, new)
-        return self._update(stored, new, sub, update_rules.foreign_uid(stored.item, new), dry_run=dry_run)
+        return self._update(stored, new, sub, dry_run=dry_run)
 
     def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
@@ -155,7 +154,8 @@ class Writes:
             return stored
         if is_deleting(item) and deletion.is_finished(item):
             # The change itself is never written: its answer carries the version before, and only who watches a new one.
-            self.store.remove(stored.resource, item)
+            # What they are shown is the last state that was.
+            self.store.remove(stored.resource, stored.item)
             return Stored(stored.resource, item, stored.version)
         return self.store.put(stored.resource, item)
 
@@ -167,14 +167,14 @@ class Writes:
         except RefusalError as refusal:
             raise update_rules.undecodable(new, refusal) from refusal
 
-    def _update(
-        self, stored: Stored, new: Object, sub: str | None, errors: list[FieldError], *, dry_run: bool
-    ) -> Stored:
+    def _update(self, stored: Stored, new: Object, sub: str | None, *, dry_run: bool) -> Stored:
         resource, old = stored.resource, stored.item
+        changed = metadata_rules.frozen(old, new)
         update_rules.keep_system_fields(old, new)
         update_rules.keep_other_half(resource, old, new, sub)
         set_defaults(resource, new)
-        update_rules.check_update(resource, old, new, faults(resource, new, sub) + errors)
+        errors = metadata_rules.of_changed(resource, old, new, sub, changed, name_rule(resource))
+        update_rules.check_update(resource, old, new, errors + faults(resource, new, sub))
         update_rules.count_generation(resource, old, new)
         return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
 
@@ -185,7 +185,10 @@ class Writes:
         check_shape(resource, item)
         for field in ("managedFields", "selfLink"):
             item["metadata"].pop(field, None)
+        metadata_rules.without_twins(item["metadata"])
         item = without_empties(item)
+        if not resource.namespaced:
+            item["metadata"].pop("namespace", None)
         item.setdefault("kind", resource.kind)
         item.setdefault("apiVersion", resource.api_version)
         return item

@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 
 from clusters.api_client import ApiClient, ApiError
-from clusters.embedded.controllers import desired, garbage, service_accounts
+from clusters.embedded.controllers import desired, disruption, garbage, quotas, service_accounts
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import (
@@ -22,8 +22,10 @@ from clusters.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
+    RESOURCE_QUOTAS,
     SERVICE_ACCOUNTS,
     STATEFUL_SETS,
     Resource,
@@ -32,7 +34,16 @@ from clusters.resources import (
 
 _LOG = logging.getLogger(__name__)
 _DEPENDENTS: Final = (REPLICA_SETS, PODS, CONFIG_MAPS)
-_FOLLOWED: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, NODES, NAMESPACES, SERVICE_ACCOUNTS, *_DEPENDENTS)
+_WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)
+_FOLLOWED: Final = (
+    *_WORKLOADS,
+    NODES,
+    NAMESPACES,
+    SERVICE_ACCOUNTS,
+    POD_DISRUPTION_BUDGETS,
+    RESOURCE_QUOTAS,
+    *_DEPENDENTS,
+)
 _KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
@@ -114,6 +125,7 @@ class Controllers:
             return [item for item in mine.get(owner["metadata"]["uid"], ()) if item["kind"] == kind]
 
         wanted: list[Action] = []
+        sets = [*listed[REPLICA_SETS], *listed[STATEFUL_SETS]]
         for one in _alive(listed[DEPLOYMENTS]):
             wanted += _asked(one, lambda one: desired.deployment(one, of(one, "ReplicaSet"), ()))
         for one in _alive(listed[REPLICA_SETS]):
@@ -122,9 +134,12 @@ class Controllers:
             wanted += _asked(one, lambda one: desired.stateful_set(one, of(one, "Pod")))
         for one in _alive(listed[DAEMON_SETS]):
             wanted += _asked(one, lambda one: desired.daemon_set(one, of(one, "Pod"), listed[NODES]))
+        for one in _alive(listed[POD_DISRUPTION_BUDGETS]):
+            wanted += _asked(one, lambda one: disruption.budget(one, listed[PODS], sets))
         wanted += service_accounts.furnished(
             listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca
         )
+        wanted += quotas.counted(listed[RESOURCE_QUOTAS], listed[PODS])
         return wanted + self._garbage(listed)
 
     def _garbage(self, listed: dict[Resource, list[Object]]) -> list[Action]:

@@ -27,6 +27,10 @@ from clusters.embedded.controllers.actions import (
 from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
 from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 
+# Letters of names that are made: no vowels, so that they make no words.
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+# The number of a template of a Deployment, on the ReplicaSet that has it and on the Deployment.
+REVISION: Final = "deployment.kubernetes.io/revision"
 # Which template a pod was made of.
 REVISION_LABEL: Final = "controller-revision-hash"
 
@@ -57,7 +61,8 @@ def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
 def template_hash(template: Object) -> str:
     """A short name for a template."""
     text = json.dumps(template, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
 
 
 def deployment(owner: Object, sets: Sequence[Object], pods: Sequence[Object]) -> list[Action]:
@@ -67,9 +72,10 @@ def deployment(owner: Object, sets: Sequence[Object], pods: Sequence[Object]) ->
     name = f"{owner['metadata']['name']}-{digest}"
     wanted = owner["spec"].get("replicas", 1)
     current = next((one for one in mine if one["metadata"]["name"] == name), None)
+    newest = max(map(_revision_number, mine), default=0)
     if current is None:
-        return [Create(_replica_set_of(owner, name, digest, wanted))]
-    actions: list[Action] = []
+        return [Create(_replica_set_of(owner, name, digest, wanted, newest + 1))]
+    actions = _numbered(owner, current, newest, [_revision_number(one) for one in mine].count(newest) == 1)
     if current["spec"].get("replicas") != wanted:
         actions.append(Patch(REPLICA_SETS, current, {"spec": {"replicas": wanted}}))
     ready = (current.get("status") or {}).get("readyReplicas", 0)
@@ -90,17 +96,51 @@ def deployment(owner: Object, sets: Sequence[Object], pods: Sequence[Object]) ->
         readyReplicas=all_ready,
         availableReplicas=all_ready,
         unavailableReplicas=max(wanted - all_ready, 0),
+        conditions=_conditions(name, wanted, all_ready, (current.get("status") or {}).get("replicas", 0)),
         observedGeneration=owner["metadata"].get("generation", 1),
     )
 
 
-def _replica_set_of(owner: Object, name: str, digest: str, replicas: int) -> Object:
+def _revision_number(item: Object) -> int:
+    return int((item["metadata"].get("annotations") or {}).get(REVISION, "0"))
+
+
+def _numbered(owner: Object, current: Object, newest: int, is_one: bool) -> list[Action]:
+    """A template that is used again gets the next number; the Deployment shows the number of its template."""
+    number = newest if is_one and newest and _revision_number(current) == newest else newest + 1
+    patch = {"metadata": {"annotations": {REVISION: str(number)}}}
+    pairs = ((REPLICA_SETS, current), (DEPLOYMENTS, owner))
+    return [Patch(resource, item, patch) for resource, item in pairs if _revision_number(item) != number]
+
+
+def _conditions(name: str, wanted: int, ready: int, updated: int) -> list[Object]:
+    """Whether enough pods are there, and whether the newest template has come through."""
+    is_enough = ready >= wanted - wanted // 4
+    word, verb = ("Available", "has") if is_enough else ("Unavailable", "does not have")
+    available = {
+        "type": "Available",
+        "status": str(is_enough),
+        "reason": f"MinimumReplicas{word}",
+        "message": f"Deployment {verb} minimum availability.",
+    }
+    is_done = updated == wanted and ready == wanted
+    progressing = {
+        "type": "Progressing",
+        "status": "True",
+        "reason": "NewReplicaSetAvailable" if is_done else "ReplicaSetUpdated",
+        "message": f'ReplicaSet "{name}" {"has successfully progressed" if is_done else "is progressing"}.',
+    }
+    return [available, progressing]
+
+
+def _replica_set_of(owner: Object, name: str, digest: str, replicas: int, number: int) -> Object:
     template = owner["spec"]["template"]
     labels = {**(template["metadata"].get("labels") or {}), "pod-template-hash": digest}
     template = {**template, "metadata": {**template["metadata"], "labels": labels}}
     selector = owner["spec"]["selector"]
     selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), "pod-template-hash": digest}}
-    body = {"metadata": {"labels": labels}, "spec": {"replicas": replicas, "selector": selector, "template": template}}
+    metadata = {"labels": labels, "annotations": {REVISION: str(number)}}
+    body = {"metadata": metadata, "spec": {"replicas": replicas, "selector": selector, "template": template}}
     return child(owner, REPLICA_SETS, {"name": name}, body)
 
 
@@ -125,6 +165,8 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
     updated = [pod for pod in by_number if _number(pod["metadata"]["name"]) >= partition]
     actions += [] if actions else _replaced(owner, by_number, updated)
     ready = sum(is_active(pod) and is_ready(pod) for pod in mine.values())
+    digest = template_hash(owner["spec"]["template"])
+    revisions = [_revision_of(pod, digest) for pod in by_number]
     return actions + status_patch(
         STATEFUL_SETS,
         owner,
@@ -132,6 +174,9 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
         readyReplicas=ready,
         availableReplicas=ready,
         currentReplicas=len(mine),
+        updatedReplicas=revisions.count(digest),
+        currentRevision=f"{name}-{next((one for one in revisions if one != digest), digest)}",
+        updateRevision=f"{name}-{digest}",
         observedGeneration=owner["metadata"].get("generation", 1),
     )
 
@@ -190,11 +235,13 @@ def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -
     actions += [] if actions else _replaced(owner, mine, mine)
     active = [pod for found in by_node.values() for pod in found if is_active(pod)]
     ready = sum(map(is_ready, active))
+    digest = template_hash(owner["spec"]["template"])
     return actions + status_patch(
         DAEMON_SETS,
         owner,
         desiredNumberScheduled=len(wanted),
         currentNumberScheduled=len(active),
+        updatedNumberScheduled=sum(_revision_of(pod, digest) == digest for pod in active),
         numberReady=ready,
         numberAvailable=ready,
         numberMisscheduled=0,

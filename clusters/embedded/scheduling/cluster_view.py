@@ -37,7 +37,7 @@ class ClusterView:
         info = node_info(node)
         old = self._nodes.get(info.name)
         if old is not None:
-            info.requested, info.pods = old.requested, old.pods
+            info.requested, info.pods, info.counted = old.requested, old.pods, old.counted
         else:
             for uid in self._by_node.get(info.name, ()):
                 info.add(self._pods[uid])

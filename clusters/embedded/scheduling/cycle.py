@@ -28,7 +28,7 @@ from clusters.embedded.scheduling.node_match import named_nodes
 from clusters.embedded.scheduling.node_state import NodeInfo
 from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.pod_requests import full_name
-from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
+from clusters.embedded.scheduling.score import in_tree, pick_best, with_extenders
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 
 logger = logging.getLogger(__name__)
@@ -153,10 +153,8 @@ class SchedulingCycle:
         extra: dict[str, int] = {}
         for name, score in (entry for answer in answers for entry in answer):
             extra[name] = extra.get(name, 0) + score
-        return [
-            (info.name, with_extenders(least_allocated(demand.requests, info), extra.get(info.name, 0)))
-            for info in feasible
-        ]
+        scores = zip(feasible, in_tree(demand.pod, feasible), strict=True)
+        return [(info.name, with_extenders(score, extra.get(info.name, 0))) for info, score in scores]
 
 
 def record(answer: Filtered, diagnosis: Diagnosis) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from clusters.api_client import Object
 from clusters.embedded.scheduling.host_ports import HostPort, host_ports
-from clusters.embedded.scheduling.pod_requests import Amounts, node_of, requests_of, uid_of
+from clusters.embedded.scheduling.pod_requests import Amounts, counted_of, node_of, requests_of, uid_of
 from clusters.embedded.scheduling.quantities import amounts
 
 
@@ -19,6 +19,8 @@ class PodOnNode:
     assumed: bool
     pod: Object = field(default_factory=dict, repr=False)
     ports: tuple[HostPort, ...] = ()
+    counted: Amounts = field(default_factory=dict)
+    """Requests as scores count them."""
 
     @property
     def uid(self) -> str:
@@ -34,6 +36,7 @@ class NodeInfo:
     allocatable: Amounts
     requested: Amounts = field(default_factory=dict)
     pods: dict[str, PodOnNode] = field(default_factory=dict)
+    counted: Amounts = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -48,17 +51,24 @@ class NodeInfo:
     def add(self, pod: PodOnNode) -> None:
         """Count a pod."""
         self.pods[pod.uid] = pod
-        for name, value in pod.requests.items():
-            self.requested[name] = self.requested.get(name, 0) + value
+        add(self.requested, pod.requests, 1)
+        add(self.counted, pod.counted, 1)
 
     def remove(self, uid: str) -> None:
         """Stop counting a pod that counts."""
-        for name, value in self.pods.pop(uid).requests.items():
-            self.requested[name] -= value
+        pod = self.pods.pop(uid)
+        add(self.requested, pod.requests, -1)
+        add(self.counted, pod.counted, -1)
 
     def copy(self) -> NodeInfo:
         """The same, to try things out on."""
-        return NodeInfo(self.node, self.allocatable, dict(self.requested), dict(self.pods))
+        return NodeInfo(self.node, self.allocatable, dict(self.requested), dict(self.pods), dict(self.counted))
+
+
+def add(to: Amounts, more: Amounts, sign: int) -> None:
+    """Add (1) or take away (-1) in place."""
+    for name, value in more.items():
+        to[name] = to.get(name, 0) + sign * value
 
 
 def node_info(node: Object) -> NodeInfo:
@@ -68,4 +78,4 @@ def node_info(node: Object) -> NodeInfo:
 
 def on_node(pod: Object, node: str = "", *, assumed: bool = False) -> PodOnNode:
     """The pod on a node, its own unless ``node`` says another. Raises ValueError for a quantity that is none."""
-    return PodOnNode(node or node_of(pod), requests_of(pod), assumed, pod, tuple(host_ports(pod)))
+    return PodOnNode(node or node_of(pod), requests_of(pod), assumed, pod, tuple(host_ports(pod)), counted_of(pod))

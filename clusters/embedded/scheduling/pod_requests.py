@@ -8,6 +8,8 @@ from clusters.api_client import Object
 from clusters.embedded.scheduling.quantities import amounts
 
 Amounts = dict[str, int]
+# What scores look at, and what a container counts for there when it asks for nothing, so that such pods spread.
+COUNTED = {"cpu": "100m", "memory": str(200 * 1024 * 1024)}
 
 
 def uid_of(pod: Object) -> str:
@@ -87,3 +89,17 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 def largest(one: Amounts, other: Amounts) -> Amounts:
     """The larger value by resource."""
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+def counted_of(pod: Object) -> Amounts:
+    """The pod's requests of cpu and memory as scores count them."""
+    spec = pod["spec"]
+    filled = {key: [with_defaults(each) for each in spec.get(key) or []] for key in ("containers", "initContainers")}
+    return requests_of({**pod, "spec": {**spec, **filled}})
+
+
+def with_defaults(container: Object) -> Object:
+    """A container that asks for cpu and memory, and for nothing else."""
+    resources = container.get("resources") or {}
+    asked = {**COUNTED, **(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {**container, "resources": {"requests": {name: asked[name] for name in COUNTED}}}

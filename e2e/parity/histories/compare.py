@@ -27,7 +27,7 @@ _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(continue key is not valid: ).*"),
     re.compile(r'(?s)(^ "" is invalid: patch: ).*'),
     re.compile(r'(?s)(^Invalid value: )(?="(?:\{|map\[)).*'),
-    re.compile(r"(Invalid value: )\{.*\}(?=: field is immutable)"),
+    re.compile(r"(Invalid value: )\{[^`]*?\}(?=: field is immutable)"),
     re.compile(r"(?s)(the server rejected our request due to an error in our request).*"),
     re.compile(r"(?s)(?:unable to parse requirement: |^found '.*', expected).*"),
 )

@@ -22,9 +22,8 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 WATCH: Final = "WATCH"
 # Objects that end the watches of a history carry this label.
 END: Final = "end-of-history"
-# A version that no server reaches, and one that each has left behind.
+# A version that no server reaches.
 FUTURE: Final = "999999999999"
-ANCIENT: Final = "1"
 
 _REFERENCE: Final = re.compile(r"\$\{(ns|version|uid|continue)(?::(\d+))?\}")
 _OBJECT: Final = re.compile(r"\$\{object:(\d+)\}")

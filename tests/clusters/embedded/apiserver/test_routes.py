@@ -36,7 +36,7 @@ def test_a_path_means_an_object(path: str, route: Route) -> None:
         "/api",
         "/api/v1",
         "/api/v2/pods",
-        "/api/v1/secrets",
+        "/api/v1/persistentvolumes",
         "/apis/apps/v1",
         "/api/v1/pods/p",
         "/api/v1/namespaces/a/nodes",

@@ -137,7 +137,7 @@ def test_a_deployment_scales_its_replica_set() -> None:
     name = f"w-{template_hash(TEMPLATE)}"
     patches = [action for action in deployment(deploy, sets_of(deploy, (name, 3, 3)), []) if isinstance(action, Patch)]
 
-    assert patches[0].patch == {"spec": {"replicas": 1}}
+    assert {"spec": {"replicas": 1}} in [one.patch for one in patches]
 
 
 @pytest.mark.parametrize(("ready", "left"), [(0, 3), (1, 2), (3, 0)])

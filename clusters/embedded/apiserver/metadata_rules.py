@@ -1,0 +1,174 @@
+"""What the metadata of an object may say, new or changed. Pure.
+
+The real server looks at the metadata more than once, by the rules of the API's machinery and by those of the kind, and
+names the same fault as often in the causes of its answer: so do these rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from clusters.embedded.apiserver.field_rules import (
+    Shown,
+    labels,
+    not_allowed,
+    qualified_name,
+    required,
+    segment_texts,
+    wrong,
+)
+from clusters.embedded.apiserver.objects import Object, is_deleting
+from clusters.embedded.apiserver.refusals import FieldError, group_of
+from clusters.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+
+NameRule = Callable[[str], list[str]]
+
+_STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
+# Bytes of all annotations of an object together.
+_MOST_ANNOTATIONS: Final = 256 * 1024
+# Kinds whose own rules look at the whole metadata again when it changes, and groups of such kinds.
+_WHOLE: Final = (CONFIG_MAPS, PODS, NODES, NAMESPACES, SERVICE_ACCOUNTS)
+_WHOLE_GROUPS: Final = ("rbac.authorization.k8s.io",)
+_OWNER_KEYS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_FROZEN: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def of_new(resource: Resource, item: Object, rule: NameRule) -> list[FieldError]:
+    """What is wrong with the metadata of a new object; ``rule`` is the kind's for names."""
+    return _whole(item["metadata"], rule, _finalizer_words(resource, item))
+
+
+def frozen(old: Object, wanted: Object) -> list[FieldError]:
+    """What a client changes of that which only the server writes; what it leaves out stays."""
+    errors = []
+    for key in _FROZEN:
+        there, value = old["metadata"].get(key), wanted["metadata"].get(key)
+        if value not in (None, "", there) and not (there and key == "deletionTimestamp"):
+            errors.append(wrong(f"metadata.{key}", value, "field is immutable"))
+    return errors
+
+
+def of_changed(
+    resource: Resource, old: Object, new: Object, subresource: str | None, before: list[FieldError], rule: NameRule
+) -> list[FieldError]:
+    """What is wrong with the metadata that an object shall have; ``before`` is what ``frozen`` found."""
+    metadata = new["metadata"]
+    change = [*_late_finalizers(old, new), *before, *_texts(metadata)]
+    errors = _whole(metadata, segment_texts, []) + change
+    if resource == EVENTS:
+        return errors
+    words = _finalizer_words(resource, new)
+    errors += change + words
+    if subresource is None and (resource in _WHOLE or group_of(resource) in _WHOLE_GROUPS):
+        errors += _whole(metadata, rule, words)
+    return errors
+
+
+def without_twins(metadata: Object) -> None:
+    """Owners that are named twice are named once. Changes ``metadata``."""
+    owners = metadata.get("ownerReferences", [])
+    single = [each for at, each in enumerate(owners) if each not in owners[:at]]
+    if single != owners:
+        metadata["ownerReferences"] = single
+
+
+def _whole(metadata: Object, rule: NameRule, words: list[FieldError]) -> list[FieldError]:
+    name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
+    errors = [wrong("metadata.generateName", prefix, text) for text in rule(_without_dash(prefix))] if prefix else []
+    if name:
+        errors += [wrong("metadata.name", name, text) for text in rule(name)]
+    else:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    return errors + _texts(metadata) + _finalizers(metadata.get("finalizers", [])) + words
+
+
+def _without_dash(prefix: str) -> str:
+    """A dash at the end of a prefix is followed by letters."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _texts(metadata: Object) -> list[FieldError]:
+    errors = labels("metadata.labels", metadata.get("labels", {}))
+    annotations = metadata.get("annotations", {})
+    for key in annotations:
+        # Annotations allow capitals in the prefix.
+        errors += [wrong("metadata.annotations", key, text) for text in qualified_name(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATIONS:
+        text = f"Too long: may not be more than {_MOST_ANNOTATIONS} bytes"
+        errors.append(FieldError("metadata.annotations", "FieldValueTooLong", text))
+    return errors + _owners(metadata.get("ownerReferences", []))
+
+
+def _owners(owners: list[Object]) -> list[FieldError]:
+    field = "metadata.ownerReferences"
+    errors: list[FieldError] = []
+    for owner in owners:
+        errors += _owner(owner, field)
+    controllers = [each.get("name", "") for each in owners if each.get("controller")]
+    for other in controllers[1:]:
+        text = 'Only one reference can have Controller set to true. Found "true" in references for '
+        errors.append(wrong(field, _shown([_ordered(each) for each in owners]), f"{text}{controllers[0]} and {other}"))
+    return errors
+
+
+def _owner(owner: Object, field: str) -> list[FieldError]:
+    group, _, version = owner.get("apiVersion", "").rpartition("/")
+    errors: list[FieldError] = []
+    if not version or "/" in group:
+        errors.append(wrong(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty"))
+    errors += [
+        wrong(f"{field}.{key}", "", "must not be empty") for key in ("kind", "name", "uid") if not owner.get(key)
+    ]
+    if owner.get("kind") == EVENTS.kind and (group, version) == ("", "v1"):
+        text = f"{group}/{version}, Kind={owner['kind']} is disallowed from being an owner"
+        errors.append(wrong(field, _shown(_ordered(owner)), text))
+    return errors
+
+
+def _ordered(owner: Object) -> Object:
+    return {key: owner.get(key, "") for key in _OWNER_KEYS if key in owner or key in _OWNER_KEYS[:4]}
+
+
+def _shown(value: Any) -> Shown:
+    return Shown(json.dumps(value, separators=(",", ":")))
+
+
+def _finalizers(words: list[str]) -> list[FieldError]:
+    errors = [wrong("metadata.finalizers", word, text) for word in words for text in qualified_name(word)]
+    if {"orphan", "foregroundDeletion"} <= set(words):
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(wrong("metadata.finalizers", _shown(words), text))
+    return errors
+
+
+def _finalizer_words(resource: Resource, item: Object) -> list[FieldError]:
+    """Words that hold an object: those of the API itself, else with a domain before a slash."""
+    if resource in (LEASES, EVENTS):
+        return []
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        wrong(f"metadata.finalizers[{at}]", word, text)
+        for at, word in enumerate(item["metadata"].get("finalizers", []))
+        if "/" not in word and word not in _STANDARD_FINALIZERS
+    ]
+
+
+def _late_finalizers(old: Object, new: Object) -> list[FieldError]:
+    """Nobody can hold an object any more that is being deleted."""
+    added = sorted(set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", [])))
+    if not added or not is_deleting(old):
+        return []
+    shown = "[]string{" + ", ".join(f'"{each}"' for each in added) + "}"
+    text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+    return [not_allowed("metadata.finalizers", text)]

@@ -1,0 +1,128 @@
+"""What a namespace may use together: ResourceQuotas of pods and of what these request. Pure.
+
+Counted are ``pods``, ``cpu`` and ``memory`` (with and without ``requests.``, and ``limits.``), and requests of any other
+resource, as ``requests.aliyun.com/gpu-mem``. Scopes and counts of other kinds are not imitated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Final
+
+from clusters.embedded.apiserver.field_rules import wrong
+from clusters.embedded.apiserver.objects import Object, name_of
+from clusters.embedded.apiserver.quantities import canonical, parse
+from clusters.embedded.apiserver.refusals import FieldError, RefusalError, forbidden
+from clusters.resources import PODS
+
+_PARTS: Final = ("requests", "limits")
+_COMPUTE: Final = ("cpu", "memory")
+_STORAGE: Final = ("ephemeral-storage", "storage")
+# What the real server counts too.
+_OTHERS: Final = frozenset(
+    ("configmaps", "ephemeral-storage", "limits.ephemeral-storage", "persistentvolumeclaims", "replicationcontrollers")
+    + ("resourcequotas", "secrets", "services", "services.loadbalancers", "services.nodeports")
+)
+_ENDED: Final = ("Succeeded", "Failed")
+
+Usage = dict[str, Decimal]
+
+
+def usage_of(pods: Iterable[Object], names: Iterable[str]) -> Usage:
+    """What pods use of the resources that a quota names; those that have ended use nothing."""
+    used: Usage = {name: Decimal(0) for name in names if _is_counted(name)}
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") not in _ENDED:
+            for name in used:
+                used[name] += _amount(pod, name)
+    return used
+
+
+def check(quota: Object, pods: Iterable[Object], pod: Object) -> None:
+    """Refuse (403) a pod that says too little for a quota, or asks for more than it leaves."""
+    hard: Usage = {name: parse(value) for name, value in hard_of(quota).items() if _is_counted(name)}
+    unsaid = [f"{name} for: {','.join(found)}" for name in sorted(hard) if (found := _silent(pod, name))]
+    if unsaid:
+        raise forbidden(PODS, name_of(pod), f"failed quota: {name_of(quota)}: must specify {'; '.join(unsaid)}")
+    used, asked = usage_of(pods, hard), usage_of([pod], hard)
+    over = [name for name in sorted(hard) if asked[name] and used[name] + asked[name] > hard[name]]
+    if over:
+        raise _exceeded(quota, pod, over, (asked, used, hard))
+
+
+def hard_of(quota: Object) -> dict[str, str]:
+    """The limits of a quota."""
+    return (quota.get("spec") or {}).get("hard") or {}
+
+
+def is_standard(name: str) -> bool:
+    """Whether a quota may name this without a domain."""
+    return name in _OTHERS or (_is_counted(name) and name.rpartition(".")[2] in ("pods", *_COMPUTE, *_STORAGE))
+
+
+def faults(quota: Object) -> list[FieldError]:
+    """Names that no quota counts."""
+    texts = ("must be a standard resource type or fully qualified", "must be a standard resource for quota")
+    odd = [name for name in hard_of(quota) if "/" not in name and not is_standard(name)]
+    return [wrong(f"spec.hard[{name}]", name, text) for name in odd for text in texts]
+
+
+def written(used: Usage) -> dict[str, str]:
+    """Amounts as the API writes them."""
+    return {name: _text(value) for name, value in used.items()}
+
+
+def _exceeded(quota: Object, pod: Object, names: list[str], shown: tuple[Usage, Usage, Usage]) -> RefusalError:
+    asked, used, hard = (",".join(f"{name}={_text(amounts[name])}" for name in names) for amounts in shown)
+    why = f"exceeded quota: {name_of(quota)}, requested: {asked}, used: {used}, limited: {hard}"
+    return forbidden(PODS, name_of(pod), why)
+
+
+def _is_counted(name: str) -> bool:
+    part, dot, resource = name.partition(".")
+    if name == "pods" or name in _COMPUTE:
+        return True
+    return bool(dot) and (part == "requests" or (part == "limits" and resource in _COMPUTE))
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Part of the resources and name in it: ``requests.cpu`` and ``cpu`` are the same."""
+    return ("requests", name) if name in _COMPUTE else (name.partition(".")[0], name.partition(".")[2])
+
+
+def _amount(pod: Object, name: str) -> Decimal:
+    """What one pod uses: containers add up, an ordinary init container runs alone, a sidecar beside all that follow."""
+    if name == "pods":
+        return Decimal(1)
+    part, resource = _split(name)
+    spec = pod["spec"]
+    running = sum((_of(each, part, resource) for each in spec.get("containers", [])), Decimal(0))
+    sidecars = starting = Decimal(0)
+    for container in spec.get("initContainers", []):
+        own = _of(container, part, resource)
+        if container.get("restartPolicy") == "Always":
+            sidecars += own
+        else:
+            starting = max(starting, sidecars + own)
+    overhead = parse(spec.get("overhead", {}).get(resource, "0"))
+    return max(running + sidecars, starting) + overhead
+
+
+def _of(container: Object, part: str, resource: str) -> Decimal:
+    return parse(((container.get("resources") or {}).get(part) or {}).get(resource, "0"))
+
+
+def _silent(pod: Object, name: str) -> list[str]:
+    """Containers that do not say how much they need of cpu or memory."""
+    part, resource = _split(name)
+    if part not in _PARTS or resource not in _COMPUTE:
+        return []
+    containers = [*pod["spec"].get("containers", []), *pod["spec"].get("initContainers", [])]
+    return [
+        str(each.get("name")) for each in containers if resource not in ((each.get("resources") or {}).get(part) or {})
+    ]
+
+
+def _text(value: Decimal) -> str:
+    return canonical(format(value, "f"))
