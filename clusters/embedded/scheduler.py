@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
-from clusters.api_client import ApiClient, Object
+from clusters.api_client import ApiClient, Object, key_of
 from clusters.embedded.scheduling.binding import BindError, bind
 from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.configuration import Configuration
@@ -30,7 +30,7 @@ from clusters.embedded.scheduling.preemptor import Preemptor
 from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
 from clusters.embedded.scheduling.wakes import Change, ClusterEvent
-from clusters.resources import NODES, PODS
+from clusters.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 
 logger = logging.getLogger(__name__)
 
@@ -75,19 +75,21 @@ class Scheduler:
         self._changed = asyncio.Event()
         self._nodes = Informer(api, NODES, self._taking(self._intake.take_node))
         self._pods = Informer(api, PODS, self._taking(self._intake.take_pod))
+        self._budgets = Informer(api, POD_DISRUPTION_BUDGETS, self._take_budget)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Start; returns at once. An API server or extender that is not there yet is waited for."""
         for field in self._configuration.not_imitated:
             logger.warning("the embedded scheduler passes over %s", field)
-        for work in (self._nodes.run(), self._pods.run(), self._reporter.run(), self._run()):
+        for work in (self._nodes.run(), self._pods.run(), self._budgets.run(), self._reporter.run(), self._run()):
             self._spawn(work)
 
     async def wait_synced(self) -> None:
-        """Return once every node and pod that was there at the start is known."""
+        """Return once everything that was there at the start is known."""
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
+        await self._budgets.synced.wait()
 
     async def stop(self) -> None:
         """End everything. A bind under way may still happen; whoever starts next sees its outcome."""
@@ -212,6 +214,12 @@ class Scheduler:
             self._changed.set()
 
         return take_now
+
+    def _take_budget(self, kind: str, budget: Object) -> None:
+        if kind == "DELETED":
+            self._preemptor.budgets.pop(key_of(budget), None)
+        else:
+            self._preemptor.budgets[key_of(budget)] = budget
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

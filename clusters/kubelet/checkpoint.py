@@ -1,7 +1,8 @@
 """The file ``kubelet_internal_checkpoint``: what a kubelet remembers of devices over its own restart.
 
 The shape is that of kubelets since 1.20 (Kubernetes pkg/kubelet/cm/devicemanager/checkpoint), which device plugins
-read; the checksum is of our own kind, because theirs is one over Go's memory.
+read; the checksum is of our own kind, because theirs is one over Go's memory. A file of a kubelet before 1.20, which lists
+ids without NUMA nodes, is refused, as by a kubelet of today.
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ class CheckpointError(Exception):
 
 
 def encode(book: DeviceBook) -> bytes:
-    """The file's content: allocations, and the ids announced for each resource."""
-    numa = {(resource, device.id): device.numa for resource in book.resources() for device in book.devices(resource)}
+    """The file's content: allocations, and the healthy ids of each resource that a plugin owns."""
     data = {
-        "PodDeviceEntries": [_entry(allocation, numa) for allocation in book.allocations()],
+        "PodDeviceEntries": [_entry(allocation) for allocation in book.allocations()],
         "RegisteredDevices": {
-            resource: [device.id for device in book.devices(resource)] for resource in book.resources()
+            resource: [device.id for device in book.healthy_devices(resource)] for resource in book.resources()
         },
     }
     return json.dumps({"Data": data, "Checksum": _checksum(data)}, separators=(",", ":")).encode()
@@ -68,7 +68,7 @@ def restore(folder: Path, book: DeviceBook) -> bool:
         return False
     allocations, resources = decode(content)
     for resource in resources:
-        book.replace_devices(resource, ())
+        book.expect(resource)
     for allocation in allocations:
         book.store(allocation)
     return True
@@ -83,21 +83,25 @@ def by_numa(ids: Iterable[str], numa: Mapping[str, Sequence[int]]) -> dict[str, 
     return groups
 
 
-def _entry(allocation: Allocation, numa: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, Any]:
-    near = {device_id: numa.get((allocation.resource, device_id), ()) for device_id in allocation.ids}
+def _entry(allocation: Allocation) -> dict[str, Any]:
     return {
         "PodUID": allocation.pod_uid,
         "ContainerName": allocation.container,
         "ResourceName": allocation.resource,
-        "DeviceIDs": by_numa(allocation.ids, near),
+        "DeviceIDs": by_numa(allocation.ids, allocation.numa),
         "AllocResp": base64.b64encode(allocation.response).decode(),
     }
 
 
 def _allocation(entry: Mapping[str, Any]) -> Allocation:
-    ids = dict.fromkeys(device_id for ids in entry["DeviceIDs"].values() for device_id in ids)
+    near = [(device_id, int(node)) for node, ids in entry["DeviceIDs"].items() for device_id in ids]
+    numa: dict[str, tuple[int, ...]] = {}
+    for device_id, node in near:
+        if str(node) != _NO_NUMA:
+            numa[device_id] = (*numa.get(device_id, ()), node)
     response = base64.b64decode(entry["AllocResp"], validate=True)
-    return Allocation(entry["PodUID"], entry["ContainerName"], entry["ResourceName"], tuple(ids), response)
+    names = entry["PodUID"], entry["ContainerName"], entry["ResourceName"]
+    return Allocation(*names, tuple(dict.fromkeys(device_id for device_id, _ in near)), response, numa)
 
 
 def _checksum(data: Any) -> int:

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 from clusters.kubelet import checkpoint
 from clusters.kubelet.amounts import amount_of
-from clusters.kubelet.devices import Allocation, AllocationError, DeviceBook, complete
+from clusters.kubelet.devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
 from clusters.kubelet.plugin_client import PluginClient, PluginError
 from clusters.kubelet.pods import Container, Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
@@ -27,6 +28,19 @@ class PreStartError(Exception):
     """The plugin does not let a container start; the kubelet tries again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The plugin of one resource; ``client`` is None where it belonged to a former life of this kubelet."""
+
+    client: PluginClient | None
+    is_stopped: bool
+
+    @property
+    def asks_before_start(self) -> bool:
+        """Whether the plugin wants PreStartContainer. That of a former life is not known to: its containers start."""
+        return self.client is not None and self.client.options.pre_start_required
+
+
 class DeviceManager:
     """Everything between device plugins and containers; ``on_change`` is called when the node's resources changed."""
 
@@ -36,22 +50,25 @@ class DeviceManager:
         self._rng = rng
         self._timings = timings
         self._on_change = on_change
-        self._clients: dict[str, PluginClient] = {}
+        # Who would be parted with when a stream ends: the plugin that called Register last, even before it is taken.
+        self._registered: dict[str, PluginClient] = {}
+        self._endpoints: dict[str, Endpoint] = {}
         self._streams: set[asyncio.Task[None]] = set()
         self._graces: dict[str, asyncio.TimerHandle] = {}
-        # Plugins seen in this life that want PreStartContainer. A real kubelet forgets this with its restart, and then
-        # starts containers on the remembered answer until the plugin is back.
-        self._asks_before_start: set[str] = set()
         self._one_at_a_time = asyncio.Lock()
 
     def start(self) -> bool:
         """Read the checkpoint into a new book; False where there was none, which means: a new node."""
         self.book = DeviceBook()
         try:
-            return checkpoint.restore(self._folder, self.book)
+            is_known_machine = checkpoint.restore(self._folder, self.book)
         except checkpoint.CheckpointError as error:
             _LOG.warning("starting without the checkpoint folder=%s error=%s", self._folder, error)
-            return True
+            is_known_machine = True
+        for resource in self.book.resources():
+            self._endpoints[resource] = Endpoint(None, is_stopped=True)
+            self._begin_grace(resource)
+        return is_known_machine
 
     async def stop(self) -> None:
         """Drop all plugins; allocations stay in the checkpoint."""
@@ -62,21 +79,24 @@ class DeviceManager:
         for stream in streams:
             stream.cancel()
         await asyncio.gather(*streams, return_exceptions=True)
-        self._clients.clear()
-        self._asks_before_start.clear()
+        for endpoint in self._endpoints.values():
+            if endpoint.client is not None:
+                await endpoint.client.close()
+        self._registered.clear()
+        self._endpoints.clear()
 
     async def connect(self, resource: str, socket: Path) -> None:
         """Take a registration: dial, ask for options, follow its lists. Raises PluginError where it does not answer."""
         client = PluginClient(resource, socket)
+        self._registered[resource] = client
         try:
             await client.connect(self._timings.dial)
         except BaseException:
+            # Also where another plugin of the resource goes on: its end will not be noticed any more, as in a real kubelet.
+            self._registered.pop(resource, None)
             await client.close()
             raise
-        self._clients[resource] = client
-        self._asks_before_start.discard(resource)
-        if client.options.pre_start_required:
-            self._asks_before_start.add(resource)
+        self._endpoints[resource] = Endpoint(client, is_stopped=False)
         self._end_grace(resource)
         _LOG.info("plugin registered resource=%s socket=%s", resource, socket)
         stream = asyncio.create_task(self._follow(client), name=f"lists of {resource}")
@@ -93,7 +113,9 @@ class DeviceManager:
         except PluginError as error:
             _LOG.warning("plugin lost resource=%s error=%s", client.resource, error)
         finally:
-            await client.close()
+            endpoint = self._endpoints.get(client.resource)
+            if endpoint is None or endpoint.client is not client:
+                await client.close()
         await self._disconnected(client.resource)
 
     async def _disconnected(self, resource: str) -> None:
@@ -102,18 +124,27 @@ class DeviceManager:
         As in a real kubelet the end of an old stream also drops a plugin that registered for the same resource
         meanwhile: a plugin has to end its old streams before it registers again.
         """
-        current = self._clients.pop(resource, None)
+        current = self._registered.pop(resource, None)
         if current is None:
             return
         await current.close()
+        endpoint = self._endpoints.get(resource)
+        if endpoint is None:
+            return
+        self._endpoints[resource] = Endpoint(endpoint.client, is_stopped=True)
         self.book.mark_unhealthy(resource)
         self._changed()
+        self._begin_grace(resource)
+
+    def _begin_grace(self, resource: str) -> None:
+        self._end_grace(resource)
         loop = asyncio.get_running_loop()
         self._graces[resource] = loop.call_later(self._timings.endpoint_grace, self._expire, resource)
 
     def _expire(self, resource: str) -> None:
         del self._graces[resource]
-        self.book.replace_devices(resource, ())
+        self._endpoints.pop(resource, None)
+        self.book.remove(resource)
         self._changed()
 
     def _end_grace(self, resource: str) -> None:
@@ -125,44 +156,65 @@ class DeviceManager:
         checkpoint.write(self._folder, self.book)
         self._on_change()
 
-    async def allocate(self, pod: Object, started: Collection[str], active: Callable[[], Collection[str]]) -> None:
+    async def allocate(
+        self, pod: Object, running: Collection[str], active: Callable[[], Collection[str] | None]
+    ) -> None:
         """Give every container of the pod its devices. Raises AllocationError, which is final for the pod.
 
-        ``started`` are its containers that a former life of this kubelet started: they keep what they have. ``active``
-        says which pods (by uid) still hold devices; those of the others are taken back first.
+        ``running`` are its containers that run on from a former life of this kubelet: they keep what they have. ``active``
+        says which pods (by uid) still hold devices, None while that is not known; those of the others are taken back first.
         """
         reusable: dict[str, set[str]] = {}
         async with self._one_at_a_time:
             for container in containers_of(pod):
-                if container.name not in started:
-                    await self._allocate_container(uid_of(pod), container, reusable, active)
+                await self._allocate_container(uid_of(pod), container, container.name in running, reusable, active)
                 self._pass_on(uid_of(pod), container, reusable)
 
     async def _allocate_container(
-        self, uid: str, container: Container, reusable: dict[str, set[str]], active: Callable[[], Collection[str]]
+        self,
+        uid: str,
+        container: Container,
+        is_running: bool,
+        reusable: dict[str, set[str]],
+        active: Callable[[], Collection[str] | None],
     ) -> None:
-        for resource, amount in container.limits.items():
-            size = _whole(resource, amount) if self.book.knows(resource) else 0
-            if size == 0:
-                continue
-            self.book.release_all_but(active())
+        owned = [(resource, amount) for resource, amount in container.limits.items() if self.book.knows(resource)]
+        alive = active() if owned else None
+        if alive is not None:
+            self.book.release_all_but(alive)
+        for resource, amount in owned:
             key = (uid, container.name, resource)
-            choice = self.book.choose(key, size, reusable.get(resource, ()), self._rng)
-            if choice is None:
+            size = _whole(resource, amount)
+            if is_running:
+                self.book.check_size(key, size)
                 continue
-            client = self._clients.get(resource)
-            if client is None:
-                raise AllocationError(f"unknown Device Plugin {resource}")
-            preferred: list[str] = []
-            if choice.missing:
-                preferred = await self._preferred(client, choice.available.union(choice.reused), choice.reused, size)
-            ids = complete(choice, preferred, self._rng)
-            try:
-                response = await client.allocate(ids)
-            except PluginError as error:
-                raise AllocationError(str(error)) from error
-            self.book.store(Allocation(*key, ids, response))
-            checkpoint.write(self._folder, self.book)
+            choice = self.book.choose(key, size, reusable.get(resource, ()), self._rng)
+            if choice is not None:
+                await self._allocate_devices(key, size, choice)
+
+    async def _allocate_devices(self, key: AllocationKey, size: int, choice: Choice) -> None:
+        resource = key[2]
+        client = self._client_of(resource)
+        self.book.take(resource, choice.reused)
+        preferred: list[str] = []
+        if choice.missing:
+            preferred = await self._preferred(client, choice.available.union(choice.reused), choice.reused, size)
+        ids = complete(choice, preferred, self._rng)
+        self.book.take(resource, ids)
+        numa = self.book.numa_of(resource, ids)
+        try:
+            response = await client.allocate(ids)
+        except PluginError as error:
+            self.book.count_again()
+            raise AllocationError(str(error)) from error
+        self.book.keep(Allocation(*key, ids, response, numa))
+        checkpoint.write(self._folder, self.book)
+
+    def _client_of(self, resource: str) -> PluginClient:
+        endpoint = self._endpoints.get(resource)
+        if endpoint is None or endpoint.client is None:
+            raise AllocationError(f"unknown Device Plugin {resource}")
+        return endpoint.client
 
     async def _preferred(
         self, client: PluginClient, available: Collection[str], must_include: Collection[str], size: int
@@ -184,12 +236,15 @@ class DeviceManager:
     async def pre_start(self, uid: str, container: str) -> None:
         """Ask the plugins of a container's devices before it starts, each time. Raises PreStartError."""
         for allocation in self.book.allocations_of(uid, container):
+            endpoint = self._endpoints.get(allocation.resource)
+            if endpoint is None:
+                raise PreStartError(f"endpoint not found in cache for a registered resource: {allocation.resource}")
+            if endpoint.client is None or not endpoint.asks_before_start:
+                continue
             try:
-                client = self._clients.get(allocation.resource)
-                if client is not None:
-                    await client.pre_start(allocation.ids, self._timings.pre_start)
-                elif allocation.resource in self._asks_before_start:
+                if endpoint.is_stopped:
                     raise PluginError(f"endpoint of {allocation.resource} has been stopped")
+                await endpoint.client.pre_start(allocation.ids, self._timings.pre_start)
             except PluginError as error:
                 text = f"device plugin PreStartContainer rpc failed with err: {error}"
                 raise PreStartError(text) from error

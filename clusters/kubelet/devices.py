@@ -1,15 +1,16 @@
 """The book of devices: who announced what, who has what. Pure; the randomness is passed in.
 
-Rules: Kubernetes pkg/kubelet/cm/devicemanager. A list replaces the list before it; an id belongs to one pod at a time;
-an id that a pod has stays with it when the device turns sick or its plugin leaves; ids of ended pods come back only
-when somebody looks (``release_all_but``).
+Rules: Kubernetes pkg/kubelet/cm/devicemanager. A list replaces the list before it; an id that a pod has stays with it when
+the device turns sick or its plugin leaves; ids of ended pods come back only when somebody looks (``release_all_but``).
+Which ids are taken is a note beside the allocations, made before the plugin is asked; whoever looks while an Allocate is
+under way, and frees something, has it made anew from the allocations alone, and those ids may then be given out twice.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 AllocationKey = tuple[str, str, str]
 
@@ -44,6 +45,8 @@ class Allocation:
     resource: str
     ids: tuple[str, ...]
     response: bytes = b""
+    numa: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The NUMA nodes that the ids were near to when they were given, of those that were near to any."""
 
     @property
     def key(self) -> AllocationKey:
@@ -64,36 +67,66 @@ class DeviceBook:
     """Devices by resource and the allocations of them."""
 
     def __init__(self) -> None:
-        self._devices: dict[str, dict[str, Device]] = {}
+        self._announced: dict[str, dict[str, Device]] = {}
+        self._healthy: dict[str, set[str]] = {}
+        self._sick: dict[str, set[str]] = {}
+        self._removed: set[str] = set()
         self._allocations: dict[AllocationKey, Allocation] = {}
+        self._taken: dict[str, set[str]] = {}
 
     def replace_devices(self, resource: str, devices: Iterable[Device]) -> None:
         """Take a full list; what it does not name is gone. Of two devices of one id the last counts."""
-        self._devices[resource] = {device.id: device for device in devices}
+        known = {device.id: device for device in devices}
+        self._announced[resource] = known
+        self._healthy[resource] = {device.id for device in known.values() if device.healthy}
+        self._sick[resource] = known.keys() - self._healthy[resource]
+        self._removed.discard(resource)
+
+    def expect(self, resource: str) -> None:
+        """A plugin owned the resource in a former life: it counts 0 until the plugin comes back."""
+        self._healthy[resource], self._sick[resource] = set(), set()
 
     def mark_unhealthy(self, resource: str) -> None:
         """The plugin is gone: all its devices are sick; a resource that never had a list shows 0."""
-        known = self._devices.get(resource, {})
-        self._devices[resource] = {device.id: Device(device.id, False, device.numa) for device in known.values()}
+        self._sick[resource] = self._sick.get(resource, set()) | self._healthy.get(resource, set())
+        self._healthy[resource] = set()
+
+    def remove(self, resource: str) -> None:
+        """The plugin has been gone for too long: no plugin's resource any more, but the node goes on to show it, with 0."""
+        self._healthy.pop(resource, None)
+        self._sick.pop(resource, None)
+        self._removed.add(resource)
 
     def knows(self, resource: str) -> bool:
-        """Whether a plugin ever owned the resource: the key stays in the node's status for ever."""
-        return resource in self._devices
+        """Whether containers that ask for the resource get devices: a plugin owns it, or somebody still has some of it."""
+        return resource in self._healthy or resource in self._taken
 
-    def devices(self, resource: str) -> tuple[Device, ...]:
-        """The devices announced last."""
-        return tuple(self._devices.get(resource, {}).values())
+    def healthy_devices(self, resource: str) -> tuple[Device, ...]:
+        """The devices that could be given to somebody, or are."""
+        healthy = self._healthy.get(resource, set())
+        return tuple(device for device in self._announced.get(resource, {}).values() if device.id in healthy)
+
+    def numa_of(self, resource: str, ids: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """The NUMA nodes of these devices, of those that are near to any."""
+        known = self._announced.get(resource, {})
+        return {device_id: known[device_id].numa for device_id in ids if device_id in known and known[device_id].numa}
+
+    def is_healthy(self, resource: str, device_id: str) -> bool:
+        """What its plugin said of a device last; of one that is not announced nothing bad is known."""
+        device = self._announced.get(resource, {}).get(device_id)
+        return device is None or device.healthy
 
     def resources(self) -> tuple[str, ...]:
-        """Every resource that a plugin ever owned, sorted."""
-        return tuple(sorted(self._devices))
+        """Every resource that a plugin owns, sorted."""
+        return tuple(sorted(self._healthy))
 
     def counts(self) -> dict[str, Count]:
         """Capacity counts every device, allocatable the healthy ones; allocations lower neither."""
-        return {
-            resource: Count(len(devices), sum(device.healthy for device in devices.values()))
-            for resource, devices in self._devices.items()
+        owned = {
+            resource: Count(len(healthy) + len(self._sick[resource]), len(healthy))
+            for resource, healthy in self._healthy.items()
         }
+        return {resource: Count(0, 0) for resource in self._removed} | owned
 
     def allocations(self) -> tuple[Allocation, ...]:
         """All of them, in the order in which they were made."""
@@ -107,17 +140,43 @@ class DeviceBook:
         """What one container has, of all resources."""
         return tuple(a for a in self._allocations.values() if (a.pod_uid, a.container) == (pod_uid, container))
 
-    def store(self, allocation: Allocation) -> None:
-        """Write down what a container has from now on."""
+    def has_pod(self, pod_uid: str) -> bool:
+        """Whether the pod has devices."""
+        return any(a.pod_uid == pod_uid for a in self._allocations.values())
+
+    def take(self, resource: str, ids: Iterable[str]) -> None:
+        """Note that these ids are spoken for, before the plugin is asked."""
+        self._taken.setdefault(resource, set()).update(ids)
+
+    def keep(self, allocation: Allocation) -> None:
+        """Write down what a container has from now on; its ids were taken before."""
         self._allocations[allocation.key] = allocation
+
+    def store(self, allocation: Allocation) -> None:
+        """Take and keep at once."""
+        self.take(allocation.resource, allocation.ids)
+        self.keep(allocation)
+
+    def count_again(self) -> None:
+        """Forget what was taken and not kept: the plugin refused."""
+        self._taken = {}
+        for allocation in self._allocations.values():
+            self.take(allocation.resource, allocation.ids)
 
     def release_all_but(self, active_pods: Collection[str]) -> None:
         """Take back the ids of pods that are not among these uids."""
-        self._allocations = {key: a for key, a in self._allocations.items() if a.pod_uid in active_pods}
+        kept = {key: a for key, a in self._allocations.items() if a.pod_uid in active_pods}
+        if len(kept) < len(self._allocations):
+            self._allocations = kept
+            self.count_again()
 
     def in_use(self, resource: str) -> frozenset[str]:
-        """The ids of a resource that some container has."""
-        return frozenset(i for a in self._allocations.values() if a.resource == resource for i in a.ids)
+        """The ids of a resource that are taken."""
+        return frozenset(self._taken.get(resource, ()))
+
+    def taken(self) -> dict[str, int]:
+        """How many ids are taken of each resource."""
+        return {resource: len(ids) for resource, ids in self._taken.items()}
 
     def choose(self, key: AllocationKey, size: int, reusable: Collection[str], rng: random.Random) -> Choice | None:
         """Begin to choose ``size`` ids for a container that does not run yet; None where it has them already.
@@ -126,14 +185,9 @@ class DeviceBook:
         AllocationError in the words by which tests and operators know a real kubelet.
         """
         resource = key[2]
-        held = self._allocations.get(key)
-        if held is not None and len(held.ids) != size:
-            raise AllocationError(
-                f"pod {key[0]!r} container {key[1]!r} changed request for resource {resource!r} "
-                f"from {len(held.ids)} to {size}"
-            )
+        held = self.check_size(key, size)
         healthy = self._healthy_for(resource, held)
-        if held is not None:
+        if held is not None or size == 0:
             return None
         reused = _take(rng, reusable, size)
         available = healthy - self.in_use(resource)
@@ -145,11 +199,21 @@ class DeviceBook:
             )
         return Choice(reused, available, missing)
 
+    def check_size(self, key: AllocationKey, size: int) -> Allocation | None:
+        """What a container has of a resource. Raises AllocationError where it is not as much as it asks."""
+        held = self._allocations.get(key)
+        if held is not None and len(held.ids) != size:
+            raise AllocationError(
+                f'pod "{key[0]}" container "{key[1]}" changed request for resource "{key[2]}" '
+                f"from {len(held.ids)} to {size}"
+            )
+        return held
+
     def _healthy_for(self, resource: str, held: Allocation | None) -> frozenset[str]:
         """The healthy ids, or the reason why the container may not start on them."""
-        if resource not in self._devices:
+        if resource not in self._healthy:
             raise AllocationError(f"cannot allocate unregistered device {resource}")
-        healthy = frozenset(device.id for device in self._devices[resource].values() if device.healthy)
+        healthy = frozenset(self._healthy[resource])
         if not healthy:
             raise AllocationError(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
         if held is not None and not healthy.issuperset(held.ids):
@@ -161,7 +225,9 @@ class DeviceBook:
 
 def complete(choice: Choice, preferred: Sequence[str], rng: random.Random) -> tuple[str, ...]:
     """End a choice: the plugin's wishes as far as they are free, the rest at random."""
-    wished = [device_id for device_id in dict.fromkeys(preferred) if device_id in choice.available][: choice.missing]
+    free = [device_id for device_id in dict.fromkeys(preferred) if device_id in choice.available]
+    # Of too many wishes any may come true.
+    wished = free if len(free) <= choice.missing else list(_take(rng, free, choice.missing))
     rest = choice.available.difference(wished)
     return (*choice.reused, *wished, *_take(rng, rest, choice.missing - len(wished)))
 

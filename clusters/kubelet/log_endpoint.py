@@ -1,6 +1,6 @@
 """The kubelet's HTTP endpoint, as far as an API server and tests need it: containers' logs and the list of pods.
 
-``GET /containerLogs/<namespace>/<pod>/<container>?tailLines=n&previous=true``, ``GET /pods``, ``GET /healthz``; plain
+``GET /containerLogs/<namespace>/<pod>/<container>?tailLines=n&previous=true&follow=true``, ``GET /pods``, ``GET /healthz``; plain
 HTTP on loopback, or TLS where a certificate is given (a real API server asks its kubelets over TLS).
 """
 
@@ -23,6 +23,9 @@ from clusters.kubelet.pods import Object
 _LOOPBACK: Final = "127.0.0.1"
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 
+# How often a log that is followed is looked at, in seconds.
+_LOOK_SECONDS: Final = 0.1
+
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -35,6 +38,8 @@ class Answer:
     status: int
     body: str
     content_type: str = _TEXT
+    follows: tuple[str, ...] = ()
+    """Namespace, pod and container whose further lines come as they are written."""
 
 
 class LogSource(Protocol):
@@ -94,6 +99,9 @@ class LogEndpoint:
         if scope["type"] != "http":
             return
         answer = self._answer(scope)
+        if answer.follows:
+            await self._follow(answer, receive, send)
+            return
         body = answer.body.encode()
         headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -114,16 +122,51 @@ class LogEndpoint:
 
     def _log(self, path: list[str], query: Mapping[str, list[str]]) -> Answer:
         options = {name: values[-1] for name, values in query.items()}
-        if options.get("follow", "false") not in ("false", "0"):
-            return Answer(400, "a simulated container's log cannot be followed; ask again without follow\n")
+        is_followed = options.get("follow", "false") not in ("false", "0")
         try:
             previous = options.get("previous", "false") in ("true", "1")
             lines = self._source.container_log(path[0], path[1], path[2], previous)
-            return Answer(200, tail(lines, options.get("tailLines")))
+            follows = tuple(path) if is_followed and not previous else ()
+            return Answer(200, tail(lines, options.get("tailLines")), follows=follows)
         except LookupError as error:
             return Answer(404, f"{error.args[0]}\n")
         except ValueError as error:
             return Answer(400, f"{error}\n")
+
+    async def _follow(self, answer: Answer, receive: Receive, send: Send) -> None:
+        """The lines that are there, then those that come, until the container ends or nobody listens."""
+        namespace, pod, container = answer.follows
+        # The list itself, which grows while the container writes.
+        lines = self._source.container_log(namespace, pod, container, False)
+        seen, text = len(lines), answer.body
+        gone = asyncio.create_task(_until_gone(receive))
+        headers = [(b"content-type", answer.content_type.encode())]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+                is_last = gone.done() or not self._is_running(namespace, pod, container)
+                text = tail(lines[seen:], None)
+                seen = len(lines)
+                if is_last:
+                    break
+                await asyncio.wait([gone], timeout=_LOOK_SECONDS)
+        finally:
+            gone.cancel()
+        await send({"type": "http.response.body", "body": text.encode()})
+
+    def _is_running(self, namespace: str, pod: str, container: str) -> bool:
+        for item in self._source.pod_list():
+            if (item["metadata"]["namespace"], item["metadata"]["name"]) == (namespace, pod):
+                status = item.get("status") or {}
+                found = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+                return any(one["name"] == container and one["state"].get("running") is not None for one in found)
+        return False
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def tail(lines: list[str], count: str | None) -> str:

@@ -18,12 +18,13 @@ from clusters.kubelet.devices import AllocationError, DeviceBook
 from clusters.kubelet.pod_worker import PodWorker, Surroundings
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import Object, is_being_deleted, uid_of
+from clusters.kubelet.runtime import Run
 from clusters.resources import PODS
 
 _LOG = logging.getLogger(__name__)
 
-# For containers whose pod vanished while the kubelet was away, in seconds.
-_ORPHAN_GRACE_SECONDS = 30.0
+# What containers get to stop in whose pod is not, or not any more, one of this node's, in seconds.
+_ORPHAN_GRACE_SECONDS = 1.0
 
 
 class NodePods:
@@ -39,7 +40,16 @@ class NodePods:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._synced = False
+        # The pods of the first list that are still to be admitted; None before it came.
+        self._first: set[str] | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all pods that were here at the start are admitted or rejected.
+
+        Until then containers that run on keep their devices unasked, and nobody's devices are taken back.
+        """
+        return self._first is not None and not self._first
 
     async def follow(self) -> None:
         """Watch the pods of the node; ends by cancellation."""
@@ -60,14 +70,18 @@ class NodePods:
         while True:
             uid = await self._queue.get()
             worker = self._workers.get(uid)
-            if worker is None:
-                continue
-            rejection = None
-            if not (worker.is_terminal or worker.is_removed or is_being_deleted(worker.pod)):
-                rejection = await self._rejection(uid, worker)
-            task = asyncio.create_task(worker.run(rejection), name=f"pod {worker.pod['metadata']['name']}")
-            self._tasks[uid] = task
-            task.add_done_callback(partial(self._ended, uid))
+            if worker is not None:
+                await self._begin(uid, worker)
+            if self._first is not None:
+                self._first.discard(uid)
+
+    async def _begin(self, uid: str, worker: PodWorker) -> None:
+        rejection = None
+        if not (worker.is_terminal or worker.is_removed or is_being_deleted(worker.pod)):
+            rejection = await self._rejection(uid, worker)
+        task = asyncio.create_task(worker.run(rejection), name=f"pod {worker.pod['metadata']['name']}")
+        self._tasks[uid] = task
+        task.add_done_callback(partial(self._ended, uid))
 
     async def stop(self) -> None:
         """Leave all pods as they are; nothing is written any more."""
@@ -86,34 +100,37 @@ class NodePods:
         """Their objects, in the order in which they came."""
         return [worker.pod for worker in self._workers.values() if worker.is_active]
 
+    def all_pods(self) -> list[Object]:
+        """All pods that the API server has, the newest first."""
+        return [worker.pod for worker in self._all() if not worker.is_removed]
+
     def device_book(self) -> DeviceBook:
-        """The book of devices; looking into it frees what ended pods had, once all pods are known."""
-        book = self._around.devices.book
-        if self._synced:
-            book.release_all_but(self.active_uids())
-        return book
+        """The book of devices."""
+        return self._around.devices.book
+
+    def release_ended(self) -> None:
+        """Free what ended pods had, once all pods are known."""
+        if self.is_settled:
+            self.device_book().release_all_but(self.active_uids())
+
+    def show_devices(self) -> None:
+        """Devices changed: what pods show of theirs may be old."""
+        for uid, worker in self._workers.items():
+            if worker.is_active and self.device_book().has_pod(uid):
+                worker.publish()
 
     def pod_list(self) -> list[Object]:
         """All pods that the API server has, with the status that was published last."""
         there = [worker for worker in self._all() if not worker.is_removed]
         return [{**worker.pod, "status": worker.pod.get("status", {}) | worker.status} for worker in there]
 
-    def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> list[str]:
-        """A container's lines. Raises LookupError where there is none, ValueError where it has not started."""
+    def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
+        """A container's life. Raises LookupError where there is none, ValueError where it has not started."""
         for worker in self._all():
-            metadata, spec = worker.pod["metadata"], worker.pod["spec"]
-            if (metadata["namespace"], metadata["name"]) != (namespace, pod):
-                continue
-            names = [item["name"] for item in (*(spec.get("initContainers") or ()), *spec["containers"])]
-            if container not in names:
-                break
-            runs = self._around.runtime.runs(metadata["uid"], container)
-            wanted = runs[:-1] if previous else runs
-            if not wanted:
-                what = "previous terminated container" if previous else "container"
-                raise ValueError(f"{what} {container!r} in pod {pod!r} is waiting to start or was never started")
-            return wanted[-1].log
-        raise LookupError(f"container {container!r} of pod {namespace}/{pod} is not on node {self._node}")
+            metadata = worker.pod["metadata"]
+            if (metadata["namespace"], metadata["name"]) == (namespace, pod):
+                return worker.life_of(container, previous)
+        raise LookupError(f'pod "{pod}" does not exist')
 
     def _all(self) -> list[PodWorker]:
         """The newest first: of two pods of one name the one that is there now."""
@@ -130,7 +147,8 @@ class NodePods:
             task.add_done_callback(partial(self._ended, uid))
         for pod in sorted(listed, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", uid_of(pod))):
             self._take(pod)
-        self._synced = True
+        if self._first is None:
+            self._first = found & self._workers.keys() - self._tasks.keys()
 
     def _take(self, pod: Object) -> None:
         uid = uid_of(pod)
@@ -158,13 +176,15 @@ class NodePods:
 
     async def _rejection(self, uid: str, worker: PodWorker) -> Rejection | None:
         """Why the pod may not run here; otherwise its devices are allocated now."""
+        running = frozenset() if self.is_settled else self._around.runtime.running(uid)
         try:
-            started = self._around.runtime.started(uid)
-            await self._around.devices.allocate(worker.pod, started, self.active_uids)
+            await self._around.devices.allocate(
+                worker.pod, running, lambda: self.active_uids() if self.is_settled else None
+            )
         except AllocationError as error:
             return device_rejection(error)
         book = self._around.devices.book
-        held = {resource: len(book.in_use(resource)) for resource in book.resources()}
+        held = book.taken() if book.has_pod(uid) else {}
         others = [w.pod for u, w in self._workers.items() if u != uid and u in self._tasks and w.is_active]
         try:
             return resource_rejection(worker.pod, others, self._allocatable(), held)

@@ -43,6 +43,7 @@ class PluginClient:
         self.resource = resource
         self.socket = socket
         self.options = pb.DevicePluginOptions()
+        self._is_closed = False
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
         self._stub = pb_grpc.DevicePluginStub(self._channel)
 
@@ -56,13 +57,17 @@ class PluginClient:
                 f"failed to dial device plugin: no answer on {self.socket} within {seconds:g} s; "
                 "a plugin has to serve before it registers"
             ) from error
+        except grpc.aio.UsageError as error:
+            raise PluginError(f"failed to dial device plugin: {error}") from error
         try:
-            self.options = await _answered(self._stub.GetDevicePluginOptions(pb.Empty(), timeout=seconds))
+            # No limit of ours: the plugin waits for the end of its Register call, and knows how long.
+            self.options = await self._answered(self._stub.GetDevicePluginOptions(pb.Empty()))
         except PluginError as error:
             raise PluginError(f"failed to get device plugin options: {error}") from error
 
     async def close(self) -> None:
         """Drop the connection; calls under way end with an error."""
+        self._is_closed = True
         await self._channel.close()
 
     async def lists(self) -> AsyncIterator[tuple[Device, ...]]:
@@ -84,13 +89,13 @@ class PluginClient:
             available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
         )
         request = pb.PreferredAllocationRequest(container_requests=[one])
-        answer = await _answered(self._stub.GetPreferredAllocation(request))
+        answer = await self._answered(self._stub.GetPreferredAllocation(request))
         return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
 
     async def allocate(self, ids: Collection[str]) -> bytes:
         """The plugin's answer for one container, encoded. No time limit, as in a real kubelet. Raises PluginError."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        answer = await _answered(self._stub.Allocate(request))
+        answer = await self._answered(self._stub.Allocate(request))
         if not answer.container_responses:
             raise PluginError("no containers return in allocation response")
         return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
@@ -99,14 +104,18 @@ class PluginClient:
         """Ask before a container starts, where the plugin wants to be asked. Raises PluginError."""
         if self.options.pre_start_required:
             request = pb.PreStartContainerRequest(devices_ids=ids)
-            await _answered(self._stub.PreStartContainer(request, timeout=seconds))
+            await self._answered(self._stub.PreStartContainer(request, timeout=seconds))
 
-
-async def _answered(call: Awaitable[_T]) -> _T:
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        raise PluginError(go_text(error)) from error
+    async def _answered(self, call: Awaitable[_T]) -> _T:
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise PluginError(go_text(error)) from error
+        except asyncio.CancelledError:
+            # Closing a channel cancels its calls, and that looks to the caller as if it were cancelled itself.
+            if not self._is_closed:
+                raise
+            raise PluginError("rpc error: code = Canceled desc = grpc: the client connection is closing") from None
 
 
 def go_text(error: grpc.aio.AioRpcError) -> str:

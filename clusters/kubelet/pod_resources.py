@@ -1,13 +1,13 @@
 """The PodResources API: which container has which devices.
 
-Rules: Kubernetes pkg/kubelet/apis/podresources. Active pods only; sidecars and containers, no ordinary init containers;
-each device a ContainerDevices of its own; devices show once their Allocate has returned. A burst of questions is
-refused.
+Rules: Kubernetes pkg/kubelet/apis/podresources. ``List`` shows active pods and takes back what ended pods had; ``Get`` shows
+any pod of the node and takes nothing back. Sidecars and containers, no ordinary init containers; each device a
+ContainerDevices of its own; devices show once their Allocate has returned. A burst of questions is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -34,8 +34,14 @@ class Book(Protocol):
     def active_pods(self) -> list[Object]:
         """The pods that hold devices or may come to."""
 
+    def all_pods(self) -> list[Object]:
+        """Every pod that the API server has, the newest first."""
+
     def device_book(self) -> DeviceBook:
-        """Devices and allocations, without those of pods that have ended."""
+        """Devices and allocations as they are noted."""
+
+    def release_ended(self) -> None:
+        """Take back the devices of pods that have ended."""
 
 
 class RateLimit:
@@ -87,15 +93,16 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
     ) -> pb.ListPodResourcesResponse:
         """Every active pod, with or without devices."""
         await self._check_rate(context)
+        self._book.release_ended()
         book = self._book.device_book()
         pods = [pod_resources(pod, book) for pod in self._book.active_pods()]
         return pb.ListPodResourcesResponse(pod_resources=pods)
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Context) -> pb.GetPodResourcesResponse:  # noqa: N802
-        """One active pod by name."""
+        """One pod by name, whether it has ended or not."""
         await self._check_rate(context)
         wanted = (request.pod_namespace, request.pod_name)
-        for pod in self._book.active_pods():
+        for pod in self._book.all_pods():
             if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == wanted:
                 return pb.GetPodResourcesResponse(pod_resources=pod_resources(pod, self._book.device_book()))
         text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
@@ -109,10 +116,9 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         await self._check_rate(context)
         book = self._book.device_book()
         healthy = [
-            container_devices(resource, [device.id], book)
+            container_devices(resource, [device.id], {device.id: device.numa})
             for resource in book.resources()
-            for device in book.devices(resource)
-            if device.healthy
+            for device in book.healthy_devices(resource)
         ]
         return pb.AllocatableResourcesResponse(devices=[one for many in healthy for one in many])
 
@@ -129,7 +135,7 @@ def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
             devices=[
                 one
                 for allocation in book.allocations_of(uid_of(pod), container.name)
-                for one in container_devices(allocation.resource, allocation.ids, book)
+                for one in container_devices(allocation.resource, allocation.ids, allocation.numa)
             ],
         )
         for container in containers_of(pod)
@@ -139,9 +145,10 @@ def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:
     return pb.PodResources(name=metadata["name"], namespace=metadata["namespace"], containers=containers)
 
 
-def container_devices(resource: str, ids: Iterable[str], book: DeviceBook) -> list[pb.ContainerDevices]:
-    """Each id as a message of its own, with the NUMA nodes that its plugin announced."""
-    numa = {device.id: device.numa for device in book.devices(resource)}
+def container_devices(
+    resource: str, ids: Iterable[str], numa: Mapping[str, Sequence[int]]
+) -> list[pb.ContainerDevices]:
+    """Each id as a message of its own, with the NUMA nodes that it is near to."""
     messages = []
     for device_id in ids:
         message = pb.ContainerDevices(resource_name=resource, device_ids=[device_id])

@@ -22,6 +22,8 @@ from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 
 SOCKET_NAME: Final = "kubelet.sock"
 SUPPORTED_VERSION: Final = "v1beta1"
+# A kubelet leaves an empty file beside its socket, to tell of the younger way of registration; plugins see it appear.
+_HINT_NAME: Final = "DEPRECATION"
 # sun_path of a unix socket holds 108 bytes with its closing zero.
 _SOCKET_PATH_BYTES: Final = 107
 _FOLDER_MODE: Final = 0o750
@@ -49,6 +51,7 @@ class RegistrationServer(pb_grpc.RegistrationServicer):
         pb_grpc.add_RegistrationServicer_to_server(self, self._server)
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
+        (self._folder / _HINT_NAME).touch()
 
     async def stop(self) -> None:
         """Stop serving; Register calls under way are cut off."""
@@ -73,10 +76,11 @@ def refusal_of(version: str, resource: str) -> str | None:
     """Why a kubelet takes no plugin of this API version for this resource, or None."""
     if version != SUPPORTED_VERSION:
         return (
-            f"requested API version {version!r} is not supported by kubelet. Supported version is {SUPPORTED_VERSION!r}"
+            f'requested API version "{version}" is not supported by kubelet. '
+            f'Supported version is ["{SUPPORTED_VERSION}"]'
         )
     if not is_extended_resource(resource):
-        return f"the ResourceName {resource!r} is invalid: an extended resource is <domain>/<name>"
+        return f'the ResourceName "{resource}" is invalid'
     return None
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
+import httpx2
+
+from clusters.certificates import Authority
 from clusters.waiting import eventually
 from e2e.parity.sides import Answer, Both, Side
 from e2e.parity.strangers import account_token, stranger
@@ -101,6 +105,20 @@ async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) 
     alone, name = await both.same(observe)
     assert [code for code, _ in alone] == [401, 401]
     assert name.endswith(":bot")
+
+
+async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) -> None:
+    """D4: it opens nothing; the real server says so with a Status, the embedded one ends the handshake."""
+    foreign = Authority(tmp_path).issue_client("root", "system:masters")
+
+    async def observe(side: Side) -> Any:
+        async with stranger(side, certificate=foreign) as who:
+            try:
+                return (await who.call("GET", "/api/v1/pods")).code
+            except httpx2.TransportError:
+                return "no connection"
+
+    assert await both.differs("foreign-certificates", observe) == ("no connection", 401)
 
 
 async def test_a_certificate_says_who_one_is(both: Both) -> None:

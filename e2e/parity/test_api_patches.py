@@ -53,7 +53,8 @@ async def test_a_json_patch_of_many_operations(bare: Both) -> None:
         {"op": "test", "path": "/data/a", "value": "2"},
         {"op": "add", "path": "/metadata/annotations/a", "value": "below nothing"},
         {"op": "remove", "path": "/data/missing"},
-        {"op": "replace", "path": "/data/missing", "value": "x"},
+        {"op": "replace", "path": "/metadata/annotations/a", "value": "below nothing"},
+        {"op": "test", "path": "/data/missing", "value": "x"},
         {"op": "move", "from": "/data/missing", "path": "/data/b"},
         {"op": "wrong", "path": "/data/a"},
     ],
@@ -70,6 +71,25 @@ async def test_an_operation_that_fails(bare: Both, operation: dict[str, Any]) ->
 
     code, _, _, unchanged = await bare.same(observe)
     assert (code, unchanged) == (422, True)
+
+
+async def test_operations_on_what_is_not_there(bare: Both) -> None:
+    """D3: replacing a key adds it, a copy of nothing is an empty text, and nothing equals null."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("c", {"a": "1"}))
+        found = []
+        for operation in (
+            {"op": "replace", "path": "/data/new", "value": "x"},
+            {"op": "copy", "from": "/data/missing", "path": "/data/empty"},
+            {"op": "test", "path": "/data/missing", "value": None},
+            {"op": "replace", "path": "/metadata/annotations", "value": {"a": "b"}},
+        ):
+            found.append(short(await patched(side, maps(side, "c"), [operation], JSON_PATCH)))
+        return found
+
+    seen = await bare.same(observe)
+    assert seen[3][1]["data"] == {"a": "1", "new": "x", "empty": ""}
 
 
 async def test_a_json_patch_tells_which_operation_fails(bare: Both) -> None:
@@ -123,11 +143,17 @@ async def test_a_merge_patch_replaces_the_containers(bare: Both) -> None:
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p"))
+        await made(side, pods(side), pod("q", {"containers": [container("main", "i", imagePullPolicy="Never")]}))
         patch = {"spec": {"containers": [{"name": "main", "image": "other"}]}}
-        return short(await patched(side, pods(side, "p"), patch))
+        found = []
+        for name in "pq":
+            code, body = short(await patched(side, pods(side, name), patch))
+            # The text goes on with a picture of both specs.
+            found.append([code, body["message"].partition("\n")[0] if code == 422 else body])
+        return found
 
-    code, body = await bare.same(observe)
-    assert (code, body["spec"]["containers"][0]["image"]) == (200, "other")
+    seen = await bare.same(observe)
+    assert [code for code, _ in seen] == [422, 422]
 
 
 async def test_a_strategic_patch_finds_containers_by_name(bare: Both) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -183,7 +184,7 @@ async def test_a_namespace_in_the_body(bare: Both) -> None:
         ]
         return [short(each) for each in found]
 
-    assert [code for code, _ in await bare.same(observe)] == [400, 201, 404, 400, 404, 422]
+    assert [code for code, _ in await bare.same(observe)] == [400, 201, 404, 400, 404, 400]
 
 
 async def test_generated_names(bare: Both) -> None:
@@ -204,7 +205,8 @@ async def test_generated_names(bare: Both) -> None:
                 name = item["metadata"]["name"]
                 found.append([answer.code, re.sub(r"[bcdfghjklmnpqrstvwxz2456789]{5}$", "<letters>", name), len(name)])
                 continue
-            found.append([answer.code, re.sub(r'_[a-z0-9]{5}\\?"', "_<letters>", str(item))])
+            message = re.sub(r'_[a-z0-9]{5}"', "_<letters>", item["message"])
+            found.append([answer.code, message, [each["field"] for each in item["details"]["causes"]]])
         return found
 
     seen = await bare.same(observe)
@@ -273,7 +275,7 @@ async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None
     async def observe(side: Side) -> Any:
         answer = await side.call("POST", maps(side), body=config_map("a", **metadata))
         if answer.code == 201:
-            return [201, len(str(answer.body)) if "annotations" in metadata else answer.body]
+            return [201, answer.body["metadata"].get("labels"), answer.body["metadata"].get("ownerReferences")]
         return short(answer)
 
     await bare.same(observe)
@@ -361,8 +363,6 @@ async def test_two_writers_without_versions(bare: Both) -> None:
     """D3: patches of different keys at once are both there."""
 
     async def observe(side: Side) -> Any:
-        import asyncio
-
         await made(side, maps(side), config_map("a", {"a": "1"}))
         answers = await asyncio.gather(
             *(patched(side, maps(side, "a"), {"data": {f"k{number}": "v"}}) for number in range(10))

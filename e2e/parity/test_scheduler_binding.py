@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import ssl
+from pathlib import Path
 from typing import Any
 
-from e2e.parity.recording_extender import Answer, Call, let_through
+from clusters.certificates import Authority
+from e2e.parity.recording_extender import Answer, Call, RecordingExtender, let_through
 from e2e.parity.scheduler_stage import BACKOFF, Stage, entry, play, stage
 from e2e.parity.sides import Both, Side
 
@@ -279,3 +283,38 @@ async def test_a_restarted_scheduler_counts_what_is_bound(both: Both) -> None:
                 return [await it.condition("second", text=" "), it.extender.verbs()]
 
     assert (await both.same(observe))[1] == ["filter"]
+
+
+async def test_tls(both: Both, tmp_path: Path) -> None:
+    """A1: enableHTTPS without a CA verifies nothing; with a CA the certificate must be of that authority."""
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
+    pair = ours.issue_server("extender", ("127.0.0.1",))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+    ways: list[dict[str, Any]] = [
+        {"enableHTTPS": True},
+        {"tlsConfig": {"caFile": str(ours.ca)}},
+        {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(ours.ca.read_bytes()).decode()}},
+        {"tlsConfig": {"caFile": str(theirs.ca)}},
+    ]
+
+    async def observe(side: Side) -> Any:
+        seen: list[Any] = []
+        async with stage(side) as it, RecordingExtender(tls=context) as extender:
+            await it.node("a", 100)
+            for number, way in enumerate(ways):
+                name = f"p{number}"
+                async with side.scheduler({**BACKOFF, "extenders": [entry(extender, **way)]}):
+                    await it.pod(name)
+                    if number < 3:
+                        seen.append(await it.bound(name))
+                    else:
+                        condition = await it.condition(name, text=" ")
+                        seen.append(condition["message"].replace(extender.url, "URL"))
+        return seen
+
+    seen = await both.same(observe)
+    assert seen[:3] == ["a", "a", "a"]
+    assert "unknown authority" in seen[3]

@@ -220,6 +220,43 @@ async def test_the_least_important_go(both: Both) -> None:
     assert seen == ["a", {"a-2": "a", "a-3": "a", "b-1": "b", "b-2": "b", "high": "a"}]
 
 
+async def test_a_disruption_budget_protects(both: Both) -> None:
+    """A9: the pod of a budget stays if another can go instead; where it must go the extender reads how many budgets break."""
+
+    async def observe(side: Side) -> Any:
+        async with stage(side) as it:
+            body = {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "keep"},
+                "spec": {"minAvailable": 5, "selector": {"matchLabels": {"app": "kept"}}},
+            }
+            answer = await side.call(
+                "POST", f"/apis/policy/v1/namespaces/{side.namespace}/poddisruptionbudgets", body=body
+            )
+            assert answer.code == 201
+            await it.node("a", 10)
+            kept, other = await it.priority(100), await it.priority(200)
+            await it.pod("kept", 5, nodeName="a", priorityClassName=kept, metadata={"labels": {"app": "kept"}})
+            await it.pod("other", 5, nodeName="a", priorityClassName=other)
+
+            async def respond(call: Call) -> Answer:
+                return keep(call.message["NodeNameToMetaVictims"]) if call.verb == "preempt" else let_through(call)
+
+            it.extender.respond = respond
+            async with side.scheduler({**BACKOFF, "extenders": [entry(it.extender, preemptVerb="preempt")]}):
+                await preempt(it, units=5)
+                await it.bound("high")
+                left = await it.pods()
+                await preempt(it, "higher", units=5)
+                await it.bound("higher")
+                asked = [call.message["NodeNameToMetaVictims"]["a"] for call in it.extender.of("preempt")]
+                return [left, [each["NumPDBViolations"] for each in asked], await it.pods()]
+
+    seen = await both.same(observe)
+    assert seen == [{"kept": "a", "high": "a"}, [0, 1], {"high": "a", "higher": "a"}]
+
+
 async def test_never_means_never(both: Both) -> None:
     """A9: preemptionPolicy Never, whatever the priority."""
 

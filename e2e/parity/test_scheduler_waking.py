@@ -232,6 +232,24 @@ async def test_gates_hold_a_pod_back(both: Both) -> None:
     assert seen[0] == []
 
 
+async def test_a_pod_that_is_being_deleted_is_skipped(both: Both) -> None:
+    """A10: when its turn comes it is not tried, and an event says so."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}) as it:
+            await it.pod("going", nodeSelector={"zone": "x"}, metadata={"finalizers": ["example.com/wait"]})
+            await it.condition("going", text=" ")
+            await it.delete_pod("going")
+            await it.change_node("a", {"metadata": {"labels": {"zone": "x"}}})
+            event = await it.event("going", "FailedScheduling", text="skip")
+            await it.settle()
+            node = (await it.pods())["going"]
+            await it.change_pod("going", {"metadata": {"finalizers": None}})
+            return [event, node, it.extender.verbs()]
+
+    assert (await both.same(observe))[1:] == ["", []]
+
+
 async def test_pods_of_another_scheduler_are_left_alone(both: Both) -> None:
     """A11: only those of the configured profiles are touched."""
 

@@ -1,11 +1,16 @@
 """The embedded API server: the smallest that obeys the same API. Nothing of it knows GPUs, schedulers or kubelets.
 
-* A request walks ``server`` (the HTTP server, start and stop) → ``application`` and ``requests`` (ASGI) → ``routes``
-  (which kind, which
-  object) → ``verbs``, ``subresources``, ``reads``, ``watching``, ``pod_logs`` → ``writes`` (the order of the checks)
-  → ``store`` (the state).
+* A request walks ``server`` (HTTP and TLS, start and stop) → ``application`` and ``requests`` (ASGI) → ``access`` (the door:
+  ``authentication`` with the tokens of ``service_accounts``, then ``authorization``) → ``routes`` (which kind, which object) →
+  ``verbs``, ``subresources``, ``reads``, ``watching``, ``pod_logs`` → ``writes`` (the order of the checks, with ``admission``
+  among them) → ``store`` (the state; ``snapshot`` keeps it in a file, ``bootstrap`` is what it begins with).
+  ``access_reviews`` answers questions about access, ``health`` whether the server is well.
+* ``representation`` makes what a GET answers into what the client wants to see (``tables``: rows for ``kubectl get``);
+  ``field_validation`` looks for fields that there are not (``schemas``: the fields of all kinds, as data).
+* What the server says of itself: ``discovery``, ``aggregated_discovery``, ``openapi``.
 * Pure, each by itself: ``objects``, ``refusals``, ``shapes``, ``quantities``, ``selectors``, ``patch``,
   ``strategic_patch``, ``defaults``,
   ``pod_defaults``, ``field_rules``, ``validation``, ``pod_validation``, ``update_rules``, ``pod_update_rules``,
-  ``binding``, ``deletion``, ``scale``, ``discovery``.
+  ``binding``, ``deletion``, ``eviction``, ``scale``, ``server_side_apply``, ``service_defaults``, ``attributes``, ``rbac_rules``,
+  ``quota``, ``protobuf``.
 """

@@ -115,7 +115,7 @@ def _owners(owners: list[Object]) -> list[FieldError]:
     errors: list[FieldError] = []
     for owner in owners:
         errors += _owner(owner, field)
-    controllers = [each.get("name", "") for each in owners if each.get("controller")]
+    controllers = [f"{each.get('kind', '')}/{each.get('name', '')}" for each in owners if each.get("controller")]
     for other in controllers[1:]:
         text = 'Only one reference can have Controller set to true. Found "true" in references for '
         errors.append(wrong(field, _shown([_ordered(each) for each in owners]), f"{text}{controllers[0]} and {other}"))

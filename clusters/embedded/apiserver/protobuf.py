@@ -138,6 +138,7 @@ _SERVICE: Final = {
 _KINDS |= {
     "Deployment": {**_HEAD, 2: Field("spec", _DEPLOYMENT)},
     "PodDisruptionBudget": {**_HEAD, 2: Field("spec", _BUDGET)},
+    "ResourceQuota": {**_HEAD, 2: Field("spec", {1: Field("hard", "quantities")})},
     "Secret": {**_HEAD, 2: Field("data", "bytes map"), 3: Field("type"), 4: Field("stringData", "map")},
     "Service": {**_HEAD, 2: Field("spec", _SERVICE)},
 }

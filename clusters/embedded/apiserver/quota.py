@@ -20,9 +20,17 @@ _PARTS: Final = ("requests", "limits")
 _COMPUTE: Final = ("cpu", "memory")
 _STORAGE: Final = ("ephemeral-storage", "storage")
 # What the real server counts too.
-_OTHERS: Final = frozenset(
-    ("configmaps", "ephemeral-storage", "limits.ephemeral-storage", "persistentvolumeclaims", "replicationcontrollers")
-    + ("resourcequotas", "secrets", "services", "services.loadbalancers", "services.nodeports")
+_OTHERS: Final = (
+    "configmaps",
+    "ephemeral-storage",
+    "limits.ephemeral-storage",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
 )
 _ENDED: Final = ("Succeeded", "Failed")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
+from typing import Final
 
 import msgspec
 
@@ -15,6 +17,8 @@ from clusters.embedded.apiserver.selectors import Predicate, both, field_selecto
 from clusters.embedded.apiserver.store import Store, Stored
 from clusters.resources import EVENTS, EVENTS_V1
 
+_ONE_NAME: Final = re.compile(r"(^|,)metadata\.name==?[^,=]")
+
 
 class Page(msgspec.Struct):
     """What a ``continue`` token says: the version that the pages show, and the last key of the page before."""
@@ -25,10 +29,8 @@ class Page(msgspec.Struct):
 
 def selection(request: Request, route: Route) -> Predicate:
     """The objects that the query selects. Raises RefusalError (400)."""
-    return both(
-        field_selector(request.params.get("fieldSelector", ""), route.resource),
-        label_selector(request.params.get("labelSelector", "")),
-    )
+    by_label = label_selector(request.params.get("labelSelector", ""))
+    return both(field_selector(request.params.get("fieldSelector", ""), route.resource), by_label)
 
 
 def list_objects(store: Store, request: Request, route: Route) -> bytes:
@@ -86,7 +88,11 @@ def _version(request: Request, store: Store) -> int:
     if wanted is not None and wanted > store.version:
         raise too_new(wanted, store.version)
     # A page of a version means exactly that version, as it did before there was a word for it.
-    exact = match == "Exact" or (not match and list_options.number(request.params, "limit") > 0)
+    # A single object has no pages.
+    paged = list_options.number(request.params, "limit") > 0 and not _ONE_NAME.search(
+        request.params.get("fieldSelector", "")
+    )
+    exact = match == "Exact" or (not match and paged)
     return wanted if wanted and exact else store.version
 
 

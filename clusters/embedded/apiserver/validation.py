@@ -167,6 +167,9 @@ def _strategy(resource: Resource, spec: Object) -> list[FieldError]:
         known, field = ("OnDelete", "RollingUpdate"), "updateStrategy"
     kind = spec[field]["type"]
     errors = [] if kind in known else [_unknown_strategy(resource, field, kind, known)]
+    if kind == "Recreate" and "rollingUpdate" in spec[field]:
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        errors.append(not_allowed(f"spec.{field}.rollingUpdate", text))
     policies = ("OrderedReady", "Parallel")
     if resource.plural == "statefulsets" and spec["podManagementPolicy"] not in policies:
         errors.append(unsupported("spec.podManagementPolicy", spec["podManagementPolicy"], policies))

@@ -175,7 +175,8 @@ class Writes:
         set_defaults(resource, new)
         errors = metadata_rules.of_changed(resource, old, new, sub, changed, name_rule(resource))
         update_rules.check_update(resource, old, new, errors + faults(resource, new, sub))
-        update_rules.count_generation(resource, old, new)
+        if sub is None:
+            update_rules.count_generation(resource, old, new)
         return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
 
     def _decoded(self, resource: Resource, body: Object) -> Object:

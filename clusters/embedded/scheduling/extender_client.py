@@ -15,8 +15,8 @@ import httpx2
 
 from clusters.api_client import Object
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
+from clusters.embedded.scheduling.go_json import AnswerError
 from clusters.embedded.scheduling.messages import (
-    AnswerError,
     FilterAnswer,
     bind_request,
     decode_bind,
@@ -32,6 +32,8 @@ from clusters.embedded.scheduling.tls import context_for
 
 # How long an idle connection is kept, in seconds; net/http's default transport does the same.
 IDLE_SECONDS = 90
+# OpenSSL's codes for a certificate whose issuer is not known, or is the certificate itself.
+UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 # In the words of Go's client.
 TIMED_OUT = "(Client.Timeout exceeded while awaiting headers)"
 # What Go's client says of itself, and no more: some servers look at it.
@@ -164,8 +166,9 @@ class ExtenderClient:
         except TimeoutError as error:
             raise ExtenderError(f'Post "{url}": context deadline exceeded {TIMED_OUT}') from error
         except httpx2.ConnectError as error:
-            if is_tls(error):
-                raise ExtenderError(f'Post "{url}": {error}') from error
+            failure = tls_failure(error)
+            if failure is not None:
+                raise ExtenderError(f'Post "{url}": {in_words_of_go(failure)}') from error
             raise ExtenderError(f'Post "{url}": dial tcp {host_of(url)}: connect: connection refused') from error
         except httpx2.RemoteProtocolError as error:
             raise ExtenderError(f'Post "{url}": EOF') from error
@@ -173,13 +176,20 @@ class ExtenderClient:
             raise ExtenderError(f'Post "{url}": {str(error) or type(error).__name__}') from error
 
 
-def is_tls(error: BaseException | None) -> bool:
-    """Whether the connection was there, and TLS failed on it."""
+def tls_failure(error: BaseException | None) -> ssl.SSLError | None:
+    """What TLS did not like, None where there was no connection at all."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
-            return True
+            return error
         error = error.__cause__ or error.__context__
-    return False
+    return None
+
+
+def in_words_of_go(failure: ssl.SSLError) -> str:
+    """The commonest failure as Go names it, others as they are."""
+    if isinstance(failure, ssl.SSLCertVerificationError) and failure.verify_code in UNKNOWN_AUTHORITY:
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    return str(failure)
 
 
 def host_of(url: str) -> str:

@@ -82,7 +82,8 @@ class _Generator:
             self._get: 5,
             self._list: 9,
             self._next_page: 3,
-            self._watch: 7,
+            self._watch: 8,
+            self._relabel: 9,
         }
 
     def step(self) -> None:
@@ -172,6 +173,13 @@ class _Generator:
         )
         self._saw(kind, word, number)
 
+    def _relabel(self, kind: Kind) -> None:
+        """So that objects enter and leave what watches select."""
+        labels = self._random.choice(({"app": "one"}, {"app": "two"}, {"app": None}, {"app": "two", "tier": "back"}))
+        word = self._name(kind)
+        body = {"metadata": {"labels": labels}}
+        self._saw(kind, word, self._add("PATCH", self._path(kind, word), body=body, content_type=MERGE_PATCH))
+
     def _delete(self, kind: Kind) -> None:
         word = self._any_name(kind)
         body: Any = changes.delete_options(self._random, self._seen(kind, word))
@@ -227,10 +235,11 @@ class _Generator:
             params["resourceVersionMatch"] = "Exact"
         elif self._chance(0.02):
             params["resourceVersion"] = self._random.choice(("x", "-1", "01"))
-        limited = self._chance(0.3) and params.get("resourceVersion") != FUTURE
+        # Pages would show how many objects of others there are.
+        limited = kind.namespaced and self._chance(0.3) and params.get("resourceVersion") != FUTURE
         if limited:
             params["limit"] = str(self._random.choice((1, 2, 3)))
-        number = self._add("GET", self._place(kind), params=params)
+        number = self._add("GET", kind.path(_NS) if limited else self._place(kind), params=params)
         self._model.lists.setdefault(kind.key, []).append(number)
         if limited:
             self._model.pages.setdefault(kind.key, []).append(number)
@@ -250,7 +259,7 @@ class _Generator:
         return None
 
     def _watch(self, kind: Kind) -> None:
-        params, until = self._selectors(kind) if self._chance(0.5) else (self._own(kind), self._end(kind, {}))
+        params, until = self._selectors(kind) if self._chance(0.65) else (self._own(kind), self._end(kind, {}))
         version = self._any_version(kind)
         if version and self._chance(0.6):
             params["resourceVersion"] = version

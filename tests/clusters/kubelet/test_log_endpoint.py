@@ -10,7 +10,7 @@ class Source:
     """One pod with one container of three lines, and one that waits."""
 
     def pod_list(self):
-        return [{"metadata": {"name": "p"}}]
+        return [{"metadata": {"namespace": "default", "name": "p"}}]
 
     def container_log(self, namespace, pod, container, previous):
         if (namespace, pod) != ("default", "p"):
@@ -52,10 +52,42 @@ async def test_a_log_is_served_as_text(http, path, status, text):
 
 @pytest.mark.parametrize("path", ["/pods", "/pods/"])
 async def test_the_pods_are_listed(http, path):
-    assert (await http.get(path)).json()["items"] == [{"metadata": {"name": "p"}}]
+    assert (await http.get(path)).json()["items"] == [{"metadata": {"namespace": "default", "name": "p"}}]
 
 
 async def test_what_is_not_served_says_what_is(http):
     assert (await http.get("/metrics")).status_code == 404
     assert (await http.post("/pods")).status_code == 405
-    assert (await http.get("/containerLogs/default/p/main?follow=true")).status_code == 400
+
+
+async def test_a_log_is_followed_until_its_container_ends():
+    """Lines that come later come later; the answer ends with the container."""
+
+    class Growing(Source):
+        lines = ["one"]
+        state = {"running": {}}
+
+        def pod_list(self):
+            status = {"containerStatuses": [{"name": "main", "state": self.state}]}
+            return [{"metadata": {"namespace": "default", "name": "p"}, "status": status}]
+
+        def container_log(self, namespace, pod, container, previous):
+            return self.lines
+
+    source = Growing()
+    endpoint = LogEndpoint(source)
+    port = await endpoint.start()
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
+        async with http.stream("GET", "/containerLogs/default/p/main?follow=true&tailLines=5") as answer:
+            found = answer.aiter_lines()
+            first = await anext(found)
+            source.lines.append("two")
+            second = await anext(found)
+            source.state = {"terminated": {}}
+            rest = [line async for line in found]
+    await endpoint.stop()
+    assert (first, second, rest) == ("one", "two", [])
+
+
+async def test_the_log_of_an_ended_container_is_not_waited_for(http):
+    assert (await http.get("/containerLogs/default/p/main?follow=true")).text == "one\ntwo\ndrei ä\n"

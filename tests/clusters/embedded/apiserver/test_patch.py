@@ -36,7 +36,7 @@ def test_a_json_patch_reaches_keys_with_slashes() -> None:
         [{"op": "add", "path": "/a/b", "value": 1}],
         [{"op": "replace", "path": "/list/7", "value": 1}],
         [{"op": "add", "path": "/list/x", "value": 1}],
-        [{"op": "copy", "from": "/nowhere", "path": "/b"}],
+        [{"op": "copy", "from": "/nowhere/a", "path": "/b"}],
         [{"op": "fly", "path": "/a"}],
         [{"path": "/a"}],
         [{"op": "test", "path": "/nowhere/b", "value": None}],
@@ -75,6 +75,15 @@ def test_a_merge_patch_creates_deletes_and_replaces() -> None:
 def test_other_patch_types_are_415(content_type: str) -> None:
     """In the words of the real server."""
     assert refused(415, lambda: apply(content_type, {}, b"{}")).message == "415: Unsupported Media Type"
+
+
+def test_what_is_absent_can_be_replaced_and_copied() -> None:
+    """As the real server's library has it, where the map itself is there; nothing is copied, of texts an empty one."""
+    old = {"metadata": {"labels": {}}}
+    assert patched(JSON_PATCH, {}, [{"op": "replace", "path": "/a", "value": 1}]) == {"a": 1}
+    assert patched(JSON_PATCH, {}, [{"op": "copy", "from": "/a", "path": "/b"}]) == {"b": None}
+    copied = patched(JSON_PATCH, old, [{"op": "copy", "from": "/metadata/labels/a", "path": "/metadata/labels/b"}])
+    assert copied == {"metadata": {"labels": {"b": ""}}}
 
 
 def test_a_test_for_null_is_true_of_what_is_absent() -> None:

@@ -200,11 +200,12 @@ def test_what_only_the_server_writes_stays() -> None:
     created = writes.create(PODS, "default", pod()).item
     changed: Any = {
         "creationTimestamp": "2000-01-01T00:00:00Z",
-        "deletionTimestamp": "2000-01-01T00:00:00Z",
+        "generation": 7,
         "labels": {"a": "b"},
     }
     item = merge(writes, PODS, "p", {"metadata": changed}).item
 
     assert item["metadata"]["creationTimestamp"] == created["metadata"]["creationTimestamp"]
-    assert "deletionTimestamp" not in item["metadata"]
     assert item["metadata"]["labels"] == {"a": "b"}
+    theirs = {"metadata": {"deletionTimestamp": "2000-01-01T00:00:00Z"}}
+    assert "metadata.deletionTimestamp" in refused(422, lambda: merge(writes, PODS, "p", theirs)).message

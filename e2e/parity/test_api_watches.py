@@ -1,0 +1,317 @@
+"""Watches: order, selections, bookmarks, initial events, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import Any, Final
+
+import pytest
+
+from e2e.parity.objects import brief, config_map, got, made, maps, node_of, patched, pod, pods, short, watching
+from e2e.parity.sides import Both, Side
+
+_INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+_SECONDS: Final = 2
+
+
+async def version_of_list(side: Side) -> str:
+    """Where a watch of the case's ConfigMaps may begin."""
+    return str((await got(side, maps(side)))["metadata"]["resourceVersion"])
+
+
+async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
+    """D1: without a version, and with 0, every object is ADDED first."""
+
+    async def observe(side: Side) -> Any:
+        for name in "ab":
+            await made(side, maps(side), config_map(name))
+        found = []
+        for params in ({}, {"resourceVersion": "0"}):
+            async with watching(side, maps(side), **params) as watch:
+                first = sorted(map(brief, await watch.take(2)))
+                await patched(side, maps(side, "a"), {"metadata": {"labels": {"n": str(len(found))}}})
+                found.append([first, brief(await watch.next())])
+        return found
+
+    first, _ = await bare.same(observe)
+    assert [each[0] for each in first[0]] == ["ADDED", "ADDED"]
+    assert first[1] == ["MODIFIED", "a", {"n": "0"}]
+
+
+async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
+    """API-003: nothing is lost and nothing twice, and an end without an error is resumed where it was."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("a"))
+        version, found = await version_of_list(side), []
+        for number in range(3):
+            params = {"resourceVersion": version, "timeoutSeconds": "1"}
+            async with watching(side, maps(side), **params) as watch:
+                await patched(side, maps(side, "a"), {"metadata": {"labels": {"during": str(number)}}})
+                found += await watch.rest()
+            version = found[-1]["object"]["metadata"]["resourceVersion"]
+            await patched(side, maps(side, "a"), {"metadata": {"labels": {"between": str(number)}}})
+        async with watching(side, maps(side), resourceVersion=version, timeoutSeconds="1") as watch:
+            found += await watch.rest()
+        return list(map(brief, found))
+
+    seen = await bare.same(observe)
+    assert [each[0] for each in seen] == ["MODIFIED"] * 6
+
+
+async def test_the_past_is_told_again(bare: Both) -> None:
+    """D1: a watch from an old version tells all changes since, the deleted object in its last state."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+        await made(side, maps(side), config_map("a", {"a": "1"}))
+        await patched(side, maps(side, "a"), {"data": {"a": "2"}})
+        await side.call("DELETE", maps(side, "a"))
+        await made(side, maps(side), config_map("a", {"a": "3"}))
+        async with watching(side, maps(side), resourceVersion=version) as watch:
+            events = await watch.take(4)
+        uids = [each["object"]["metadata"]["uid"] for each in events]
+        return [events, uids[0] == uids[2], uids[2] == uids[3]]
+
+    events, same, other = await bare.same(observe)
+    assert [each["type"] for each in events] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
+    assert (events[2]["object"]["data"], same, other) == ({"a": "2"}, True, False)
+
+
+async def test_a_watch_ends_in_time(bare: Both) -> None:
+    """D1: at timeoutSeconds, cleanly, without an event."""
+
+    async def observe(side: Side) -> Any:
+        start = time.monotonic()
+        async with watching(side, maps(side), timeoutSeconds=str(_SECONDS)) as watch:
+            events = await watch.rest()
+        return [events, time.monotonic() - start >= _SECONDS - 0.5]
+
+    assert await bare.same(observe) == [[], True]
+
+
+async def test_labels_enter_and_leave_a_selection(bare: Both) -> None:
+    """D1: an object that comes to match is ADDED, one that no longer does is DELETED with its new state."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+        async with watching(side, maps(side), resourceVersion=version, labelSelector="app=x") as watch:
+            await made(side, maps(side), config_map("other"))
+            await made(side, maps(side), config_map("a", labels={"app": "y"}))
+            for label in ("x", "x", "y", "x"):
+                await patched(side, maps(side, "a"), {"metadata": {"labels": {"app": label}}, "data": {"l": label}})
+            await side.call("DELETE", maps(side, "a"))
+            return await watch.take(4)
+
+    events = await bare.same(observe)
+    assert list(map(brief, events))[:2] == [["ADDED", "a", {"app": "x"}], ["DELETED", "a", {"app": "x"}]]
+
+
+async def test_fields_enter_and_leave_a_selection(bare: Both) -> None:
+    """API-012: pods that end leave a watch of those that have not."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+        selector = "status.phase!=Succeeded,status.phase!=Failed"
+        async with watching(side, pods(side), resourceVersion=version, fieldSelector=selector) as watch:
+            await made(side, pods(side), pod("p"))
+            for phase in ("Running", "Succeeded", "Running"):
+                await patched(side, pods(side, "p", "status"), {"status": {"phase": phase}})
+            events = await watch.take(4)
+        return [[each["type"], each["object"]["status"]["phase"]] for each in events]
+
+    seen = await bare.same(observe)
+    assert seen == [["ADDED", "Pending"], ["MODIFIED", "Running"], ["DELETED", "Running"], ["ADDED", "Running"]]
+
+
+async def test_one_object_is_watched_by_its_name(bare: Both) -> None:
+    """D1: as kubectl wait does it; others do not show."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+        selector = "metadata.name=a"
+        async with watching(side, maps(side), resourceVersion=version, fieldSelector=selector) as watch:
+            for name in "bac":
+                await made(side, maps(side), config_map(name))
+            await side.call("DELETE", maps(side, "b"))
+            await side.call("DELETE", maps(side, "a"))
+            return list(map(brief, await watch.take(2)))
+
+    assert await bare.same(observe) == [["ADDED", "a", {}], ["DELETED", "a", {}]]
+
+
+async def test_initial_events(bare: Both) -> None:
+    """API-004: each object ADDED, then a bookmark that says that these were all, then what changes."""
+
+    async def observe(side: Side) -> Any:
+        for name in "ab":
+            await made(side, maps(side), config_map(name))
+        version = await version_of_list(side)
+        async with watching(side, maps(side), **_INITIAL) as watch:
+            added, mark = await watch.take(2), await watch.next()
+            await made(side, maps(side), config_map("c"))
+            later = await watch.next()
+        reached = int(mark["object"]["metadata"]["resourceVersion"]) >= int(version)
+        return [sorted(map(brief, added)), mark, reached, brief(later)]
+
+    added, mark, reached, later = await bare.same(observe)
+    assert [each[:2] for each in added] == [["ADDED", "a"], ["ADDED", "b"]]
+    assert (mark["type"], mark["object"]["metadata"]["annotations"]) == ("BOOKMARK", {"k8s.io/initial-events-end": "true"})
+    assert reached
+    assert later[:2] == ["ADDED", "c"]
+
+
+async def test_initial_events_of_nothing(bare: Both) -> None:
+    """API-004: the bookmark comes all the same; with selectors only what they select."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p", {"nodeName": "n1"}))
+        found = []
+        for selector in ("spec.nodeName=other", "spec.nodeName=n1"):
+            async with watching(side, pods(side), **_INITIAL, fieldSelector=selector, timeoutSeconds="1") as watch:
+                found.append([each["type"] for each in await watch.rest()][:2])
+        return found
+
+    empty, one = await bare.same(observe)
+    assert empty[0] == "BOOKMARK"
+    assert one == ["ADDED", "BOOKMARK"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"sendInitialEvents": "true"},
+        {"sendInitialEvents": "true", "resourceVersionMatch": "Exact"},
+        {"resourceVersionMatch": "NotOlderThan"},
+        {"sendInitialEvents": "false"},
+        {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"},
+        {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
+        {"sendInitialEvents": "perhaps", "resourceVersionMatch": "NotOlderThan"},
+        {"continue": "x"},
+        {"limit": "1"},
+        {"fieldSelector": "spec.unknown=x"},
+        {"labelSelector": "a in"},
+    ],
+)
+async def test_parameters_of_a_watch(bare: Both, params: dict[str, str]) -> None:
+    """API-004: 422 for options that contradict each other, 400 for selectors that cannot be read."""
+
+    async def observe(side: Side) -> Any:
+        answer = await side.call("GET", maps(side), params={"watch": "1", "timeoutSeconds": "1", **params})
+        if answer.code == 200:
+            return [200, str(answer.body).count('"ADDED"'), str(answer.body).count('"BOOKMARK"') > 0]
+        return short(answer)
+
+    await bare.same(observe)
+
+
+async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
+    """API-002: only where it is asked for; it has a version and nothing else, and the watch goes on from there."""
+
+    async def observe(side: Side) -> Any:
+        async with watching(side, maps(side), **_INITIAL, timeoutSeconds="4") as watch:
+            mark = await watch.next()
+            await made(side, pods(side), pod("unrelated"))
+            rest = await watch.rest()
+        marks = [mark, *(each for each in rest if each["type"] == "BOOKMARK")]
+        params = {"resourceVersion": marks[-1]["object"]["metadata"]["resourceVersion"], "timeoutSeconds": "1"}
+        async with watching(side, maps(side), **params) as watch:
+            await made(side, maps(side), config_map("later"))
+            after = await watch.rest()
+        kinds = [sorted(each["object"]) for each in marks[:1]]
+        return [kinds, {each["object"]["kind"] for each in marks} == {"ConfigMap"}, list(map(brief, after))]
+
+    kinds, same, after = await bare.same(observe)
+    assert kinds == [["apiVersion", "kind", "metadata"]]
+    assert same
+    assert after == [["ADDED", "later", {}]]
+
+
+async def test_without_asking_there_are_no_bookmarks(bare: Both) -> None:
+    """API-002: a client that does not know them sees none."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+        async with watching(side, maps(side), resourceVersion=version, timeoutSeconds="2") as watch:
+            await made(side, pods(side), pod("unrelated"))
+            return await watch.rest()
+
+    assert await bare.same(observe) == []
+
+
+async def test_a_version_that_is_forgotten(bare: Both) -> None:
+    """API-001: 200 and one ERROR event with a Status of 410; a list and a watch from there go on."""
+
+    async def observe(side: Side) -> Any:
+        path = f"/api/v1/namespaces/{side.namespace}/events"
+        about = {"kind": "Pod", "namespace": side.namespace, "name": "p"}
+        first = await made(side, path, {"metadata": {"name": "e0"}, "involvedObject": about})
+        await made(side, path, {"metadata": {"name": "e1"}, "involvedObject": about})
+        await side.compact()
+        async with watching(side, path, resourceVersion=first["metadata"]["resourceVersion"], timeoutSeconds="5") as watch:
+            events = await watch.rest()
+        for event in events:
+            event["object"]["message"] = re.sub(r"\d+", "<n>", event["object"]["message"])
+        version = (await got(side, path))["metadata"]["resourceVersion"]
+        async with watching(side, path, resourceVersion=version, timeoutSeconds="5") as watch:
+            await made(side, path, {"metadata": {"name": "e2"}, "involvedObject": about})
+            return [events, brief(await watch.next())]
+
+    events, after = await bare.same(observe)
+    assert [(each["type"], each["object"]["code"], each["object"]["reason"]) for each in events] == [("ERROR", 410, "Expired")]
+    assert after == ["ADDED", "e2", {}]
+
+
+async def test_nodes_are_watched(bare: Both) -> None:
+    """D1: a change of a node's status is a change like any other, and the old status is gone."""
+
+    async def observe(side: Side) -> Any:
+        name = node_of(side)
+        body = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}}}
+        created = await made(side, "/api/v1/nodes", body)
+        params = {"resourceVersion": created["metadata"]["resourceVersion"], "fieldSelector": f"metadata.name={name}"}
+        async with watching(side, "/api/v1/nodes", **params) as watch:
+            await patched(side, f"/api/v1/nodes/{name}/status", {"status": {"capacity": {"aliyun.com/gpu-mem": "8"}}})
+            await side.call("DELETE", f"/api/v1/nodes/{name}")
+            return await watch.take(2)
+
+    changed, gone = await bare.same(observe)
+    assert changed["object"]["status"]["capacity"] == {"cpu": "8", "aliyun.com/gpu-mem": "8"}
+    assert gone["type"] == "DELETED"
+
+
+async def test_many_watch_at_once(bare: Both) -> None:
+    """D1: each sees each change in the one order."""
+
+    async def observe(side: Side) -> Any:
+        version = await version_of_list(side)
+
+        async def follow() -> list[Any]:
+            async with watching(side, maps(side), resourceVersion=version) as watch:
+                return list(map(brief, await watch.take(6)))
+
+        followers = [asyncio.create_task(follow()) for _ in range(5)]
+        for name in "abc":
+            await made(side, maps(side), config_map(name))
+            await side.call("DELETE", maps(side, name))
+        seen = await asyncio.gather(*followers)
+        return [seen[0], all(each == seen[0] for each in seen)]
+
+    events, same = await bare.same(observe)
+    assert same
+    assert [each[:2] for each in events] == [[what, name] for name in "abc" for what in ("ADDED", "DELETED")]
+
+
+async def test_a_watch_of_one_object_by_its_path(bare: Both) -> None:
+    """D1: the older paths below /watch still answer."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("a"))
+        path = f"/api/v1/watch/namespaces/{side.namespace}/configmaps"
+        answer = await side.call("GET", path, params={"timeoutSeconds": "1"})
+        one = await side.call("GET", maps(side, "a"), params={"watch": "1", "timeoutSeconds": "1"})
+        return [answer.code, one.code, one.body.get("type") if isinstance(one.body, dict) else one.body]
+
+    await bare.same(observe)

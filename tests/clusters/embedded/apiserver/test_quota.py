@@ -1,0 +1,83 @@
+"""Promises of clusters.embedded.apiserver.quota: what pods of a namespace use together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.embedded.apiserver import quota
+from clusters.resources import PODS, RESOURCE_QUOTAS
+from tests.clusters.embedded.apiserver.samples import new_writes, refused
+
+MEMORY = "requests.aliyun.com/gpu-mem"
+
+
+def container(name: str, requests: dict[str, str], **more: Any) -> dict[str, Any]:
+    """A container that requests so much."""
+    return {"name": name, "image": "i:1", "resources": {"requests": requests, "limits": requests}, **more}
+
+
+def pod(name: str = "p", *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod of these containers."""
+    return {"metadata": {"name": name}, "spec": {"containers": list(containers), **spec}}
+
+
+def gpu(amount: int, **more: Any) -> dict[str, Any]:
+    """A container that wants GPU memory."""
+    return container(f"c{amount}", {"aliyun.com/gpu-mem": str(amount)}, **more)
+
+
+@pytest.mark.parametrize(
+    ("pods", "used"),
+    [
+        ([], "0"),
+        ([pod("a", gpu(1)), pod("b", gpu(2))], "3"),
+        ([pod("a", gpu(1), gpu(2))], "3"),
+        ([pod("a", gpu(1), initContainers=[gpu(5), gpu(4)])], "5"),
+        ([pod("a", gpu(3), initContainers=[gpu(2, restartPolicy="Always"), gpu(4)])], "6"),
+        ([pod("a", gpu(3), overhead={"aliyun.com/gpu-mem": "2"})], "5"),
+        ([{**pod("a", gpu(3)), "status": {"phase": "Succeeded"}}, pod("b", gpu(1))], "1"),
+    ],
+    ids=range(7),
+)
+def test_pods_are_counted_as_the_scheduler_counts(pods: list[dict[str, Any]], used: str) -> None:
+    """Containers add up, init containers run alone, sidecars beside; who has ended uses nothing."""
+    assert quota.written(quota.usage_of(pods, [MEMORY]))[MEMORY] == used
+
+
+def test_names_of_cpu_and_memory() -> None:
+    """With and without their part."""
+    one = [pod("a", container("c", {"cpu": "1500m", "memory": "1Gi"}))]
+    names = ["pods", "cpu", "requests.cpu", "limits.cpu", "memory", "limits.memory", "services"]
+    assert quota.written(quota.usage_of(one, names)) == {
+        "pods": "1",
+        "cpu": "1500m",
+        "requests.cpu": "1500m",
+        "limits.cpu": "1500m",
+        "memory": "1073741824",
+        "limits.memory": "1073741824",
+    }
+
+
+def test_a_pod_that_does_not_fit_is_refused() -> None:
+    """With what it asks, what is used, and what there is."""
+    writes = new_writes()
+    writes.create(
+        RESOURCE_QUOTAS, "default", {"metadata": {"name": "q"}, "spec": {"hard": {MEMORY: "4", "limits.cpu": "1"}}}
+    )
+    fits = container("c", {"aliyun.com/gpu-mem": "3", "cpu": "1"})
+    writes.create(PODS, "default", pod("a", fits))
+    assert refused(403, lambda: writes.create(PODS, "default", pod("b", fits))).message == (
+        'pods "b" is forbidden: exceeded quota: q, requested: limits.cpu=1,requests.aliyun.com/gpu-mem=3, used: limits.cpu=1,'
+        "requests.aliyun.com/gpu-mem=3, limited: limits.cpu=1,requests.aliyun.com/gpu-mem=4"
+    )
+    silent = refused(403, lambda: writes.create(PODS, "default", pod("c", gpu(1)))).message
+    assert silent == 'pods "c" is forbidden: failed quota: q: must specify limits.cpu for: c1'
+    writes.create(PODS, "kube-system", pod("b", fits))
+
+
+def test_names_that_nobody_counts_are_refused() -> None:
+    """But those of a domain, and those that the real server counts."""
+    hard = {"foo": "1", "requests.example.com/x": "1", "services": "1", "requests.storage": "1"}
+    assert {error.field for error in quota.faults({"spec": {"hard": hard}})} == {"spec.hard[foo]"}
