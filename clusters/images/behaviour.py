@@ -16,6 +16,8 @@ _FOLDER: Final = Path(__file__).parent
 OVERRIDE_PREFIX: Final = "SIMULATED_"
 _NUMBERS: Final = {"holds_mib": int, "exits_after": float, "exit_code": int, "stop_seconds": float}
 
+_LISTS: Final[Mapping[str, type]] = {"images": str, "prints": str, "prints_after": float}
+
 
 class BehaviourError(ValueError):
     """A behaviour file, or a variable that changes a behaviour, makes no sense."""
@@ -35,6 +37,8 @@ class Behaviour:
     """The process's name in the card's list."""
     prints: tuple[str, ...] = ()
     """Lines of its log."""
+    prints_after: tuple[float, ...] = ()
+    """When each of these lines comes, in seconds from the start; at once where it is not said."""
     exits_after: float | None = None
     """Seconds from start to its own end; None: never."""
     exit_code: int = 0
@@ -70,7 +74,11 @@ class Behaviours:
         outcome = outcome_of(command, environment or {})
         if outcome is not None:
             behaviour = Behaviour(
-                does=" ".join(command), prints=outcome.prints, exits_after=outcome.after, exit_code=outcome.code
+                does=" ".join(command),
+                prints=outcome.prints,
+                prints_after=outcome.prints_after,
+                exits_after=outcome.after,
+                exit_code=outcome.code,
             )
         return replace(behaviour, **_overrides(environment or {}))
 
@@ -110,11 +118,11 @@ def _parse(path: Path) -> Behaviour:
     unknown = sorted(set(content) - known)
     if unknown:
         raise BehaviourError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-    for name in ("images", "prints"):
+    for name, kind in _LISTS.items():
         if name in content:
             if not isinstance(content[name], list):
                 raise BehaviourError(f"{path}: {name} is a list")
-            content[name] = tuple(str(item) for item in content[name])
+            content[name] = tuple(kind(item) for item in content[name])
     for name in _NUMBERS:
         if name in content and not isinstance(content[name], int | float):
             raise BehaviourError(f"{path}: {name} is a number, not {content[name]!r}")

@@ -24,6 +24,8 @@ class Outcome:
     prints: tuple[str, ...] = ()
     after: float | None = 0.0
     code: int = 0
+    prints_after: tuple[float, ...] = ()
+    """When each line comes, in seconds from the start."""
 
 
 def outcome_of(command: Sequence[str], environment: Mapping[str, str]) -> Outcome | None:
@@ -50,8 +52,11 @@ def _script(text: str, environment: Mapping[str, str]) -> Outcome | None:
 
 
 def _then(first: Outcome, second: Outcome) -> Outcome:
-    after = None if first.after is None or second.after is None else first.after + second.after
-    return Outcome((*first.prints, *second.prints), after, second.code)
+    begins = first.after or 0.0
+    after = None if first.after is None or second.after is None else begins + second.after
+    at_once = (0.0,) * len(first.prints)
+    times = (*(first.prints_after or at_once), *(begins for _ in second.prints))
+    return Outcome((*first.prints, *second.prints), after, second.code, times if any(times) else ())
 
 
 def _words(part: str) -> list[str]:

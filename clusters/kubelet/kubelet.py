@@ -18,6 +18,7 @@ from clusters.kubelet.cards import Cards
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
+from clusters.kubelet.node_lease import NodeLease
 from clusters.kubelet.node_pods import NodePods
 from clusters.kubelet.node_status import NodeStatus
 from clusters.kubelet.pod_resources import PodResourcesServer
@@ -28,12 +29,18 @@ from clusters.kubelet.timings import Timings
 
 _LOG = logging.getLogger(__name__)
 
+# The gate ResourceHealthStatus is on by default from this minor of Kubernetes 1 on.
+_DEVICE_HEALTH_SINCE: Final = 36
 # After one of our own loops failed, in seconds.
 _PAUSE_SECONDS: Final = 1.0
 
 
 class Kubelet:
     """One node: ``start`` it, ``stop`` it, ``restart`` it as often as a test likes.
+
+    What it does not do: pull images, run probes (a container that runs is ready), mount volumes, evict under pressure,
+    take static pods, resize pods in place, find plugins in ``plugins_registry``, align devices with NUMA nodes, write the
+    Normal events of a container's life, or stand still for minutes over tens of thousands of ids.
 
     ``root`` is this node's /var/lib/kubelet and must be short enough for unix sockets; ``seed`` decides which ids a
     container gets where nobody prefers any; ``clock`` gives Unix seconds; ``tls`` is the log endpoint's certificate
@@ -62,6 +69,7 @@ class Kubelet:
         self._timings = timings or Timings()
         self._clock = clock
         self._tls = tls
+        self._boot = 1
         self._rng = random.Random(seed)  # noqa: S311  # a reproducible choice of ids, no secret
         self._addresses = itertools.cycle(machine.pod_addresses)
         self._parts = contextlib.AsyncExitStack()
@@ -77,8 +85,11 @@ class Kubelet:
 
         Raises ValueError where ``root`` is too long for sockets, and ApiError where the API server refuses the node.
         """
-        devices = DeviceManager(self.plugin_folder, self._rng, self._timings, lambda: node.changed())
-        node = NodeStatus(self._client, self.machine, lambda: devices.book.counts(), self._timings, self._clock)
+        devices = DeviceManager(self.plugin_folder, self._rng, self._timings, lambda: devices_changed())
+        node = NodeStatus(
+            self._client, self.machine, lambda: devices.book.counts(), self._timings, self._clock, self._boot
+        )
+        lease = NodeLease(self._client, self.machine.name, self._timings, self._clock)
         around = Surroundings(
             runtime=self.runtime,
             devices=devices,
@@ -86,11 +97,17 @@ class Kubelet:
             clock=self._clock,
             host_ip=self.machine.address,
             new_pod_ip=lambda: next(self._addresses),
+            shows_device_health=self.machine.minor >= _DEVICE_HEALTH_SINCE,
         )
         pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable)
-        logs = LogEndpoint(pods, self._tls)
+        logs = LogEndpoint(pods, self._clock, self._tls)
         plugins = RegistrationServer(self.plugin_folder, devices.connect)
         lister = PodResourcesServer(self.pod_resources_socket.parent, pods, self._clock)
+
+        def devices_changed() -> None:
+            node.changed()
+            pods.show_devices()
+
         # Stopped in the reverse order: first nobody asks us any more, then plugins and pods are left.
         for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks, lister.stop, plugins.stop):
             self._parts.push_async_callback(stop)
@@ -103,8 +120,10 @@ class Kubelet:
         except BaseException:
             await self.stop()
             raise
-        for work in (node.follow, node.run, pods.follow, pods.admit):
-            self._tasks.append(asyncio.create_task(self._keep_going(work), name=f"{self.machine.name} {work.__name__}"))
+        for work in (node.follow, node.run, lease.run, pods.follow, pods.admit):
+            self._tasks.append(
+                asyncio.create_task(self._keep_going(work), name=f"{self.machine.name} {work.__qualname__}")
+            )
         _LOG.info("kubelet started node=%s root=%s", self.machine.name, self.plugin_folder.parent)
 
     async def stop(self, *, keep_containers: bool = False) -> None:
@@ -116,6 +135,12 @@ class Kubelet:
     async def restart(self) -> None:
         """What ``systemctl restart kubelet`` does: containers run on, plugins have to register again."""
         await self.stop(keep_containers=True)
+        await self.start()
+
+    async def reboot(self) -> None:
+        """What a restart of the machine does: every container ends, the checkpoint stays."""
+        await self.stop()
+        self._boot += 1
         await self.start()
 
     async def _stop_tasks(self) -> None:
@@ -130,5 +155,5 @@ class Kubelet:
             try:
                 await work()
             except Exception:
-                _LOG.exception("loop failed, starting it again node=%s loop=%s", self.machine.name, work.__name__)
+                _LOG.exception("loop failed, starting it again node=%s loop=%s", self.machine.name, work.__qualname__)
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -1,7 +1,8 @@
 """The kubelet's HTTP endpoint, as far as an API server and tests need it: containers' logs and the list of pods.
 
-``GET /containerLogs/<namespace>/<pod>/<container>?tailLines=n&previous=true&follow=true``, ``GET /pods``, ``GET /healthz``; plain
-HTTP on loopback, or TLS where a certificate is given (a real API server asks its kubelets over TLS).
+``GET /containerLogs/<namespace>/<pod>/<container>`` with the query that kubectl sends, ``GET /pods``, ``GET /healthz``; plain
+HTTP on loopback, or TLS where a certificate is given (a real API server asks its kubelets over TLS). A log that is followed
+ends with its container. There are no processes, so exec, attach and port-forward are refused with 501.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -18,13 +19,13 @@ from urllib.parse import parse_qs, unquote
 
 import uvicorn
 
+from clusters.kubelet.log_options import LogOptions, QueryError, options_of
 from clusters.kubelet.pods import Object
+from clusters.kubelet.runtime import Run
 
 _LOOPBACK: Final = "127.0.0.1"
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
-
-# How often a log that is followed is looked at, in seconds.
-_LOOK_SECONDS: Final = 0.1
+_NEEDS_A_PROCESS: Final = ("exec", "attach", "portForward", "run")
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -38,8 +39,6 @@ class Answer:
     status: int
     body: str
     content_type: str = _TEXT
-    follows: tuple[str, ...] = ()
-    """Namespace, pod and container whose further lines come as they are written."""
 
 
 class LogSource(Protocol):
@@ -48,8 +47,8 @@ class LogSource(Protocol):
     def pod_list(self) -> list[Object]:
         """The pods of this node with their newest status."""
 
-    def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> list[str]:
-        """The lines. Raises LookupError where there is no such container, ValueError where it has not started."""
+    def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
+        """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life."""
 
 
 class _Server(uvicorn.Server):
@@ -64,14 +63,17 @@ class _Server(uvicorn.Server):
 class LogEndpoint:
     """The HTTP server; ``tls`` is a certificate's file and its key's."""
 
-    def __init__(self, source: LogSource, tls: tuple[Path, Path] | None = None) -> None:
+    def __init__(self, source: LogSource, clock: Callable[[], float], tls: tuple[Path, Path] | None = None) -> None:
         self._source = source
+        self._clock = clock
         self._tls = tls
+        self._stopping = asyncio.Event()
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> int:
         """Serve on a free port of loopback; answers the port."""
+        self._stopping.clear()
         listener = socket.create_server((_LOOPBACK, 0))
         certificate, key = self._tls or (None, None)
         config = uvicorn.Config(
@@ -80,6 +82,7 @@ class LogEndpoint:
             lifespan="off",
             log_config=None,
             access_log=False,
+            ws="none",
             ssl_certfile=certificate,
             ssl_keyfile=key,
             timeout_graceful_shutdown=1,
@@ -89,7 +92,8 @@ class LogEndpoint:
         return int(listener.getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop serving."""
+        """Stop serving; logs that are followed end here."""
+        self._stopping.set()
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             await self._task
@@ -98,81 +102,80 @@ class LogEndpoint:
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        answer = self._answer(scope)
-        if answer.follows:
-            await self._follow(answer, receive, send)
-            return
-        body = answer.body.encode()
-        headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    def _answer(self, scope: Scope) -> Answer:
-        if scope["method"] != "GET":
-            return Answer(405, "only GET is answered here\n")
         path = unquote(scope["raw_path"].decode()).strip("/").split("/")
+        if scope["method"] == "GET" and len(path) == 4 and path[0] == "containerLogs":
+            query = {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}
+            await self._log(path[1:], query, receive, send)
+        else:
+            await _send(send, self._answer(scope["method"], path))
+
+    def _answer(self, method: str, path: list[str]) -> Answer:
+        if path[0] in _NEEDS_A_PROCESS:
+            return Answer(501, f"{path[0]} is not possible here: containers are simulated, no process runs in them\n")
+        if method != "GET":
+            return Answer(405, "only GET is answered here\n")
         if path == ["healthz"]:
             return Answer(200, "ok")
         if path == ["pods"]:
             pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._source.pod_list()}
             return Answer(200, json.dumps(pods), _JSON)
-        if len(path) == 4 and path[0] == "containerLogs":
-            return self._log(path[1:], parse_qs(scope["query_string"].decode()))
         return Answer(404, "not found: this endpoint knows /containerLogs/<namespace>/<pod>/<container> and /pods\n")
 
-    def _log(self, path: list[str], query: Mapping[str, list[str]]) -> Answer:
-        options = {name: values[-1] for name, values in query.items()}
-        is_followed = options.get("follow", "false") not in ("false", "0")
+    async def _log(self, path: list[str], query: Mapping[str, str], receive: Receive, send: Send) -> None:
         try:
-            previous = options.get("previous", "false") in ("true", "1")
-            lines = self._source.container_log(path[0], path[1], path[2], previous)
-            follows = tuple(path) if is_followed and not previous else ()
-            return Answer(200, tail(lines, options.get("tailLines")), follows=follows)
+            options = options_of(query, self._clock())
+            run = self._source.container_log(path[0], path[1], path[2], options.previous)
+        except QueryError as error:
+            await _send(send, Answer(error.status, f"{error}\n"))
         except LookupError as error:
-            return Answer(404, f"{error.args[0]}\n")
+            await _send(send, Answer(404, f"{error.args[0]}\n"))
         except ValueError as error:
-            return Answer(400, f"{error}\n")
+            await _send(send, Answer(400, f"{error}\n"))
+        else:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT.encode())]})
+            async with contextlib.aclosing(self._pieces(run, options, receive)) as pieces:
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
 
-    async def _follow(self, answer: Answer, receive: Receive, send: Send) -> None:
-        """The lines that are there, then those that come, until the container ends or nobody listens."""
-        namespace, pod, container = answer.follows
-        # The list itself, which grows while the container writes.
-        lines = self._source.container_log(namespace, pod, container, False)
-        seen, text = len(lines), answer.body
-        gone = asyncio.create_task(_until_gone(receive))
-        headers = [(b"content-type", answer.content_type.encode())]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        try:
+    async def _pieces(self, run: Run, options: LogOptions, receive: Receive) -> AsyncGenerator[bytes, None]:
+        """The log so far, and what comes as long as it is followed: until container, reader or this endpoint end."""
+        left = options.limit
+        position = options.first(run.log)
+        async with _either(_is_gone(receive), self._stopping.wait()) as over:
             while True:
-                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-                is_last = gone.done() or not self._is_running(namespace, pod, container)
-                text = tail(lines[seen:], None)
-                seen = len(lines)
-                if is_last:
-                    break
-                await asyncio.wait([gone], timeout=_LOOK_SECONDS)
-        finally:
-            gone.cancel()
-        await send({"type": "http.response.body", "body": text.encode()})
-
-    def _is_running(self, namespace: str, pod: str, container: str) -> bool:
-        for item in self._source.pod_list():
-            if (item["metadata"]["namespace"], item["metadata"]["name"]) == (namespace, pod):
-                status = item.get("status") or {}
-                found = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-                return any(one["name"] == container and one["state"].get("running") is not None for one in found)
-        return False
+                piece = options.text(run.log[position:])[:left]
+                position = len(run.log)
+                left = None if left is None else left - len(piece)
+                # Sent even where it is empty: whoever follows sees at once that the log is there.
+                yield piece
+                if not options.follow or left == 0 or run.exit is not None:
+                    return
+                async with _either(run.more_log(position)) as news:
+                    await asyncio.wait({*news, *over}, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.done() for task in over):
+                    return
 
 
-async def _until_gone(receive: Receive) -> None:
+@contextlib.asynccontextmanager
+async def _either(*works: Awaitable[object]) -> AsyncIterator[set[asyncio.Future[object]]]:
+    """Tasks that end with the block."""
+    tasks: set[asyncio.Future[object]] = {asyncio.ensure_future(work) for work in works}
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _is_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def tail(lines: list[str], count: str | None) -> str:
-    """The last ``count`` lines (None: all) as one text. Raises ValueError where the count is no whole number from 0 up."""
-    if count is not None:
-        if not count.isdecimal():
-            raise ValueError(f"tailLines={count!r} is not a whole number from 0 up")
-        lines = lines[max(len(lines) - int(count), 0) :]
-    return "".join(f"{line}\n" for line in lines)
+async def _send(send: Send, answer: Answer) -> None:
+    body = answer.body.encode()
+    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -11,6 +11,16 @@ from typing import Final
 
 # Of a large pod network only the first addresses are used.
 _MOST_ADDRESSES: Final = 65_536
+_KEPT_LABELS: Final = (
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,11 @@ class Machine:
     """Where the addresses of its pods come from (nobody routes them); by default a /24 chosen by the name."""
     version: str = "v1.36.3"
     """The kubelet's version that the node shows: plugins decide by it."""
+
+    @property
+    def minor(self) -> int:
+        """36 of ``v1.36.3``."""
+        return int(self.version.split(".")[1])
 
     @property
     def resources(self) -> dict[str, str]:
@@ -49,19 +64,26 @@ class Machine:
     def all_labels(self) -> dict[str, str]:
         """The labels that every node has, and this one's own."""
         return {
+            "beta.kubernetes.io/arch": "amd64",
+            "beta.kubernetes.io/os": "linux",
             "kubernetes.io/hostname": self.name,
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
             **self.labels,
         }
 
+    @property
+    def kept_labels(self) -> dict[str, str]:
+        """Those that a kubelet puts right on a node that is there; the others it gives to a new node only."""
+        return {name: value for name, value in self.all_labels.items() if name in _KEPT_LABELS}
 
-def node_info(machine: Machine) -> dict[str, str]:
+
+def node_info(machine: Machine, boot: int) -> dict[str, str]:
     """``status.nodeInfo``: the version is the machine's, the rest says that nothing runs here."""
     return {
         "machineID": machine.name,
         "systemUUID": machine.name,
-        "bootID": machine.name,
+        "bootID": f"{machine.name}-{boot}",
         "kernelVersion": "simulated",
         "osImage": "simulated",
         "containerRuntimeVersion": "simulated://1",

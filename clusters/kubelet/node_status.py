@@ -2,14 +2,15 @@
 
 Rules: Kubernetes pkg/kubelet/nodestatus and kubelet_node_status.go. A kubelet owns cpu, memory, pods, storage and what
 device plugins announce; other resources in the capacity are an operator's and stay, and each allocatable amount
-follows its capacity. A node that is deleted comes back with the kubelet's next start, not before.
+follows its capacity. A node that is deleted comes back with the kubelet's next start, not before; one that somebody else
+creates anew is taken over at once. Labels of its own a kubelet gives to a new node only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import httpx2
@@ -27,6 +28,13 @@ _LOG = logging.getLogger(__name__)
 
 # Between two attempts while the API server does not answer, in seconds.
 _RETRY_SECONDS: Final = 0.5
+_CONDITIONS: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "the stand-in kubelet is posting ready status"),
+)
+_ANNOTATIONS: Final = {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 
 
 class NodeStatus:
@@ -39,15 +47,18 @@ class NodeStatus:
         counts: Callable[[], Mapping[str, Count]],
         timings: Timings,
         clock: Callable[[], float],
+        boot: int = 1,
     ) -> None:
         self._client = client
         self._machine = machine
         self._counts = counts
         self._timings = timings
         self._clock = clock
+        self._boot = boot
         self._port = 0
         self._seen: Object | None = None
         self._changed = asyncio.Event()
+        self._reported = 0.0
 
     @property
     def allocatable(self) -> dict[str, str]:
@@ -77,16 +88,23 @@ class NodeStatus:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _register(self, is_new_machine: bool) -> None:
-        metadata = {"name": self._machine.name, "labels": self._machine.all_labels}
+        capacity, allocatable = resources_of(self._machine, self._counts(), {})
+        metadata = {"name": self._machine.name, "labels": self._machine.all_labels, "annotations": _ANNOTATIONS}
+        status = {"capacity": capacity, "allocatable": allocatable, **self._facts(), "conditions": self._conditions({})}
+        node = {"apiVersion": "v1", "kind": NODES.kind, "metadata": metadata, "status": status}
+        is_due = False
         try:
-            self._seen = await self._client.create({"apiVersion": "v1", "kind": NODES.kind, "metadata": metadata})
+            self._seen = await self._client.create(node)
+            self._reported = asyncio.get_running_loop().time()
         except ApiError as error:
             if error.code != 409:
                 raise
-            self._seen = await self._client.patch(NODES, self._machine.name, {"metadata": metadata})
+            is_due = True
+            kept = {"metadata": {"labels": self._machine.kept_labels, "annotations": _ANNOTATIONS}}
+            self._seen = await self._client.patch(NODES, self._machine.name, kept)
             if is_new_machine:
                 await self._zero((self._seen.get("status") or {}).get("capacity") or {})
-        await self._report(heartbeat=True)
+        await self._report(is_due)
 
     async def follow(self) -> None:
         """Watch the object for amounts that others set; ends by cancellation."""
@@ -99,34 +117,38 @@ class NodeStatus:
                 self._changed.set()
 
     async def run(self) -> None:
-        """Report changes at once and the node's health now and then; ends by cancellation."""
+        """Report changes at once, and now and then that nothing changed; ends by cancellation."""
+        loop = asyncio.get_running_loop()
         while True:
-            heartbeat = False
             try:
                 # Not wait_for: in Python 3.11 it can swallow a cancellation that meets the event.
-                async with asyncio.timeout(self._timings.heartbeat):
+                async with asyncio.timeout_at(self._reported + self._timings.report):
                     await self._changed.wait()
             except TimeoutError:
-                heartbeat = True
+                self._reported = loop.time()
             await asyncio.sleep(self._timings.node_sync)
+            is_due = not self._changed.is_set()
             self._changed.clear()
             try:
-                await self._report(heartbeat)
+                await self._report(is_due)
             except (ApiError, httpx2.TransportError) as error:
                 _LOG.warning("node status not written, trying again node=%s error=%r", self._machine.name, error)
                 self._changed.set()
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _report(self, heartbeat: bool) -> None:
+    async def _report(self, is_due: bool) -> None:
+        """Write what differs from the object, and where a report is due also that all is as it was."""
         if self._seen is None:
             return
         status = self._seen.get("status") or {}
         patch = difference(status, resources_of(self._machine, self._counts(), status.get("capacity") or {}))
-        if heartbeat:
-            patch |= self._health(status)
-        if patch:
+        patch |= {name: value for name, value in self._facts().items() if not _covers(status.get(name), value)}
+        conditions = self._conditions({one["type"]: one for one in status.get("conditions") or ()})
+        if is_due or patch or not _covers(status.get("conditions"), [_lasting(one) for one in conditions]):
+            patch["conditions"] = conditions
             body = {"status": patch}
             self._seen = await self._client.patch(NODES, self._machine.name, body, subresource="status")
+            self._reported = asyncio.get_running_loop().time()
 
     async def _zero(self, capacity: Mapping[str, str]) -> None:
         zeros = {name: "0" for name in capacity if is_extended(name)}
@@ -134,29 +156,39 @@ class NodeStatus:
             body = {"status": {"capacity": zeros, "allocatable": zeros}}
             self._seen = await self._client.patch(NODES, self._machine.name, body, subresource="status")
 
-    def _health(self, status: Object) -> dict[str, Any]:
-        now = timestamp(self._clock())
-        old = {condition["type"]: condition for condition in status.get("conditions") or ()}
-        ready = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "message": "the stand-in kubelet is posting ready status",
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-        }
-        before = old.get("Ready", {})
-        if before.get("status") == "True":
-            ready["lastTransitionTime"] = before.get("lastTransitionTime") or now
+    def _facts(self) -> dict[str, Any]:
         return {
-            "conditions": [ready],
             "addresses": [
                 {"type": "InternalIP", "address": self._machine.address},
                 {"type": "Hostname", "address": self._machine.name},
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self._port}},
-            "nodeInfo": node_info(self._machine),
+            "nodeInfo": node_info(self._machine, self._boot),
         }
+
+    def _conditions(self, before: Mapping[str, Object]) -> list[Object]:
+        """A healthy kubelet's, each with the time at which it last became so."""
+        now = timestamp(self._clock())
+        conditions = []
+        for name, status, reason, message in _CONDITIONS:
+            old = before.get(name, {})
+            since = old.get("lastTransitionTime") if old.get("status") == status else None
+            words = {"type": name, "status": status, "reason": reason, "message": message}
+            conditions.append(words | {"lastHeartbeatTime": now, "lastTransitionTime": since or now})
+        return conditions
+
+
+def _lasting(condition: Object) -> Object:
+    return {name: value for name, value in condition.items() if not name.endswith("Time")}
+
+
+def _covers(there: Any, wanted: Any) -> bool:
+    """Whether what is there says at least what is wanted; entries of lists in any order."""
+    if isinstance(wanted, Mapping):
+        return isinstance(there, Mapping) and all(_covers(there.get(name), value) for name, value in wanted.items())
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return all(any(_covers(one, value) for one in there or ()) for value in wanted)
+    return bool(there == wanted)
 
 
 def resources_of(

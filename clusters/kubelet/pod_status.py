@@ -6,7 +6,7 @@ A running container counts as ready: probes are not run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,8 @@ class ContainerState:
     container: Container
     runs: tuple[Run, ...]
     waiting: Waiting | None
+    devices: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """The devices to show: resource → id → healthy."""
 
     @property
     def is_running(self) -> bool:
@@ -155,10 +157,22 @@ def _container_status(one: ContainerState, has_inits: bool) -> Object:
     }
     if one.runs:
         status["containerID"] = f"simulated://{one.runs[-1].pid}"
+    if one.devices and one.container.kind is Kind.APP:
+        status["allocatedResourcesStatus"] = [_device_status(name, ids) for name, ids in one.devices.items()]
     last = previous[:-1] if "terminated" in status["state"] else previous
     if last:
         status["lastState"] = {"terminated": _terminated(last[-1])}
     return status
+
+
+def _device_status(resource: str, devices: Mapping[str, bool]) -> Object:
+    healths = [{"resourceID": name, "health": "Healthy" if ok else "Unhealthy"} for name, ok in devices.items()]
+    return {"name": resource, "resources": healths}
+
+
+def default_waiting(containers: Sequence[Container]) -> Waiting:
+    """What a container waits for before its first start."""
+    return Waiting("PodInitializing" if any(c.kind is not Kind.APP for c in containers) else "ContainerCreating")
 
 
 def _state(one: ContainerState, has_inits: bool) -> Object:
@@ -184,3 +198,13 @@ def _terminated(run: Run) -> Object:
 def timestamp(seconds: float) -> str:
     """Unix seconds as Kubernetes writes a time."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def go_duration(seconds: float) -> str:
+    """Seconds as Go prints a duration: ``10s``, ``2m40s``, ``1h0m0s``."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{rest:.9g}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text

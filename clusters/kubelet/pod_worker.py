@@ -17,13 +17,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from clusters.kubelet.admission import Rejection
 from clusters.kubelet.device_manager import DeviceManager, PreStartError
 from clusters.kubelet.environment import environment_of
-from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, phase_of, status_of, timestamp
+from clusters.kubelet.pod_status import (
+    ContainerState,
+    PodState,
+    Waiting,
+    default_waiting,
+    go_duration,
+    phase_of,
+    status_of,
+    timestamp,
+)
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import (
     Container,
@@ -40,6 +50,9 @@ from clusters.kubelet.pods import (
 from clusters.kubelet.runtime import Run, Runtime
 from clusters.kubelet.timings import Timings
 
+# What running containers get to stop in whose pod is not let in again, in seconds.
+_REJECTED_GRACE_SECONDS: Final = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -51,6 +64,8 @@ class Surroundings:
     clock: Callable[[], float]
     host_ip: str
     new_pod_ip: Callable[[], str]
+    shows_device_health: bool = False
+    """Whether a pod's status names its devices, as from 1.36 on."""
 
 
 class PodWorker:
@@ -67,6 +82,7 @@ class PodWorker:
         self._started = str(self.status.get("startTime") or timestamp(around.clock()))
         self._rejection: Rejection | None = None
         self._waiting: dict[str, Waiting] = {}
+        self._devices: dict[str, Mapping[str, Mapping[str, bool]]] = {}
         self._one_start = asyncio.Lock()
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
@@ -109,14 +125,16 @@ class PodWorker:
         self._rejection = rejection
         if rejection is not None:
             await self._writer.warn(rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
+            # It may have run before the kubelet's restart; now its containers are nobody's.
+            self._around.runtime.tell_to_stop(self._uid, _REJECTED_GRACE_SECONDS)
         elif not (self._was_terminal or self._stop.is_set()):
             await self._live_until_stopped()
         if not self._was_terminal:
-            self._publish()
+            self.publish()
         await self._stop.wait()
         await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
         if not self._was_terminal:
-            self._publish()
+            self.publish()
         await self._writer.flush()
         if not self.is_removed:
             await self._writer.delete()
@@ -139,12 +157,12 @@ class PodWorker:
             stop.cancel()
             await asyncio.gather(life, stop, return_exceptions=True)
         if self._stop.is_set():
-            self._publish()
+            self.publish()
             await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
 
     async def _live(self) -> None:
         """Start everything in its order and wait until nothing is left to do; ends early by cancellation."""
-        self._publish()
+        self.publish()
         async with asyncio.TaskGroup() as group:
             sidecars: list[asyncio.Task[int]] = []
             initialized = await self._initialize(group, sidecars)
@@ -176,16 +194,22 @@ class PodWorker:
                 started.set()
             ended = await run.ended()
             if not is_restarted(container.kind, restart_policy(self.pod), ended.code):
-                self._publish()
+                self.publish()
                 return ended.code
             if ended.finished - run.started > 2 * timings.restart_longest:
                 pause = 0.0
             if pause:
-                text = f"back-off {pause:g}s restarting failed container={container.name}"
-                self._wait_because(container, Waiting("CrashLoopBackOff", text))
-                await asyncio.sleep(pause)
+                await self._back_off(container, pause)
             pause = min(2 * pause or timings.restart, timings.restart_longest)
             run = await self._start(container)
+
+    async def _back_off(self, container: Container, seconds: float) -> None:
+        metadata = self.pod["metadata"]
+        pod = f"{metadata['name']}_{metadata['namespace']}({self._uid})"
+        text = f"back-off {go_duration(seconds)} restarting failed container={container.name} pod={pod}"
+        self._wait_because(container, Waiting("CrashLoopBackOff", text))
+        await self._writer.warn("BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
+        await asyncio.sleep(seconds)
 
     async def _start(self, container: Container) -> Run:
         """Start a container as soon as its plugins agree; containers of one pod start one after the other."""
@@ -209,24 +233,55 @@ class PodWorker:
         self._waiting.pop(container.name, None)
         from_plugins = self._around.devices.environment(self._uid, container.name)
         run = self._around.runtime.start(self._uid, container, environment_of(self.pod, container, from_plugins))
-        self._publish()
+        self.publish()
         return run
 
     def _wait_because(self, container: Container, waiting: Waiting) -> None:
         self._waiting[container.name] = waiting
-        self._publish()
+        self.publish()
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Have the pod's status written, where it is another than before."""
         before = self.status.get("conditions") or ()
         self.status = status_of(self._state(), self._around.clock(), before)
         self._writer.publish(self.status)
 
+    def life_of(self, container: str, previous: bool) -> Run:
+        """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life."""
+        name = self.pod["metadata"]["name"]
+        if container not in [c.name for c in self._containers]:
+            raise LookupError(f'container "{container}" not found in pod "{name}"')
+        runs = self._around.runtime.runs(self._uid, container)
+        if previous:
+            runs = runs if container in self._waiting else runs[:-1]
+            if not runs:
+                raise ValueError(f'previous terminated container "{container}" in pod "{name}" not found')
+        if not runs:
+            waiting = self._waiting.get(container, default_waiting(self._containers))
+            raise ValueError(f'container "{container}" in pod "{name}" is waiting to start: {waiting.reason}')
+        return runs[-1]
+
+    def _container_state(self, container: Container) -> ContainerState:
+        runs = self._around.runtime.runs(self._uid, container.name)
+        return ContainerState(
+            container, runs, self._waiting.get(container.name), self._devices_of(container) if runs else {}
+        )
+
+    def _devices_of(self, container: Container) -> Mapping[str, Mapping[str, bool]]:
+        """Resource → id → healthy; what the status said last where the devices were taken back."""
+        if not self._around.shows_device_health:
+            return {}
+        book = self._around.devices.book
+        held = book.allocations_of(self._uid, container.name)
+        if held:
+            self._devices[container.name] = {
+                a.resource: {device_id: book.is_healthy(a.resource, device_id) for device_id in a.ids} for a in held
+            }
+        return self._devices.get(container.name, {})
+
     def _state(self) -> PodState:
-        runtime = self._around.runtime
         return PodState(
-            containers=tuple(
-                ContainerState(c, runtime.runs(self._uid, c.name), self._waiting.get(c.name)) for c in self._containers
-            ),
+            containers=tuple(self._container_state(container) for container in self._containers),
             policy=restart_policy(self.pod),
             started=self._started,
             host_ip=self._around.host_ip,

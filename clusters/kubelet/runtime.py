@@ -32,6 +32,14 @@ class Exit:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a log, and when it was written, in Unix seconds."""
+
+    time: float
+    text: str
+
+
 class Run:
     """One life of one container. Created by ``Runtime.start``."""
 
@@ -42,12 +50,14 @@ class Run:
         self.attempt = attempt
         self.behaviour = behaviour
         self.pid = pid
-        self.log: list[str] = []
+        self.log: list[Line] = []
         self.started = clock()
         self.exit: Exit | None = None
         self._clock = clock
         self._ended = asyncio.Event()
+        self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._prints: list[asyncio.TimerHandle] = []
         self._release: Callable[[], None] | None = None
 
     async def ended(self) -> Exit:
@@ -56,14 +66,24 @@ class Run:
         assert self.exit is not None
         return self.exit
 
+    async def more_log(self, known: int) -> None:
+        """Wait until the log has more than ``known`` lines, or the container has ended."""
+        while len(self.log) <= known and self.exit is None:
+            await self._news.wait()
+
+    def print(self, text: str) -> None:
+        """Add a line to the log."""
+        self.log.append(Line(self._clock(), text))
+        self._wake()
+
     def begin(self, cards: Cards, visible: str | None) -> None:
         """Take the memory that the behaviour wants and let time run. A card without room ends the container."""
-        self.log += self.behaviour.prints
+        self._print_in_time()
         if self.behaviour.holds_mib:
             try:
                 self._hold(cards, visible)
             except CardError as error:
-                self.log.append(f"error: {error}")
+                self.print(f"error: {error}")
                 self.finish(1)
                 return
         if self.behaviour.exits_after is not None:
@@ -79,12 +99,25 @@ class Run:
         """End it now and give its memory back."""
         if self.exit is not None:
             return
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (*self._prints, *([self._timer] if self._timer is not None else ())):
+            timer.cancel()
         if self._release is not None:
             self._release()
         self.exit = Exit(code, reason or ("Error" if code else "Completed"), self._clock(), message)
         self._ended.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def _print_in_time(self) -> None:
+        for number, text in enumerate(self.behaviour.prints):
+            after = self.behaviour.prints_after[number] if number < len(self.behaviour.prints_after) else 0.0
+            if after > 0:
+                self._prints.append(asyncio.get_running_loop().call_later(after, self.print, text))
+            else:
+                self.print(text)
 
     def _hold(self, cards: Cards, visible: str | None) -> None:
         seen = visible_cards(visible, cards.cards())
@@ -127,11 +160,12 @@ class Runtime:
         before = self._runs.get((uid, container.name), [])
         attempt = before[-1].attempt + 1 if before else 0
         run = Run(container, behaviour, attempt, next(self._pids), self._clock)
-        run.log += gpu_lines(environment)
+        for line in gpu_lines(environment):
+            run.print(line)
         # The life before is kept for its log and its exit code.
         self._runs[uid, container.name] = [*before[-1:], run]
         if failure:
-            run.log.append(f"error: {failure}")
+            run.print(f"error: {failure}")
             run.finish(_CANNOT_RUN, "StartError", failure)
         else:
             run.begin(self._cards, environment.get("NVIDIA_VISIBLE_DEVICES"))
@@ -141,9 +175,9 @@ class Runtime:
         """The last two lives of a container, the newest last."""
         return tuple(self._runs.get((uid, name), ()))
 
-    def started(self, uid: str) -> frozenset[str]:
-        """The containers of a pod that were ever started."""
-        return frozenset(name for pod, name in self._runs if pod == uid)
+    def running(self, uid: str) -> frozenset[str]:
+        """The containers of a pod that run now."""
+        return frozenset(name for (pod, name), runs in self._runs.items() if pod == uid and runs[-1].exit is None)
 
     def pods(self) -> frozenset[str]:
         """The pods (by uid) that have containers, running or not."""

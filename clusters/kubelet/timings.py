@@ -17,7 +17,9 @@ class Timings:
     endpoint_grace: float = 300.0
     """From the end of a ListAndWatch stream until the resource's capacity becomes 0 too."""
     heartbeat: float = 10.0
-    """Between two reports of the node's health."""
+    """Between two renewals of the node's lease, and between two looks at its status."""
+    report: float = 300.0
+    """The longest time without a report of the node's status, where nothing changes."""
     node_sync: float = 0.05
     """From a change of devices to the node's new status; a real kubelet takes up to 10 s."""
     pod_sync: float = 0.01
@@ -33,7 +35,7 @@ class Timings:
 
     def at_speed(self, factor: float) -> Self:
         """The same kubelet in a cluster whose clock runs so many times as fast: it is alive as often, too."""
-        return replace(self.scaled(1 / factor), heartbeat=self.heartbeat / factor)
+        return replace(self.scaled(1 / factor), heartbeat=self.heartbeat / factor, report=self.report / factor)
 
     def scaled(self, factor: float) -> Self:
         """The same kubelet with its waits multiplied by ``factor``; limits on others (dial, pre_start) stay."""

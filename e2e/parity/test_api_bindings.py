@@ -99,7 +99,10 @@ async def test_the_version_of_a_binding_is_a_precondition(bare: Both) -> None:
     async def observe(side: Side) -> Any:
         created = await made(side, pods(side), pod("p"))
         changed = await side.call(
-            "PATCH", pods(side, "p"), body={"metadata": {"labels": {"a": "b"}}}, content_type="application/merge-patch+json"
+            "PATCH",
+            pods(side, "p"),
+            body={"metadata": {"labels": {"a": "b"}}},
+            content_type="application/merge-patch+json",
         )
         found = []
         for each in (created, changed.body):
@@ -158,7 +161,9 @@ async def test_a_binding_must_name_its_pod(bare: Both) -> None:
     assert [code for code, _ in seen] == [400, 400, 400, 404]
 
 
-@pytest.mark.parametrize("head", [{"kind": "Pod"}, {"apiVersion": "v2"}, {"kind": "Deployment", "apiVersion": "apps/v1"}])
+@pytest.mark.parametrize(
+    "head", [{"kind": "Pod"}, {"apiVersion": "v2"}, {"kind": "Deployment", "apiVersion": "apps/v1"}]
+)
 async def test_a_binding_of_another_kind(bare: Both, head: dict[str, str]) -> None:
     """D2: 400 for what is no Binding; the text goes on with the server's own names of types."""
 
@@ -171,7 +176,8 @@ async def test_a_binding_of_another_kind(bare: Both, head: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize(
-    "target", [{}, {"name": ""}, {"kind": "Pod", "name": "n1"}, {"kind": "Pod"}, {"kind": "Node"}, {"name": "UPPER_case"}]
+    "target",
+    [{}, {"name": ""}, {"kind": "Pod", "name": "n1"}, {"kind": "Pod"}, {"kind": "Node"}, {"name": "UPPER_case"}],
 )
 async def test_a_bad_target(bare: Both, target: dict[str, str]) -> None:
     """D2: 500 where it is no node or has no name; what the name looks like is nobody's business."""

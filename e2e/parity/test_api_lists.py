@@ -114,7 +114,6 @@ async def test_pages_of_a_selection(bare: Both) -> None:
         {"limit": "0"},
         {"limit": "2", "resourceVersion": "0"},
         {"timeoutSeconds": "x"},
-        {"watch": "maybe"},
         {"pretty": "1"},
     ],
 )
@@ -140,6 +139,7 @@ async def test_a_page_that_is_too_old(bare: Both) -> None:
             about = {"kind": "Pod", "namespace": side.namespace, "name": "p"}
             await made(side, path, {"metadata": {"name": f"e{number}"}, "involvedObject": about})
         page = await side.call("GET", path, params={"limit": "2"})
+        await made(side, maps(side), config_map("later"))
         await side.compact()
         params = {"limit": "1", "continue": page.body["metadata"]["continue"]}
         gone = await side.call("GET", path, params=params)
@@ -216,7 +216,9 @@ async def test_label_selectors(bare: Both, selector: str) -> None:
     await bare.same(observe)
 
 
-@pytest.mark.parametrize("selector", ["app in (x", "app in ()y", "=x", "bad key=x", "app=-x", "-a=b", "app x", "tier>x"])
+@pytest.mark.parametrize(
+    "selector", ["app in (x", "app in ()y", "=x", "bad key=x", "app=-x", "-a=b", "app x", "tier>x"]
+)
 async def test_what_is_said_of_a_label_selector(bare: Both, selector: str) -> None:
     """D1: the whole answer for one that cannot be read."""
 
@@ -284,13 +286,25 @@ async def test_field_selectors_of_pods(bare: Both) -> None:
 
 @pytest.mark.parametrize(
     "selector",
-    ["spec.image=x", "metadata.labels=x", "status.hostIP=x", "spec.nodeName", "spec.nodeName>n1", "=x", "metadata.uid=x", ",", "a=b=c"],
+    [
+        "spec.image=x",
+        "metadata.labels=x",
+        "status.hostIP=x",
+        "spec.nodeName",
+        "spec.nodeName>n1",
+        "=x",
+        "metadata.uid=x",
+        ",",
+        "a=b=c",
+    ],
 )
 async def test_field_selectors_that_are_none(bare: Both, selector: str) -> None:
     """API-012: 400 for a field that cannot be selected by, and for what cannot be read."""
 
     async def observe(side: Side) -> Any:
-        return [short(await side.call("GET", path, params={"fieldSelector": selector})) for path in (pods(side), maps(side))]
+        return [
+            short(await side.call("GET", path, params={"fieldSelector": selector})) for path in (pods(side), maps(side))
+        ]
 
     await bare.same(observe)
 

@@ -197,7 +197,10 @@ def deployment(name: str) -> dict[str, Any]:
             },
         ),
         ("replaces", {"containers": [{"$patch": "replace"}, container("only", "other")]}),
-        ("variables", {"containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "C", "value": "3"}]}]}),
+        (
+            "variables",
+            {"containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "C", "value": "3"}]}]},
+        ),
         ("a variable becomes null", {"containers": [{"name": "a", "env": [{"name": "A", "value": None}]}]}),
         ("all variables go", {"containers": [{"name": "a", "env": None}]}),
         ("ports", {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]}),
@@ -208,7 +211,10 @@ def deployment(name: str) -> dict[str, Any]:
         ("pull secrets", {"imagePullSecrets": [{"name": "s"}]}),
         ("no key", {"containers": [{"image": "nameless"}]}),
         ("host aliases", {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}]}),
-        ("spread", {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}]}),
+        (
+            "spread",
+            {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}]},
+        ),
         ("null spec", {"containers": None}),
     ],
 )
@@ -299,7 +305,9 @@ async def test_a_patch_that_changes_nothing_is_no_write(bare: Both, content_type
 
     async def observe(side: Side) -> Any:
         created = await made(side, maps(side), config_map("c", {"a": "1"}))
-        patch: Any = [{"op": "replace", "path": "/data/a", "value": "1"}] if content_type == JSON_PATCH else {"data": {"a": "1"}}
+        patch: Any = (
+            [{"op": "replace", "path": "/data/a", "value": "1"}] if content_type == JSON_PATCH else {"data": {"a": "1"}}
+        )
         answer = await patched(side, maps(side, "c"), patch, content_type)
         return [answer.code, answer.body["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]]
 
@@ -307,7 +315,8 @@ async def test_a_patch_that_changes_nothing_is_no_write(bare: Both, content_type
 
 
 @pytest.mark.parametrize(
-    "content_type", ["application/json", "text/plain", "application/json-patch", "application/merge-patch+json; charset=utf-8"]
+    "content_type",
+    ["application/json", "text/plain", "application/json-patch", "application/merge-patch+json; charset=utf-8"],
 )
 async def test_content_types_of_patches(bare: Both, content_type: str) -> None:
     """D3: 415 for every other one."""
@@ -382,7 +391,9 @@ async def test_an_annotation_is_a_text(bare: Both, value: Any) -> None:
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p", annotations={"a": "1"}))
         answer = await patched(side, pods(side, "p"), {"metadata": {"annotations": {"a": value}}})
-        return answer.body["metadata"].get("annotations") if answer.code == 200 else [answer.code, answer.body["reason"]]
+        return (
+            answer.body["metadata"].get("annotations") if answer.code == 200 else [answer.code, answer.body["reason"]]
+        )
 
     await bare.same(observe)
 
@@ -394,6 +405,7 @@ async def test_a_resource_of_a_node_by_each_type(bare: Both) -> None:
         name = node_of(side)
         node = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}}}
         await made(side, "/api/v1/nodes", node)
+        await patched(side, f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
         path = f"/api/v1/nodes/{name}/status"
         found = []
         for content_type, patch in (

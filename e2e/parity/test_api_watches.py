@@ -27,7 +27,7 @@ async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
     async def observe(side: Side) -> Any:
         for name in "ab":
             await made(side, maps(side), config_map(name))
-        found = []
+        found: list[Any] = []
         for params in ({}, {"resourceVersion": "0"}):
             async with watching(side, maps(side), **params) as watch:
                 first = sorted(map(brief, await watch.take(2)))
@@ -158,7 +158,10 @@ async def test_initial_events(bare: Both) -> None:
 
     added, mark, reached, later = await bare.same(observe)
     assert [each[:2] for each in added] == [["ADDED", "a"], ["ADDED", "b"]]
-    assert (mark["type"], mark["object"]["metadata"]["annotations"]) == ("BOOKMARK", {"k8s.io/initial-events-end": "true"})
+    assert (mark["type"], mark["object"]["metadata"]["annotations"]) == (
+        "BOOKMARK",
+        {"k8s.io/initial-events-end": "true"},
+    )
     assert reached
     assert later[:2] == ["ADDED", "c"]
 
@@ -171,12 +174,12 @@ async def test_initial_events_of_nothing(bare: Both) -> None:
         found = []
         for selector in ("spec.nodeName=other", "spec.nodeName=n1"):
             async with watching(side, pods(side), **_INITIAL, fieldSelector=selector, timeoutSeconds="1") as watch:
-                found.append([each["type"] for each in await watch.rest()][:2])
+                events = [each["type"] for each in await watch.rest()]
+            # Where there is nothing, a bookmark may come once more before the end.
+            found.append(events[: 1 if selector.endswith("other") else 2])
         return found
 
-    empty, one = await bare.same(observe)
-    assert empty[0] == "BOOKMARK"
-    assert one == ["ADDED", "BOOKMARK"]
+    assert await bare.same(observe) == [["BOOKMARK"], ["ADDED", "BOOKMARK"]]
 
 
 @pytest.mark.parametrize(
@@ -248,20 +251,25 @@ async def test_a_version_that_is_forgotten(bare: Both) -> None:
         path = f"/api/v1/namespaces/{side.namespace}/events"
         about = {"kind": "Pod", "namespace": side.namespace, "name": "p"}
         first = await made(side, path, {"metadata": {"name": "e0"}, "involvedObject": about})
-        await made(side, path, {"metadata": {"name": "e1"}, "involvedObject": about})
+        for name in ("e1", "e2"):
+            await made(side, path, {"metadata": {"name": name}, "involvedObject": about})
         await side.compact()
-        async with watching(side, path, resourceVersion=first["metadata"]["resourceVersion"], timeoutSeconds="5") as watch:
+        async with watching(
+            side, path, resourceVersion=first["metadata"]["resourceVersion"], timeoutSeconds="5"
+        ) as watch:
             events = await watch.rest()
         for event in events:
             event["object"]["message"] = re.sub(r"\d+", "<n>", event["object"]["message"])
         version = (await got(side, path))["metadata"]["resourceVersion"]
         async with watching(side, path, resourceVersion=version, timeoutSeconds="5") as watch:
-            await made(side, path, {"metadata": {"name": "e2"}, "involvedObject": about})
+            await made(side, path, {"metadata": {"name": "e3"}, "involvedObject": about})
             return [events, brief(await watch.next())]
 
     events, after = await bare.same(observe)
-    assert [(each["type"], each["object"]["code"], each["object"]["reason"]) for each in events] == [("ERROR", 410, "Expired")]
-    assert after == ["ADDED", "e2", {}]
+    assert [(each["type"], each["object"]["code"], each["object"]["reason"]) for each in events] == [
+        ("ERROR", 410, "Expired")
+    ]
+    assert after == ["ADDED", "e3", {}]
 
 
 async def test_nodes_are_watched(bare: Both) -> None:
@@ -270,7 +278,8 @@ async def test_nodes_are_watched(bare: Both) -> None:
     async def observe(side: Side) -> Any:
         name = node_of(side)
         body = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "8"}}}
-        created = await made(side, "/api/v1/nodes", body)
+        await made(side, "/api/v1/nodes", body)
+        created = (await patched(side, f"/api/v1/nodes/{name}", {"spec": {"taints": None}})).body
         params = {"resourceVersion": created["metadata"]["resourceVersion"], "fieldSelector": f"metadata.name={name}"}
         async with watching(side, "/api/v1/nodes", **params) as watch:
             await patched(side, f"/api/v1/nodes/{name}/status", {"status": {"capacity": {"aliyun.com/gpu-mem": "8"}}})
@@ -302,16 +311,3 @@ async def test_many_watch_at_once(bare: Both) -> None:
     events, same = await bare.same(observe)
     assert same
     assert [each[:2] for each in events] == [[what, name] for name in "abc" for what in ("ADDED", "DELETED")]
-
-
-async def test_a_watch_of_one_object_by_its_path(bare: Both) -> None:
-    """D1: the older paths below /watch still answer."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("a"))
-        path = f"/api/v1/watch/namespaces/{side.namespace}/configmaps"
-        answer = await side.call("GET", path, params={"timeoutSeconds": "1"})
-        one = await side.call("GET", maps(side, "a"), params={"watch": "1", "timeoutSeconds": "1"})
-        return [answer.code, one.code, one.body.get("type") if isinstance(one.body, dict) else one.body]
-
-    await bare.same(observe)

@@ -151,7 +151,7 @@ async def test_creating_with_what_is_the_servers(bare: Both) -> None:
     """D3: uid, times and generation are set anew; a version is refused."""
 
     async def observe(side: Side) -> Any:
-        theirs = {
+        theirs: dict[str, Any] = {
             "uid": _OTHER_UID,
             "creationTimestamp": "2020-01-01T00:00:00Z",
             "generation": 7,
@@ -160,7 +160,9 @@ async def test_creating_with_what_is_the_servers(bare: Both) -> None:
             "selfLink": "/x",
         }
         created = await made(side, maps(side), config_map("a", **theirs))
-        other = created["metadata"]["uid"] != _OTHER_UID and not created["metadata"]["creationTimestamp"].startswith("2020")
+        other = created["metadata"]["uid"] != _OTHER_UID and not created["metadata"]["creationTimestamp"].startswith(
+            "2020"
+        )
         refused = await side.call("POST", maps(side), body=config_map("b", resourceVersion="7"))
         return [created, other, short(refused)]
 
@@ -298,7 +300,10 @@ async def test_a_dry_run(bare: Both) -> None:
         ]
         listed = await got(side, maps(side))
         mine = [each for each in listed["items"] if each["metadata"]["name"] in "ab"]
-        return [[short(each) for each in answers], mine == [{k: v for k, v in created.items() if k not in ("kind", "apiVersion")}]]
+        return [
+            [short(each) for each in answers],
+            mine == [{k: v for k, v in created.items() if k not in ("kind", "apiVersion")}],
+        ]
 
     answers, untouched = await bare.same(observe)
     assert [code for code, _ in answers] == [201, 200, 200, 200, 409, 422]
@@ -311,7 +316,9 @@ async def test_field_manager_and_pretty_are_taken(bare: Both) -> None:
     async def observe(side: Side) -> Any:
         params = {"fieldManager": "kubectl-create", "fieldValidation": "Strict", "pretty": "true"}
         found = [short(await side.call("POST", maps(side), body=config_map("a"), params=params))]
-        found.append(short(await side.call("POST", maps(side), body=config_map("b"), params={"fieldManager": "x" * 129})))
+        found.append(
+            short(await side.call("POST", maps(side), body=config_map("b"), params={"fieldManager": "x" * 129}))
+        )
         return found
 
     await bare.same(observe)
@@ -353,7 +360,12 @@ async def test_an_immutable_config_map(bare: Both) -> None:
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), {**config_map("a", {"a": "1"}), "immutable": True})
-        patches = ({"data": {"a": "2"}}, {"immutable": None}, {"immutable": False}, {"metadata": {"labels": {"a": "b"}}})
+        patches = (
+            {"data": {"a": "2"}},
+            {"immutable": None},
+            {"immutable": False},
+            {"metadata": {"labels": {"a": "b"}}},
+        )
         return [short(await patched(side, maps(side, "a"), each)) for each in patches]
 
     assert [code for code, _ in await bare.same(observe)] == [422, 422, 422, 200]

@@ -99,7 +99,7 @@ def fate_of(resource: Resource, item: Object, options: DeleteOptions, now: datet
     finalizers = [word for word in metadata.get("finalizers", []) if word not in (FOREGROUND, ORPHAN)]
     if resource not in (EVENTS, EVENTS_V1):  # which own nothing
         finalizers += _finalizer(metadata, options)
-    changed = finalizers != metadata.pop("finalizers", [])
+    metadata.pop("finalizers", None)
     if finalizers:
         metadata["finalizers"] = finalizers
     graceful = resource == PODS and (bool(running) or not is_deleting(item))
@@ -110,7 +110,7 @@ def fate_of(resource: Resource, item: Object, options: DeleteOptions, now: datet
     if resource == NAMESPACES:
         written["status"] = {**item.get("status", {}), "phase": "Terminating"}
         return Fate(written, is_finished(written))
-    return Fate(written if graceful or finalizers or changed else None, gone=not finalizers and grace == 0)
+    return Fate(written if graceful or finalizers else None, gone=not finalizers and grace == 0)
 
 
 def _mark(metadata: Object, grace: int, now: datetime) -> None:

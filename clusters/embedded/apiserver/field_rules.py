@@ -118,9 +118,13 @@ def labels(field: str, values: dict[str, str]) -> list[FieldError]:
     errors = []
     for key, value in values.items():
         errors += [wrong(field, key, text) for text in qualified_name(key)]
-        if value:
-            errors += [wrong(field, value, text) for text in _texts(value, 63, "bytes", _WORD, _VALUE_TEXT)]
+        errors += [wrong(field, value, text) for text in label_value_texts(value)]
     return errors
+
+
+def label_value_texts(value: str) -> list[str]:
+    """What is wrong with the value of a label; an empty one is right."""
+    return _texts(value, 63, "bytes", _WORD, _VALUE_TEXT) if value else []
 
 
 def _texts(value: str, most: int, unit: str, form: re.Pattern[str], text: str) -> list[str]:

@@ -19,6 +19,7 @@ Params = Mapping[str, str]
 
 def check_list(params: Params) -> None:
     """Refuse (422) options of a list that contradict each other."""
+    number(params, "timeoutSeconds")
     errors = [not_allowed(_INITIAL, f"{_INITIAL} is forbidden for list")] if params.get(_INITIAL) else []
     match, version = params.get(_MATCH, ""), params.get("resourceVersion", "")
     if match and not version:
@@ -42,6 +43,9 @@ def check_watch(params: Params) -> None:
         errors.append(not_allowed(_MATCH, f"{_INITIAL} requires setting {_MATCH} to NotOlderThan"))
         if match:
             errors.append(unsupported(_MATCH, match, ("NotOlderThan",)))
+    # Without a version a watch is one with initial events, whoever says so.
+    if params.get("continue") and (match or params.get("resourceVersion", "") in ("", "0")):
+        errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
     _refuse(errors)
 
 

@@ -67,7 +67,7 @@ class PodLogs:
             raise internal(f'the pod\'s node "{node}" does not exist')
         endpoints = stored.item.get("status", {}).get("daemonEndpoints", {})
         port = endpoints.get("kubeletEndpoint", {}).get("Port") if isinstance(endpoints, dict) else None
-        if not isinstance(port, int):
+        if not isinstance(port, int) or not port:
             raise internal(f'node "{node}" does not say on which port its kubelet listens')
         return port
 
@@ -97,5 +97,7 @@ async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
 def _refusal(code: int, text: str) -> RefusalError:
     if code == 404 and not text:
         return no_such_path()
-    reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code, "InternalError")
+    reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code)
+    if reason is None:
+        return internal(text or f"the kubelet answered {code}")
     return RefusalError(code, reason, text or f"the kubelet answered {code}")

@@ -15,8 +15,9 @@ from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.selectors import Predicate, both, field_selector, label_selector, selects_all
 from clusters.embedded.apiserver.store import Store, Stored
-from clusters.resources import EVENTS, EVENTS_V1
+from clusters.resources import EVENTS, EVENTS_V1, PODS
 
+_ON_NODE: Final = re.compile(r"(^|,)spec\.nodeName==?([^,=]*)(?=,|$)")
 _ONE_NAME: Final = re.compile(r"(^|,)metadata\.name==?[^,=]")
 
 
@@ -35,8 +36,10 @@ def selection(request: Request, route: Route) -> Predicate:
 
 def list_objects(store: Store, request: Request, route: Route) -> bytes:
     """The JSON of a list. Raises RefusalError (400, 410, 422, 504)."""
-    selects = selection(request, route)
+    # What cannot be parsed is told first, what a kind does not have last.
+    label_selector(request.params.get("labelSelector", ""))
     list_options.check_list(request.params)
+    selects = selection(request, route)
     page = _page(request, store)
     version = page.version if page else _version(request, store)
     at = None if version == store.version else version
@@ -53,6 +56,10 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
     if request.params.get("resourceVersion") == "0" and route.resource not in (EVENTS, EVENTS_V1):
         # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).
         limit = 0
+    on_node = _ON_NODE.search(request.params.get("fieldSelector", "")) if route.resource == PODS else None
+    if on_node:
+        # Pods are looked up by their node, and what comes after a page is counted among these.
+        found = [stored for stored in found if stored.item["spec"].get("nodeName", "") == on_node[2]]
     shown, rest = _cut(found, selects, limit)
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     if rest:

@@ -6,20 +6,17 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from clusters.embedded.apiserver import label_selectors
 from clusters.embedded.apiserver.objects import Object, labels_of
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, NODES, PODS, Resource
 
 Predicate = Callable[[Object], bool]
 
-_KEY: Final = r"([A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?)"
-_SET: Final = re.compile(_KEY + r"\s+(in|notin)\s*\(([^()]*)\)")
-_EQUAL: Final = re.compile(_KEY + r"\s*(==|=|!=)\s*([A-Za-z0-9._-]*)")
-_COMPARED: Final = re.compile(_KEY + r"\s*([<>])\s*(-?\d+)")
-_EXISTS: Final = re.compile(r"(!?)\s*" + _KEY)
-_FIELD: Final = re.compile(r"([A-Za-z0-9._]+)(==|!=|=)(.*)", re.DOTALL)
-# A comma that is not between parentheses.
-_COMMA: Final = re.compile(r",(?![^(]*\))")
+# The first sign that can be an operator; what stands before it is the field.
+_FIELD: Final = re.compile(r"([^=!]*)(==|!=|=)(.*)", re.DOTALL)
+# A comma without a backslash before it.
+_COMMA: Final = re.compile(r"(?<!\\),")
 
 _GENERIC: Final = frozenset({"metadata.name", "metadata.namespace"})
 _FIELDS: Final[dict[Resource, frozenset[str]]] = {
@@ -64,7 +61,7 @@ def label_selector(text: str) -> Predicate:
     """The predicate of a label selector (``a=b,c!=d,e in (f,g),!h``). Raises RefusalError (400)."""
     if not text.strip():
         return selects_all
-    requirements = [_label_requirement(part.strip()) for part in _COMMA.split(text)]
+    requirements = label_selectors.parse(text)
     return lambda item: all(requirement(labels_of(item)) for requirement in requirements)
 
 
@@ -72,7 +69,7 @@ def field_selector(text: str, resource: Resource) -> Predicate:
     """The predicate of a field selector (``spec.nodeName=n,status.phase!=Failed``). Raises RefusalError (400)."""
     if not text.strip():
         return selects_all
-    requirements = [_field_requirement(part, resource) for part in text.split(",") if part]
+    requirements = [_field_requirement(part, resource) for part in _COMMA.split(text) if part]
     return lambda item: all(requirement(item) for requirement in requirements)
 
 
@@ -103,38 +100,11 @@ def _matches_expression(expression: Object, labels: dict[str, str]) -> bool:
     }.get(expression.get("operator", ""), False)
 
 
-def _label_requirement(text: str) -> Callable[[dict[str, str]], bool]:
-    if match := _SET.fullmatch(text):
-        key, operator, inside = match.groups()
-        values = {value.strip() for value in inside.split(",")}
-        if operator == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
-    if match := _EQUAL.fullmatch(text):
-        key, operator, value = match.groups()
-        if operator == "!=":
-            return lambda labels: labels.get(key) != value
-        return lambda labels: labels.get(key) == value
-    if match := _COMPARED.fullmatch(text):
-        key, operator, bound = match.groups()
-        return lambda labels: _compares(labels.get(key), operator, int(bound))
-    if match := _EXISTS.fullmatch(text):
-        absent, key = match.groups()
-        return lambda labels: (key not in labels) == bool(absent)
-    raise bad_request(f"unable to parse requirement: found {text!r} in the label selector")
-
-
-def _compares(value: str | None, operator: str, bound: int) -> bool:
-    if value is None or not re.fullmatch(r"-?\d{1,18}", value):
-        return False
-    return int(value) > bound if operator == ">" else int(value) < bound
-
-
 def _field_requirement(text: str, resource: Resource) -> Predicate:
-    match = _FIELD.fullmatch(text.strip())
+    match = _FIELD.fullmatch(text)
     if match is None:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
-    field, operator, value = match.groups()
+    field, operator, value = match.group(1), match.group(2), _unescaped(match.group(3))
     if field not in _GENERIC | _FIELDS.get(resource, frozenset()):
         raise bad_request(
             f"field label not supported: {field}"
@@ -145,6 +115,14 @@ def _field_requirement(text: str, resource: Resource) -> Predicate:
     if operator == "!=":
         return lambda item: _field(item, path, field) != value
     return lambda item: _field(item, path, field) == value
+
+
+def _unescaped(value: str) -> str:
+    """A value with its backslashes resolved. Raises RefusalError (400) for signs that need one."""
+    strange = re.search(r"=", re.sub(r"\\.", "", value))
+    if strange:
+        raise bad_request(f"invalid field selector: unescaped character in value: {ord(strange[0])}")
+    return re.sub(r"\\(.)", r"\1", value)
 
 
 def _field(item: Object, path: list[str], field: str) -> str:

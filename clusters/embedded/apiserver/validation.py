@@ -8,7 +8,7 @@ from base64 import b64decode
 from typing import Final
 
 from clusters.embedded.apiserver import field_rules, metadata_rules, pod_validation, quota, rbac_rules
-from clusters.embedded.apiserver.field_rules import required, unsupported, wrong
+from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, invalid
 from clusters.embedded.apiserver.selectors import matches_selector

@@ -18,7 +18,7 @@ from clusters.embedded.apiserver.reads import selection
 from clusters.embedded.apiserver.refusals import RefusalError, too_new
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.routes import Route
-from clusters.embedded.apiserver.selectors import Predicate
+from clusters.embedded.apiserver.selectors import Predicate, label_selector
 from clusters.embedded.apiserver.store import Change, Store, event_line
 from clusters.resources import EVENTS, EVENTS_V1, Resource
 
@@ -160,8 +160,9 @@ async def _wait(woken: asyncio.Event, seconds: float) -> None:
 
 
 def _wish(request: Request, route: Route, current: int) -> Wish:
-    selects = selection(request, route)
+    label_selector(request.params.get("labelSelector", ""))
     list_options.check_watch(request.params)
+    selects = selection(request, route)
     version = list_options.version_of(request.params, list_options.unreadable_elsewhere) or 0
     initial = request.params.get("sendInitialEvents", "")
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0

@@ -101,7 +101,8 @@ class StubApi:
             if not message.get("more_body"):
                 break
         query = {name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()}
-        parts = scope["path"].strip("/").split("/")[2:]
+        parts = scope["path"].strip("/").split("/")
+        parts = parts[3:] if parts[0] == "apis" else parts[2:]
         namespace = ""
         if parts[0] == "namespaces":
             namespace, parts = parts[1], parts[2:]
@@ -117,6 +118,9 @@ class StubApi:
     async def _handle(
         self, method: str, parts: list[str], namespace: str, query: dict[str, str], body: Object
     ) -> tuple[int, Object]:
+        if method == "GET" and len(parts) == 2:
+            item = self.objects.get((parts[0], namespace, parts[1]))
+            return (404, {"reason": "NotFound"}) if item is None else (200, item)
         if method == "GET":
             items = [i for (plural, _, _), i in self.objects.items() if plural == parts[0] and selected(i, query)]
             return 200, {"items": items, "metadata": {"resourceVersion": str(self._version)}}

@@ -3,11 +3,24 @@ from __future__ import annotations
 import httpx2
 import pytest
 
+from clusters.images.behaviour import Behaviour
 from clusters.kubelet.log_endpoint import LogEndpoint
+from clusters.kubelet.pods import Container, Kind
+from clusters.kubelet.runtime import Run
+
+
+NOW = 1_700_000_000.0
 
 
 class Source:
-    """One pod with one container of three lines, and one that waits."""
+    """One pod with one container of three lines a second apart, and one that waits."""
+
+    def __init__(self):
+        self.time = NOW - 3
+        self.run = Run(Container("main", "img", Kind.APP, {}, {}, (), ()), Behaviour(), 0, 1, lambda: self.time)
+        for text in ("one", "two", "drei ä"):
+            self.time += 1
+            self.run.print(text)
 
     def pod_list(self):
         return [{"metadata": {"namespace": "default", "name": "p"}}]
@@ -17,12 +30,17 @@ class Source:
             raise LookupError(f"no pod {namespace}/{pod} here")
         if container == "waiting" or previous:
             raise ValueError("it is waiting to start")
-        return ["one", "two", "drei ä"]
+        return self.run
 
 
 @pytest.fixture
-async def http():
-    endpoint = LogEndpoint(Source())
+def source():
+    return Source()
+
+
+@pytest.fixture
+async def http(source):
+    endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
         yield http
@@ -36,7 +54,18 @@ async def http():
         ("/containerLogs/default/p/main?tailLines=1", 200, "drei ä\n"),
         ("/containerLogs/default/p/main?tailLines=0", 200, ""),
         ("/containerLogs/default/p/main?tailLines=99&follow=false", 200, "one\ntwo\ndrei ä\n"),
-        ("/containerLogs/default/p/main?tailLines=-1", 400, "tailLines='-1' is not a whole number from 0 up\n"),
+        ("/containerLogs/default/p/main?tailLines=-1", 422, "tailLines=-1 is below 0\n"),
+        ("/containerLogs/default/p/main?tailLines=two", 400, "tailLines='two' is not a whole number\n"),
+        ("/containerLogs/default/p/main?sinceSeconds=1", 200, "two\ndrei ä\n"),
+        ("/containerLogs/default/p/main?sinceSeconds=1&tailLines=1", 200, "drei ä\n"),
+        ("/containerLogs/default/p/main?sinceTime=2023-11-14T22:13:20Z", 200, "drei ä\n"),
+        (
+            "/containerLogs/default/p/main?sinceTime=yesterday",
+            400,
+            "sinceTime='yesterday' is not a time such as 2026-01-31T12:00:00Z\n",
+        ),
+        ("/containerLogs/default/p/main?limitBytes=6", 200, "one\ntw"),
+        ("/containerLogs/default/p/main?tailLines=1&timestamps=true", 200, "2023-11-14T22:13:20.000000000Z drei ä\n"),
         ("/containerLogs/default/p/main?previous=true", 400, "it is waiting to start\n"),
         ("/containerLogs/default/p/waiting", 400, "it is waiting to start\n"),
         ("/containerLogs/default/q/main", 404, "no pod default/q here\n"),
@@ -58,36 +87,3 @@ async def test_the_pods_are_listed(http, path):
 async def test_what_is_not_served_says_what_is(http):
     assert (await http.get("/metrics")).status_code == 404
     assert (await http.post("/pods")).status_code == 405
-
-
-async def test_a_log_is_followed_until_its_container_ends():
-    """Lines that come later come later; the answer ends with the container."""
-
-    class Growing(Source):
-        lines = ["one"]
-        state = {"running": {}}
-
-        def pod_list(self):
-            status = {"containerStatuses": [{"name": "main", "state": self.state}]}
-            return [{"metadata": {"namespace": "default", "name": "p"}, "status": status}]
-
-        def container_log(self, namespace, pod, container, previous):
-            return self.lines
-
-    source = Growing()
-    endpoint = LogEndpoint(source)
-    port = await endpoint.start()
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
-        async with http.stream("GET", "/containerLogs/default/p/main?follow=true&tailLines=5") as answer:
-            found = answer.aiter_lines()
-            first = await anext(found)
-            source.lines.append("two")
-            second = await anext(found)
-            source.state = {"terminated": {}}
-            rest = [line async for line in found]
-    await endpoint.stop()
-    assert (first, second, rest) == ("one", "two", [])
-
-
-async def test_the_log_of_an_ended_container_is_not_waited_for(http):
-    assert (await http.get("/containerLogs/default/p/main?follow=true")).text == "one\ntwo\ndrei ä\n"

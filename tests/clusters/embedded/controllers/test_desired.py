@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clusters.embedded.controllers.actions import Create, Delete, Patch
 from clusters.embedded.controllers.desired import (
+    REVISION,
     daemon_set,
     deployment,
     replica_set,
@@ -271,3 +272,26 @@ def test_an_ordered_stateful_set_waits_for_the_pod_that_leaves() -> None:
     assert deleted(stateful_set(sts, [pod("w-0", sts), pod("w-1", sts, leaving=True)])) == []
 
     assert deleted(stateful_set(sts, [pod("w-0", sts, "Failed")])) == ["w-0"]
+
+
+def test_a_template_that_is_used_again_gets_the_next_number() -> None:
+    """So ``kubectl rollout history`` counts up, and the Deployment shows the number of its template."""
+    deploy = owner("Deployment", replicas=1)
+    used, other = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 1, 1), ("w-old", 0, 0))
+    for one, number in ((used, "1"), (other, "2")):
+        one["metadata"]["annotations"] = {REVISION: number}
+    numbers = {
+        one.item["metadata"]["name"]: one.patch["metadata"]["annotations"][REVISION]
+        for one in deployment(deploy, [used, other], [])
+        if isinstance(one, Patch) and "metadata" in one.patch
+    }
+    assert numbers == {used["metadata"]["name"]: "3", deploy["metadata"]["name"]: "3"}
+
+
+@pytest.mark.parametrize(("ready", "statuses"), [(4, ["True", "True"]), (2, ["False", "True"])])
+def test_a_deployment_says_whether_enough_pods_are_there(ready: int, statuses: list[str]) -> None:
+    """``kubectl wait --for=condition=Available`` ends."""
+    deploy = owner("Deployment", replicas=4)
+    sets = sets_of(deploy, (f"w-{template_hash(TEMPLATE)}", 4, ready))
+    status = next(one.patch for one in deployment(deploy, sets, []) if isinstance(one, Patch) and one.subresource)
+    assert [one["status"] for one in status["status"]["conditions"]] == statuses

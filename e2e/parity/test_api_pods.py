@@ -1,0 +1,413 @@
+"""Pods: what is filled in, what is refused, what can change, and their status apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.parity.objects import (
+    MEMORY,
+    MERGE,
+    STRATEGIC,
+    container,
+    got,
+    made,
+    patched,
+    pod,
+    pods,
+    short,
+)
+from e2e.parity.sides import Both, Side
+
+
+def with_resources(limits: Any = None, requests: Any = None) -> dict[str, Any]:
+    """The spec of a pod whose container wants so much."""
+    resources = {key: value for key, value in (("limits", limits), ("requests", requests)) if value is not None}
+    return {"containers": [container(resources=resources)]}
+
+
+_PROBE = {"httpGet": {"path": "/", "port": 80}}
+
+_SPECS: dict[str, dict[str, Any]] = {
+    "minimal": {},
+    "latest": {
+        "containers": [container(image="a"), container("b", "a:latest"), container("c", "a@sha256:" + "0" * 64)]
+    },
+    "registry": {"containers": [container(image="localhost:5000/a"), container("b", "localhost:5000/a:1")]},
+    "init": {"initContainers": [container("i"), container("s", restartPolicy="Always")]},
+    "ports": {
+        "containers": [
+            container(ports=[{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}])
+        ]
+    },
+    "probes": {"containers": [container(livenessProbe=_PROBE, readinessProbe={"exec": {"command": ["a"]}})]},
+    "lifecycle": {"containers": [container(lifecycle={"preStop": {"httpGet": {"port": 80}}})]},
+    "env": {
+        "containers": [
+            container(
+                env=[
+                    {"name": "A", "value": ""},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                    {"name": "D", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+                ]
+            )
+        ]
+    },
+    "volumes": {
+        "volumes": [
+            {"name": "empty"},
+            {"name": "dir", "emptyDir": {}},
+            {"name": "host", "hostPath": {"path": "/x"}},
+            {"name": "map", "configMap": {"name": "c"}},
+            {"name": "secret", "secret": {"secretName": "s"}},
+            {"name": "down", "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+        ]
+    },
+    "grace": {"terminationGracePeriodSeconds": 0},
+    "never": {"restartPolicy": "Never", "activeDeadlineSeconds": 5},
+    "host network": {"hostNetwork": True, "hostPID": True, "containers": [container(ports=[{"containerPort": 80}])]},
+    "tolerations": {"tolerations": [{"key": "a", "operator": "Exists"}, {"operator": "Exists", "effect": "NoExecute"}]},
+    "tolerates all": {"tolerations": [{"operator": "Exists"}]},
+    "node selector": {"nodeSelector": {"a": "b"}, "nodeName": ""},
+    "gates": {"schedulingGates": [{"name": "example.com/a"}, {"name": "example.com/b"}]},
+    "account": {"serviceAccountName": "default"},
+    "no token": {"automountServiceAccountToken": False},
+    "priority": {"priorityClassName": "system-node-critical"},
+    "no preemption": {"preemptionPolicy": "Never"},
+    "affinity": {
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+                ]
+            }
+        }
+    },
+    "guaranteed": with_resources({"cpu": "1", "memory": "1Gi"}),
+    "burstable": with_resources(None, {"cpu": "1"}),
+    "amounts": with_resources({"cpu": "0.5", "memory": "1024Ki", MEMORY: "10000"}, {"cpu": "1e-1", "memory": "1e3"}),
+    "extended": with_resources({MEMORY: "1e3", "nvidia.com/gpu": 1}),
+    "huge pages": with_resources({"hugepages-2Mi": "4Mi", "memory": "1Gi", "cpu": "1"}),
+    "security": {
+        "securityContext": {"runAsUser": 0, "fsGroup": 5},
+        "containers": [container(securityContext={"privileged": True})],
+    },
+    "spread": {
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "ScheduleAnyway"}]
+    },
+    "dns": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.1"]}, "hostname": "h", "subdomain": "s"},
+    "overhead": {"runtimeClassName": None, "enableServiceLinks": False, "shareProcessNamespace": True},
+    "limits only": {
+        "containers": [
+            container(resources={"limits": {"cpu": "1"}}),
+            container("b", resources={"requests": {"memory": "5M"}}),
+        ]
+    },
+    "image spaces": {
+        "containers": [container(image="a", command=["x"], args=["y"], workingDir="/w", tty=True, stdin=True)]
+    },
+    "pull policy": {"containers": [container(imagePullPolicy="Never")]},
+    "empties": {
+        "containers": [container(env=[], command=[], resources={"limits": {}})],
+        "nodeSelector": {},
+        "tolerations": [],
+    },
+}
+
+
+@pytest.mark.parametrize("name", _SPECS)
+async def test_what_is_filled_in(bare: Both, name: str) -> None:
+    """G1: a created pod is equal on both sides, whole; so is what a PUT of it and a GET answer."""
+
+    async def observe(side: Side) -> Any:
+        answer = await side.call("POST", pods(side), body=pod("p", _SPECS[name]))
+        again = await side.call("PUT", pods(side, "p"), body=answer.body)
+        same = again.body["metadata"].get("resourceVersion") == answer.body["metadata"].get("resourceVersion")
+        return [short(answer), again.code, same]
+
+    answer, code, same = await bare.same(observe)
+    assert (answer[0], code, same) == (201, 200, True)
+
+
+_WRONG: dict[str, dict[str, Any]] = {
+    "no containers": {"containers": []},
+    "no name": {"containers": [{"image": "a"}]},
+    "no image": {"containers": [{"name": "a"}]},
+    "blank image": {"containers": [container(image=" a")]},
+    "bad name": {"containers": [container("A_b")]},
+    "same names": {"containers": [container("a"), container("a")]},
+    "same names in init": {"initContainers": [container("main")]},
+    "pull policy": {"containers": [container(imagePullPolicy="Sometimes")]},
+    "restart policy": {"restartPolicy": "Maybe"},
+    "dns policy": {"dnsPolicy": "Maybe"},
+    "port": {"containers": [container(ports=[{"containerPort": 0}, {"containerPort": 70000}])]},
+    "protocol": {"containers": [container(ports=[{"containerPort": 1, "protocol": "X"}])]},
+    "env": {"containers": [container(env=[{"name": ""}, {"name": "a=b"}])]},
+    "grace": {"terminationGracePeriodSeconds": -5},
+    "deadline": {"activeDeadlineSeconds": 0},
+    "node selector": {"nodeSelector": {"bad key": "v", "k": "bad value!"}},
+    "node name": {"nodeName": "Bad_Name"},
+    "toleration operator": {"tolerations": [{"key": "a", "operator": "Like"}]},
+    "toleration without key": {"tolerations": [{"operator": "Equal", "value": "x"}]},
+    "toleration seconds": {
+        "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 5}]
+    },
+    "toleration value": {"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]},
+    "toleration effect": {"tolerations": [{"key": "a", "operator": "Exists", "effect": "Never"}]},
+    "volume name": {"volumes": [{"name": "A_b", "emptyDir": {}}, {"emptyDir": {}}]},
+    "same volumes": {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
+    "mount of nothing": {"containers": [container(volumeMounts=[{"name": "none", "mountPath": "/x"}])]},
+    "gate with node": {"schedulingGates": [{"name": "example.com/a"}], "nodeName": "n1"},
+    "gate name": {"schedulingGates": [{"name": "bad gate"}]},
+    "same gates": {"schedulingGates": [{"name": "a"}, {"name": "a"}]},
+    "account": {"serviceAccountName": "missing"},
+    "class": {"priorityClassName": "missing"},
+    "priority": {"priority": 7},
+    "preemption": {"preemptionPolicy": "Always"},
+    "scheduler": {"schedulerName": ""},
+    "hostname": {"hostname": "A_b"},
+    "two volumes in one": {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
+}
+
+
+@pytest.mark.parametrize("name", _WRONG)
+async def test_what_is_refused(bare: Both, name: str) -> None:
+    """D3: every wrong field with its path and reason."""
+
+    async def observe(side: Side) -> Any:
+        return short(await side.call("POST", pods(side), body=pod("p", _WRONG[name])))
+
+    await bare.same(observe)
+
+
+_AMOUNTS: dict[str, tuple[Any, Any]] = {
+    "extended: request alone": (None, {MEMORY: "1"}),
+    "extended: request below limit": ({MEMORY: "2"}, {MEMORY: "1"}),
+    "extended: request above limit": ({MEMORY: "1"}, {MEMORY: "2"}),
+    "extended: fraction": ({MEMORY: "1.5"}, None),
+    "extended: milli": ({MEMORY: "500m"}, None),
+    "extended: negative": ({MEMORY: "-1"}, None),
+    "extended: zero": ({MEMORY: "0"}, None),
+    "extended: equal in another form": ({MEMORY: "1k"}, {MEMORY: "1000"}),
+    "extended: no number": ({MEMORY: "many"}, None),
+    "extended: empty": ({MEMORY: ""}, None),
+    "extended: bool": ({MEMORY: True}, None),
+    "extended: float": ({MEMORY: 1.5}, None),
+    "extended: huge": ({MEMORY: "9223372036854775808"}, None),
+    "extended: bad name": ({"bad name/x": "1"}, None),
+    "extended: requests prefix": ({"requests.example.com/x": "1"}, None),
+    "kubernetes.io": ({"kubernetes.io/x": "1"}, None),
+    "sub.kubernetes.io": ({"sub.kubernetes.io/x": "1"}, None),
+    "native: unknown": ({"gpu": "1"}, None),
+    "native: request above limit": ({"cpu": "1"}, {"cpu": "2"}),
+    "native: negative": (None, {"memory": "-1"}),
+    "native: fraction of a byte": (None, {"memory": "500m"}),
+    "native: tiny": (None, {"cpu": "0.0001"}),
+    "native: exponents": ({"cpu": "1E2", "memory": "1e9"}, None),
+    "native: big units": ({"memory": "1.5Gi", "cpu": "1500m"}, None),
+    "native: plus": ({"cpu": "+1"}, None),
+    "native: blank": ({"cpu": " 1"}, None),
+    "native: unit": ({"memory": "1GB"}, None),
+    "hugepages": ({"hugepages-2Mi": "3Mi"}, None),
+    "storage": ({"storage": "1Gi"}, None),
+    "pods": ({"pods": "1"}, None),
+    "ephemeral": ({"ephemeral-storage": "1Gi"}, {"ephemeral-storage": "1Mi"}),
+    "null": ({"cpu": None}, None),
+}
+
+
+@pytest.mark.parametrize("name", _AMOUNTS)
+async def test_amounts_of_resources(bare: Both, name: str) -> None:
+    """D3: canonical forms; vendors' resources are whole, requested as limited, never over-committed."""
+
+    async def observe(side: Side) -> Any:
+        limits, requests = _AMOUNTS[name]
+        answer = await side.call("POST", pods(side), body=pod("p", with_resources(limits, requests)))
+        if answer.code == 400:
+            # A decoder's text.
+            return [400, answer.body["reason"]]
+        return [answer.code, answer.body["spec"]["containers"][0]["resources"] if answer.code == 201 else answer.body]
+
+    await bare.same(observe)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["10k", "0.5", "1Ki", "1e3", "1E3", "100m", "1000m", "0", "00", "0.10", "1.", ".5", "1024", "1024Mi", "1023Mi", "1M", "1000000",
+     "1n", "1u", "1e-3", "1e18", "12e6", "1.25k", "0.001Ki", "123456789123456789", "1000Ki", "1P", "1Ei", "-0", "5e-1"],
+)  # fmt: skip
+async def test_quantities_have_one_form(bare: Both, text: str) -> None:
+    """G1: as the server writes them, whatever the client wrote."""
+
+    async def observe(side: Side) -> Any:
+        requests = {"cpu": text, "memory": text}
+        answer = await side.call("POST", pods(side), body=pod("p", with_resources(None, requests)))
+        return answer.body["spec"]["containers"][0]["resources"] if answer.code == 201 else [answer.code, answer.body]
+
+    await bare.same(observe)
+
+
+_CHANGES: dict[str, Any] = {
+    "image": {"spec": {"containers": [{"name": "main", "image": "new:1"}]}},
+    "command": {"spec": {"containers": [{"name": "main", "command": ["x"]}]}},
+    "resources": {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}},
+    "env": {"spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}},
+    "add container": {"spec": {"containers": [{"name": "new", "image": "new:1"}]}},
+    "remove container": {"spec": {"containers": [{"name": "main", "$patch": "delete"}]}},
+    "node name": {"spec": {"nodeName": "n1"}},
+    "node selector": {"spec": {"nodeSelector": {"a": "b"}}},
+    "more tolerations": {"spec": {"tolerations": [{"key": "new", "operator": "Exists"}]}},
+    "deadline": {"spec": {"activeDeadlineSeconds": 5}},
+    "grace": {"spec": {"terminationGracePeriodSeconds": 5}},
+    "scheduler": {"spec": {"schedulerName": "other"}},
+    "priority": {"spec": {"priority": 5}},
+    "gates": {"spec": {"schedulingGates": [{"name": "example.com/new"}]}},
+    "restart policy": {"spec": {"restartPolicy": "Never"}},
+    "host network": {"spec": {"hostNetwork": True}},
+    "service account": {"spec": {"serviceAccountName": "other"}},
+    "volumes": {"spec": {"volumes": [{"name": "new", "emptyDir": {}}]}},
+    "affinity": {"spec": {"affinity": {"nodeAffinity": {}}}},
+    "bad image": {"spec": {"containers": [{"name": "main", "image": ""}]}},
+    "status": {"status": {"phase": "Running"}},
+    "labels": {"metadata": {"labels": {"a": "b"}}},
+}
+
+
+@pytest.mark.parametrize("name", _CHANGES)
+async def test_what_can_change(bare: Both, name: str) -> None:
+    """D3: images, the deadline, more tolerations, metadata; all else is 422 with one text."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        code, body = short(await patched(side, pods(side, "p"), _CHANGES[name], STRATEGIC))
+        if code == 422:
+            # Some texts go on with a picture of both specs.
+            causes = [
+                [each["field"], each["reason"], each["message"].partition("\n")[0]]
+                for each in body["details"]["causes"]
+            ]
+            return [code, body["message"].partition("\n")[0], causes]
+        return [code, body]
+
+    await bare.same(observe)
+
+
+async def test_a_status_is_written_apart(bare: Both) -> None:
+    """D3: through /status only the status, through the pod only the rest; both take annotations."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p"))
+        everything = {
+            "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
+            "spec": {"activeDeadlineSeconds": 7},
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "message": "m"},
+        }
+        first = short(await patched(side, pods(side, "p", "status"), everything))
+        second = short(await patched(side, pods(side, "p"), everything))
+        third = short(await side.call("GET", pods(side, "p", "status")))
+        return [first, second, third]
+
+    first, second, third = await bare.same(observe)
+    assert (first[1]["status"]["phase"], first[1]["spec"].get("activeDeadlineSeconds")) == ("Running", None)
+    assert second[1]["spec"]["activeDeadlineSeconds"] == 7
+    assert third == second
+
+
+async def test_a_status_as_a_kubelet_writes_it(bare: Both) -> None:
+    """D3: conditions, container statuses and times come back as they were sent."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, pods(side), pod("p", {"nodeName": "n1"}))
+        time = "2026-01-01T00:00:00Z"
+        status = {
+            "phase": "Running",
+            "startTime": time,
+            "hostIP": "10.0.0.1",
+            "hostIPs": [{"ip": "10.0.0.1"}],
+            "podIP": "10.1.0.1",
+            "podIPs": [{"ip": "10.1.0.1"}],
+            "qosClass": "BestEffort",
+            "observedGeneration": 1,
+            "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": time, "observedGeneration": 1},
+                {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": time},
+            ],
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "image": "busybox:1.36",
+                    "imageID": "x",
+                    "containerID": "c://1",
+                    "ready": True,
+                    "restartCount": 0,
+                    "started": True,
+                    "state": {"running": {"startedAt": time}},
+                    "lastState": {},
+                }
+            ],
+        }
+        found = [short(await patched(side, pods(side, "p", "status"), {"status": status}, STRATEGIC))]
+        ended = {
+            "name": "main",
+            "state": {"terminated": {"exitCode": 0, "reason": "Completed"}, "running": None},
+            "ready": False,
+        }
+        change = {"status": {"phase": "Succeeded", "containerStatuses": [ended]}}
+        found.append(short(await patched(side, pods(side, "p", "status"), change, STRATEGIC)))
+        found.append(short(await patched(side, pods(side, "p", "status"), {"status": {"qosClass": "Guaranteed"}})))
+        found.append(short(await patched(side, pods(side, "p", "status"), {"status": {"phase": "Odd"}})))
+        found.append(short(await patched(side, pods(side, "p", "status"), {"status": None})))
+        return found
+
+    await bare.same(observe)
+
+
+async def test_a_put_of_a_status(bare: Both) -> None:
+    """D3: with a version it is fenced; whatever else the body says is not looked at."""
+
+    async def observe(side: Side) -> Any:
+        created = await made(side, pods(side), pod("p"))
+        created["spec"] = {"containers": [container("wholly", "other")]}
+        created["status"]["phase"] = "Running"
+        found = [short(await side.call("PUT", pods(side, "p", "status"), body=created)) for _ in range(2)]
+        del created["metadata"]["resourceVersion"]
+        found.append(short(await side.call("PUT", pods(side, "p", "status"), body=created)))
+        return found
+
+    assert [code for code, _ in await bare.same(observe)] == [200, 409, 200]
+
+
+async def test_the_generation_of_a_pod(bare: Both) -> None:
+    """D3: counts changes of its spec, and its deletion, nothing else."""
+
+    async def observe(side: Side) -> Any:
+        found = [(await made(side, pods(side), pod("p", finalizers=["example.com/x"])))["metadata"].get("generation")]
+        for path, patch in (
+            (pods(side, "p"), {"metadata": {"labels": {"a": "b"}}}),
+            (pods(side, "p", "status"), {"status": {"message": "m"}}),
+            (pods(side, "p"), {"spec": {"activeDeadlineSeconds": 9}}),
+        ):
+            found.append((await patched(side, path, patch, MERGE)).body["metadata"].get("generation"))
+        await side.call("DELETE", pods(side, "p"))
+        found.append((await got(side, pods(side, "p")))["metadata"].get("generation"))
+        return found
+
+    await bare.same(observe)
+
+
+async def test_fields_that_a_pod_does_not_have(bare: Both) -> None:
+    """D3: are dropped, with a warning where it is asked for, or refused."""
+
+    async def observe(side: Side) -> Any:
+        body = pod("p", {"unknown": 1, "containers": [{"name": "main", "image": "a:1", "odd": True}]})
+        found = []
+        for mode in ("Ignore", "Warn", "Strict"):
+            name = mode.lower()
+            sent = {**body, "metadata": {"name": name}}
+            answer = await side.call("POST", pods(side), body=sent, params={"fieldValidation": mode})
+            found.append([*short(answer), answer.headers.get("warning")])
+        return found
+
+    assert [code for code, *_ in await bare.same(observe)] == [201, 201, 400]
