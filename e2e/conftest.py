@@ -14,6 +14,7 @@ from clusters.controlplane.binaries import Binaries, MissingBinariesError, locat
 from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
+from clusters.waiting import eventually
 from e2e.observer import Observer
 
 _NODES = Path(__file__).parent.parent / "clusters" / "simulated" / "six-mixed.yaml"
@@ -93,6 +94,8 @@ async def observer(cluster: Cluster) -> AsyncIterator[Observer]:
     namespace = f"case-{next(_NUMBERS)}"
     await cluster.api.ensure_namespace(namespace)
     observer = Observer(cluster, namespace)
+    # A controller makes it; before, pods are refused.
+    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
     try:
         yield observer
     finally:

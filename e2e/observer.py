@@ -9,7 +9,7 @@ import httpx2
 
 from clusters.api_client import Object
 from clusters.provider import Cluster
-from clusters.resources import EVENTS, NAMESPACES, NODES, PODS
+from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
@@ -36,6 +36,11 @@ class Observer:
     async def create(self, *manifests: dict[str, Any]) -> None:
         """Create all at once."""
         await asyncio.gather(*(self.cluster.api.create(manifest, self.namespace) for manifest in manifests))
+
+    async def accounts(self) -> list[str]:
+        """The names of the namespace's ServiceAccounts."""
+        accounts = await self.cluster.api.list(SERVICE_ACCOUNTS, self.namespace)
+        return [str(account["metadata"]["name"]) for account in accounts]
 
     async def pods(self) -> list[Object]:
         """The pods of the namespace."""

@@ -34,7 +34,7 @@ def encode(book: DeviceBook) -> bytes:
             resource: [device.id for device in book.healthy_devices(resource)] for resource in book.resources()
         },
     }
-    return json.dumps({"Data": data, "Checksum": _checksum(data)}, separators=(",", ":")).encode()
+    return json.dumps({"Data": data, "Checksum": checksum(data)}, separators=(",", ":")).encode()
 
 
 def decode(content: bytes) -> tuple[tuple[Allocation, ...], tuple[str, ...]]:
@@ -42,7 +42,7 @@ def decode(content: bytes) -> tuple[tuple[Allocation, ...], tuple[str, ...]]:
     try:
         document = json.loads(content)
         data = document["Data"]
-        if document["Checksum"] != _checksum(data):
+        if document["Checksum"] != checksum(data):
             raise CheckpointError("its checksum is wrong")
         allocations = tuple(_allocation(entry) for entry in data["PodDeviceEntries"] or ())
         return allocations, tuple(data["RegisteredDevices"] or ())
@@ -104,5 +104,6 @@ def _allocation(entry: Mapping[str, Any]) -> Allocation:
     return Allocation(*names, tuple(dict.fromkeys(device_id for device_id, _ in near)), response, numa)
 
 
-def _checksum(data: Any) -> int:
+def checksum(data: Any) -> int:
+    """Ours."""
     return zlib.crc32(json.dumps(data, sort_keys=True).encode())

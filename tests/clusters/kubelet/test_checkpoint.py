@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.kubelet import checkpoint
-from clusters.kubelet.devices import Allocation, Device, DeviceBook
+from clusters.kubelet.devices import Allocation, Count, Device, DeviceBook
 
 R = "example.com/slice"
 
 
 def test_the_file_has_the_shape_that_plugins_read():
+    """B5: ids under the NUMA nodes that they are near to (-1: none), and the healthy ids of each resource."""
     book = DeviceBook()
     book.replace_devices(R, [Device("a", numa=(0,)), Device("b"), Device("c", healthy=False)])
-    book.store(Allocation("uid-1", "main", R, ("b", "a"), b"\x0a\x01"))
+    book.store(Allocation("uid-1", "main", R, ("b", "a"), b"\x0a\x01", book.numa_of(R, ("b", "a"))))
 
     document = json.loads(checkpoint.encode(book))
 
@@ -29,7 +30,7 @@ def test_the_file_has_the_shape_that_plugins_read():
                 "AllocResp": "CgE=",
             }
         ],
-        "RegisteredDevices": {R: ["a", "b", "c"]},
+        "RegisteredDevices": {R: ["a", "b"]},
     }
 
 
@@ -57,8 +58,28 @@ def test_resources_come_back_without_devices(tmp_path):
 
     assert checkpoint.restore(tmp_path, after)
     assert after.knows(R)
-    assert after.devices(R) == ()
+    assert after.counts() == {R: Count(0, 0)}
     assert after.in_use(R) == {"a"}
+
+
+def test_numa_nodes_outlive_the_plugin():
+    """B5: they are those of the time of the allocation, not what is announced now."""
+    book = DeviceBook()
+    book.store(Allocation("p", "c", R, ("a", "b"), b"", {"a": (0, 1)}))
+
+    (read,), _ = checkpoint.decode(checkpoint.encode(book))
+
+    assert (set(read.ids), read.numa) == ({"a", "b"}, {"a": (0, 1)})
+
+
+def test_a_file_of_a_kubelet_before_1_20_is_refused():
+    """E2: ids without NUMA nodes; a kubelet of today starts without such a file."""
+    entry = {"PodUID": "u", "ContainerName": "c", "ResourceName": R, "DeviceIDs": ["a"], "AllocResp": ""}
+    data = {"PodDeviceEntries": [entry], "RegisteredDevices": {R: ["a"]}}
+    content = json.dumps({"Data": data, "Checksum": checkpoint.checksum(data)}).encode()
+
+    with pytest.raises(checkpoint.CheckpointError, match="not a checkpoint"):
+        checkpoint.decode(content)
 
 
 def test_no_file_is_a_new_machine(tmp_path):

@@ -37,7 +37,8 @@ async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
     node = api.node()
 
     assert node["metadata"]["labels"]["gpushare"] == "true"
-    assert conditions(node) == {"Ready": "True"}
+    pressures = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+    assert conditions(node) == {**pressures, "Ready": "True"}
     assert node["status"]["capacity"] == {
         "cpu": "8",
         "memory": "32Gi",

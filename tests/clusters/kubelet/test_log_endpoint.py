@@ -87,3 +87,51 @@ async def test_the_pods_are_listed(http, path):
 async def test_what_is_not_served_says_what_is(http):
     assert (await http.get("/metrics")).status_code == 404
     assert (await http.post("/pods")).status_code == 405
+
+
+@pytest.mark.parametrize("verb", ["exec", "attach", "portForward"])
+async def test_what_needs_a_process_is_refused(http, verb):
+    """There is none in a simulated container."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+    answer = await http.post(f"/{verb}/default/p/main?command=ls", headers=upgrade)
+
+    assert answer.status_code == 501
+    assert "no process runs" in answer.text
+
+
+async def test_a_log_is_followed_until_its_container_ends(http, source):
+    """Lines come as they are written; the last ones before it are counted as without following."""
+    async with http.stream("GET", "/containerLogs/default/p/main?follow=true&tailLines=1") as answer:
+        lines = answer.aiter_lines()
+        seen = [await anext(lines)]
+        source.run.print("four")
+        seen.append(await anext(lines))
+        source.run.print("five")
+        source.run.finish(0)
+        seen += [line async for line in lines]
+
+    assert seen == ["drei ä", "four", "five"]
+
+
+async def test_the_log_of_an_ended_container_is_not_waited_for(http, source):
+    source.run.finish(0)
+
+    assert (await http.get("/containerLogs/default/p/main?follow=true")).text == "one\ntwo\ndrei ä\n"
+
+
+async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source):
+    """And not only after the patience of its server is over."""
+    endpoint = LogEndpoint(source, lambda: NOW)
+    port = await endpoint.start()
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
+        async with http.stream("GET", "/containerLogs/default/p/main?follow=true") as answer:
+            lines = answer.aiter_lines()
+            assert await anext(lines) == "one"
+            await endpoint.stop()
+            assert [line async for line in lines] == ["two", "drei ä"]
+
+
+async def test_a_limit_ends_a_log_that_is_followed(http):
+    answer = await http.get("/containerLogs/default/p/main?follow=true&limitBytes=5")
+
+    assert answer.text == "one\nt"

@@ -55,9 +55,9 @@ async def test_a_plugin_whose_options_fail_is_never_used(node):
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"version": "v1alpha"}, "'v1alpha' is not supported by kubelet"),
-        ({"resource": "nodomain"}, "'nodomain' is invalid"),
-        ({"resource": "kubernetes.io/gpu"}, "'kubernetes.io/gpu' is invalid"),
+        ({"version": "v1alpha"}, 'API version "v1alpha" is not supported by kubelet. Supported version is'),
+        ({"resource": "nodomain"}, 'the ResourceName "nodomain" is invalid'),
+        ({"resource": "kubernetes.io/gpu"}, 'the ResourceName "kubernetes.io/gpu" is invalid'),
     ],
     ids=["version", "no domain", "kubernetes' own"],
 )
