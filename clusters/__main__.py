@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
-import shutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from clusters import running
 from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
+from clusters.kubeconfig_copy import Copy
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
 from clusters.waiting import NotReachedError
 
+# Whoever waits longer wants to know that it goes on, in seconds.
+_TELL_SECONDS: Final = 2.0
 _DEMO_NODES: Final = Path(__file__).parent / "simulated" / "demo.yaml"
 
 
@@ -99,13 +103,14 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
     nodes, target = load_nodes(arguments.nodes), load_target(arguments.target)
+    copy = Copy(arguments.kubeconfig) if arguments.kubeconfig is not None else None
     choices = Choices(
         dict(os.environ),
         arguments.kubernetes,
         arguments.assets,
         arguments.snapshot,
         arguments.speed,
-        lambda kubeconfig: _offer(kubeconfig, arguments.kubeconfig),
+        lambda kubeconfig: _offer(kubeconfig, copy),
     )
     cluster = make_cluster(arguments.provider, nodes, target, choices)
     say(
@@ -113,8 +118,9 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     )
     with running.record():
         try:
-            if not await _unless(ended, cluster.start):
-                return 0
+            async with _telling("starting"):
+                if not await _unless(ended, cluster.start):
+                    return 0
             if arguments.verb == "demo":
                 demo = Demo(cluster, target, _with_path(dict(os.environ)), say)
                 if not await _unless(ended, demo.run):
@@ -126,9 +132,10 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
             return 0
         finally:
             say("ending the cluster")
-            await cluster.stop()
-            if arguments.kubeconfig is not None:
-                arguments.kubeconfig.unlink(missing_ok=True)
+            async with _telling("ending"):
+                await cluster.stop()
+            if copy is not None:
+                copy.remove()
 
 
 def _what_is_real(arguments: argparse.Namespace) -> str:
@@ -151,13 +158,28 @@ async def _unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> 
     return False
 
 
-def _offer(kubeconfig: Path, out: Path | None) -> None:
-    """Write the kubeconfig where it was asked for; whole, or not at all."""
+@contextlib.asynccontextmanager
+async def _telling(what: str) -> AsyncIterator[None]:
+    """Every two seconds that it takes, say that it is still going on."""
+    start = time.monotonic()
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(_TELL_SECONDS)
+            say(f"{what}: {time.monotonic() - start:.0f} s")
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
+
+
+def _offer(kubeconfig: Path, copy: Copy | None) -> None:
+    """Say where it is, and write it where it was asked for."""
     say(f"the API server answers; in another terminal: export KUBECONFIG={kubeconfig}")
-    if out is not None:
-        partial = out.with_name(out.name + ".part")
-        shutil.copyfile(kubeconfig, partial)
-        partial.rename(out)
+    if copy is not None:
+        copy.put(kubeconfig)
 
 
 def _with_path(environment: dict[str, str]) -> dict[str, str]:

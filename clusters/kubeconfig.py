@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from clusters.certificates import KeyPair
+
+# Of the cluster, the user and the context in our files.
+_NAME: Final = "gpushare"
 
 
 def write(path: Path, url: str, *, ca: Path | None, token: str = "", client: KeyPair | None = None) -> Path:
@@ -20,20 +23,35 @@ def write(path: Path, url: str, *, ca: Path | None, token: str = "", client: Key
         user["client-certificate-data"] = _encoded(client.certificate)
         user["client-key-data"] = _encoded(client.key)
     cluster = {"server": url} if ca is None else {"server": url, "certificate-authority-data": _encoded(ca)}
-    name = "gpushare"
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": name,
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
+        "current-context": _NAME,
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": user}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": "default"}}],
     }
-    partial = path.with_name(path.name + ".part")
-    partial.touch(mode=0o600)
-    partial.write_text(yaml.safe_dump(document, sort_keys=False))
-    partial.rename(path)
+    put(path, yaml.safe_dump(document, sort_keys=False).encode())
     return path
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write a file that only its owner may read; whoever sees it sees it whole."""
+    partial = path.with_name(path.name + ".part")
+    # Nobody may have opened it before it was ours alone.
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600, exist_ok=False)
+    partial.write_bytes(content)
+    partial.rename(path)
+
+
+def is_ours(path: Path) -> bool:
+    """An empty file (of mktemp), or one as ``write`` makes it, which a cluster left that was killed."""
+    try:
+        document = yaml.safe_load(path.read_text()) or {"contexts": [{"name": _NAME}]}
+        return [context["name"] for context in document["contexts"]] == [_NAME]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError):
+        return False
 
 
 def _encoded(path: Path) -> str:

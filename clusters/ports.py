@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import socket
+from typing import Final
+
+_KEPT: Final[list[socket.socket]] = []
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of loopback that nobody listens on, and that the kernel gives to nobody else while this process runs.
+
+    It stays bound here and is not listened on. A server may listen on it nevertheless, because servers share addresses
+    (SO_REUSEADDR); other searches for a free port, and outgoing connections, pass it over.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    _KEPT.append(kept)
+    return int(kept.getsockname()[1])

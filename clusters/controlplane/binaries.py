@@ -6,7 +6,10 @@ Versions are data: each folder ``binaries/kubernetes-<minor>`` is a Go module th
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,15 +78,24 @@ def modules(minor: str) -> tuple[Module, Module]:
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """Where built programs are kept between checkouts: GPUSHARE_CACHE, else the user's cache."""
     if environment.get(CACHE_VARIABLE):
-        return Path(environment[CACHE_VARIABLE]) / "control-plane"
-    home = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "/root")) / ".cache")
-    return Path(home) / "gpushare" / "control-plane"
+        return Path(environment[CACHE_VARIABLE]).absolute() / "control-plane"
+    home = environment.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+    cache = environment.get("XDG_CACHE_HOME") or Path(home) / ".cache"
+    return Path(cache).absolute() / "gpushare" / "control-plane"
 
 
 def assets_folder(environment: Mapping[str, str], assets: Path | None) -> Path | None:
-    """The folder of ready programs that the user points at: ``--assets``, else KUBEBUILDER_ASSETS."""
+    """The folder of ready programs that the user points at: ``--assets``, else KUBEBUILDER_ASSETS.
+
+    Raises MissingBinariesError where there is none: a typo must neither start minutes of building nor make another program run.
+    """
     named = environment.get(ASSETS_VARIABLE)
-    return assets or (Path(named) if named else None)
+    folder = assets or (Path(named) if named else None)
+    if folder is not None and not folder.is_dir():
+        raise MissingBinariesError(
+            f"{folder}: not a folder; --assets and {ASSETS_VARIABLE} name one with kube-apiserver and etcd"
+        )
+    return folder.absolute() if folder is not None else None
 
 
 def known(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> dict[str, Path]:
@@ -93,7 +105,7 @@ def known(minor: str, environment: Mapping[str, str], assets: Path | None = None
     for module in modules(minor):
         for program in module.packages:
             path = module.cache(cache_folder(environment)) / program
-            if program not in found and path.is_file():
+            if program not in found and _is_program(path):
                 found[program] = path
     return found
 
@@ -121,6 +133,11 @@ def version_of(program: Path) -> str:
     return match[0] if match else ""
 
 
+def _is_program(path: Path) -> bool:
+    """Is it a file that this user may execute? False also where this user may not even look."""
+    return shutil.which(path) is not None
+
+
 def _is_ours(found: Mapping[str, Path]) -> bool:
     """Built by us: the version is the folder's, and need not be asked for (that takes half a second)."""
     return found["kube-apiserver"].parent.name.startswith("kubernetes-v")
@@ -131,9 +148,9 @@ def _matching(folder: Path, minor: str) -> dict[str, Path]:
     found = {
         program: folder / program
         for program in KUBERNETES_PROGRAMS
-        if (folder / program).is_file() and version_of(folder / program).startswith(f"v{minor}.")
+        if _is_program(folder / program) and version_of(folder / program).startswith(f"v{minor}.")
     }
-    if (folder / ETCD).is_file():
+    if _is_program(folder / ETCD):
         found[ETCD] = folder / ETCD
     return found
 

@@ -11,6 +11,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,6 @@ from clusters.controlplane.binaries import (
     KUBERNETES_PROGRAMS,
     MissingBinariesError,
     Module,
-    assets_folder,
     cache_folder,
     known,
     minors,
@@ -35,6 +35,8 @@ from clusters.controlplane.binaries import (
 # How often a line of progress comes, in seconds; on a terminal the line is renewed instead.
 _LINE_SECONDS: Final = 15.0
 _RENEW_SECONDS: Final = 0.5
+# Beside the programs, while they are built.
+_BUILDING: Final = ".building-"
 # Lines of Go's output that are shown when it fails.
 _TAIL: Final = 20
 # Where Kubernetes keeps the version that a program says of itself.
@@ -48,6 +50,8 @@ class BuildError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when all programs are there, 1 when a build failed, 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
+    # Whoever ends this wants Go ended and nothing half left, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, _interrupt)
     environment = dict(os.environ)
     try:
         for minor in arguments.kubernetes or minors()[:1]:
@@ -55,7 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BuildError, MissingBinariesError) as error:
         print(f"control-plane: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
+    except KeyboardInterrupt as interrupted:
+        print("control-plane: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
+        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
     return 0
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,15 +84,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def ensure(minor: str, environment: Mapping[str, str], assets: Path | None, out: TextIO) -> None:
-    """Build what is missing of that minor. Raises BuildError."""
-    folder = assets_folder(environment, assets)
-    if folder is not None and not folder.is_dir():
-        raise BuildError(
-            f"{folder}: not a folder; --assets and KUBEBUILDER_ASSETS name one with kube-apiserver and etcd"
-        )
+    """Build what is missing of that minor. Raises BuildError, and MissingBinariesError where the assets are no folder."""
     for module in modules(minor):
         if _missing(module, known(minor, environment, assets)):
-            with _locked(cache_folder(environment)):
+            with _locked(cache_folder(environment), out):
                 # Somebody else may have built it while we waited.
                 missing = _missing(module, known(minor, environment, assets))
                 if missing:
@@ -97,7 +103,7 @@ def build(module: Module, programs: Sequence[str], environment: Mapping[str, str
         )
     target = module.cache(cache_folder(environment))
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".building-", dir=target.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=target.parent) as folder:
         _go_build(module, programs, Path(folder), environment, out)
         for program in programs:
             (Path(folder) / _built_name(module.packages[program])).rename(target / program)
@@ -167,11 +173,24 @@ def _missing(module: Module, found: Mapping[str, Path]) -> list[str]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One build at a time in a cache; the others wait and then find it done."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _locked(folder: Path, out: TextIO) -> Iterator[None]:
+    """One build at a time in a cache; the others wait and then find it done. Raises BuildError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise BuildError(
+            f"{folder}: cannot be written ({error.strerror}); GPUSHARE_CACHE names another folder"
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"control-plane: waiting for another build in {folder}", file=out, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        # Builds that were killed could not remove theirs.
+        for left in folder.glob(f"{_BUILDING}*"):
+            shutil.rmtree(left, ignore_errors=True)
         yield
 
 

@@ -37,6 +37,8 @@ _TAKEN: Final = "address already in use"
 # Never dialled: the API server wants an address to announce, and announces it to nobody (no endpoint reconciler).
 _ADVERTISED: Final = "192.0.2.1"
 _SERVICE_RANGE: Final = "10.96.0.0/16"
+# Nobody renews the token of a program here, and after an hour, which is usual, it would be nobody: a year.
+_TOKEN_SECONDS: Final = 365 * 86400
 _ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 _HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
 
@@ -47,7 +49,8 @@ class RealControlPlane:
     def __init__(self, binaries: Binaries, folder: Path, environment: Mapping[str, str]) -> None:
         self._binaries = binaries
         self._folder = folder
-        self._environment = dict(environment)
+        # etcd takes flags from there, too, and those of another etcd are not ours.
+        self._environment = {name: value for name, value in environment.items() if not name.startswith("ETCD_")}
         self._programs: dict[str, Program] = {}
         self._authority = Authority(folder)
         self._etcd_url = ""
@@ -91,7 +94,8 @@ class RealControlPlane:
         """A kubeconfig with a token of that ServiceAccount and nothing more. Raises ApiError where it is not there."""
         async with await self._connect() as api:
             where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-            request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            lifetime = {"expirationSeconds": _TOKEN_SECONDS}
+            request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": lifetime}
             answer = await api.request("POST", where, body=request)
         return kubeconfig.write(path, self.url, ca=self.ca, token=answer["status"]["token"])
 

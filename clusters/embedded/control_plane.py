@@ -59,7 +59,7 @@ class EmbeddedControlPlane:
         self._write_kubeconfig(self.kubeconfig, self._authority.issue_client("admin", MASTERS))
         self._api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
         if controllers:
-            started = Controllers(self._api, ca=self._authority.ca.read_text())
+            started = Controllers(self._api, now=self._clock.now, ca=self._authority.ca.read_text())
             await started.start()
             self._stack.push_async_callback(started.stop)
 

@@ -79,7 +79,9 @@ class NodePods:
         rejection = None
         if not (worker.is_terminal or worker.is_removed or is_being_deleted(worker.pod)):
             rejection = await self._rejection(uid, worker)
-        task = asyncio.create_task(worker.run(rejection), name=f"pod {worker.pod['metadata']['name']}")
+        if rejection is not None:
+            worker.reject(rejection)
+        task = asyncio.create_task(worker.run(), name=f"pod {worker.pod['metadata']['name']}")
         self._tasks[uid] = task
         task.add_done_callback(partial(self._ended, uid))
 

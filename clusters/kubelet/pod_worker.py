@@ -120,9 +120,13 @@ class PodWorker:
         """The kubelet stops: nothing is written any more."""
         await self._writer.stop()
 
-    async def run(self, rejection: Rejection | None = None) -> None:
-        """Live until the pod has ended and is deleted; ``rejection`` ends it before it began."""
+    def reject(self, rejection: Rejection) -> None:
+        """The pod is not let in: it has ended before it began."""
         self._rejection = rejection
+
+    async def run(self) -> None:
+        """Live until the pod has ended and is deleted."""
+        rejection = self._rejection
         if rejection is not None:
             await self._writer.warn(rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
             # It may have run before the kubelet's restart; now its containers are nobody's.

@@ -256,10 +256,10 @@ async def test_annotations_of_a_binding_are_not_checked(bare: Both) -> None:
 
     async def observe(side: Side) -> Any:
         found = []
-        for number, annotations in enumerate(({"not a key!": "x"}, {"big": "x" * 262145}, {"empty": ""})):
+        for number, words in enumerate(({"not a key!": "x"}, {"big": "x" * 262145}, {"empty": ""})):
             name = f"p{number}"
             await made(side, pods(side), pod(name))
-            found.append(await bind(side, name, binding(name, annotations=annotations)))
+            found.append(await bind(side, name, binding(name, annotations=words)))
             # What was stored is what every later write has to pass.
             found.append((await got(side, pods(side, name)))["metadata"].get("annotations"))
         return found

@@ -233,7 +233,7 @@ async def test_options_of_a_delete(bare: Both, body: dict[str, Any]) -> None:
         await made(side, maps(side), config_map("a"))
         answer = await side.call("DELETE", maps(side, "a"), body=body)
         # A decoder's text is its own.
-        text = answer.body["message"][:40] if answer.code == 400 else answer.body
+        text = None if answer.code == 400 else answer.body
         return [answer.code, answer.body.get("reason"), text, (await side.call("GET", maps(side, "a"))).code]
 
     await bare.same(observe)

@@ -75,7 +75,7 @@ _SPECS: dict[str, dict[str, Any]] = {
     "account": {"serviceAccountName": "default"},
     "no token": {"automountServiceAccountToken": False},
     "priority": {"priorityClassName": "system-node-critical"},
-    "no preemption": {"preemptionPolicy": "Never"},
+    "preemption": {"preemptionPolicy": "PreemptLowerPriority"},
     "affinity": {
         "affinity": {
             "podAntiAffinity": {
@@ -166,7 +166,6 @@ _WRONG: dict[str, dict[str, Any]] = {
     "class": {"priorityClassName": "missing"},
     "priority": {"priority": 7},
     "preemption": {"preemptionPolicy": "Always"},
-    "scheduler": {"schedulerName": ""},
     "hostname": {"hostname": "A_b"},
     "two volumes in one": {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
 }

@@ -92,6 +92,8 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(tmp_path: Path, number: i
         (["up", "--target", "nobody"], 1, "nobody"),
         (["up", "--speed", "0"], 1, "factor 0.0"),
         (["up", "--provider", "controlplane", "--speed", "60"], 1, "no clock to speed up"),
+        (["up", "--provider", "controlplane", "--assets", "/nowhere"], 1, "/nowhere: not a folder"),
+        (["up", "--kubeconfig", "/nowhere/config"], 1, "/nowhere"),
     ],
 )
 def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int, says: str) -> None:
@@ -101,6 +103,17 @@ def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int,
     assert result.returncode == code
     assert says in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_kubeconfig_of_the_users_own_is_neither_overwritten_nor_removed(tmp_path: Path) -> None:
+    """It may hold the way to every cluster that they have."""
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
+    own = tmp_path / "config"
+    own.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
+    result = run("up", "--nodes", str(tmp_path / "nodes.yaml"), "--kubeconfig", str(own))
+
+    assert own.read_text().endswith("production\n")
+    assert (result.returncode, str(own) in result.stderr, "Traceback" in result.stderr) == (1, True, False)
 
 
 def test_a_box_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from clusters.embedded.apiserver import quota
 from clusters.embedded.apiserver.objects import Object, metadata_of, name_of
 from clusters.embedded.apiserver.refusals import forbidden
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import NAMESPACES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
+from clusters.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 
 DEFAULT_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
@@ -22,6 +22,7 @@ _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: 
 _TOKEN_VOLUME: Final = "kube-api-access-"  # noqa: S105  # a name
 # What the kubelet asks for, and then renews in time.
 _TOKEN_SECONDS: Final = 3607
+_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _PREEMPTS: Final = "PreemptLowerPriority"
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -36,6 +37,8 @@ class Admission:
 
     def create(self, resource: Resource, namespace: str, item: Object) -> None:
         """Complete an object that is being created, defaults in. Changes it. Raises RefusalError (403)."""
+        if resource == NODES:
+            _mark_not_ready(item)
         if resource != PODS:
             return
         if _MIRROR not in (metadata_of(item).get("annotations") or {}):
@@ -123,3 +126,10 @@ def _token_sources() -> Object:
         {"downwardAPI": {"items": [namespace]}},
     ]
     return {"sources": sources, "defaultMode": 0o644}
+
+
+def _mark_not_ready(node: Object) -> None:
+    """A new node takes no pods until its kubelet has said that it is ready; then a controller takes the taint away."""
+    taints = node.setdefault("spec", {}).setdefault("taints", [])
+    if all((taint.get("key"), taint.get("effect")) != (_NOT_READY["key"], _NOT_READY["effect"]) for taint in taints):
+        taints.append(dict(_NOT_READY))

@@ -9,6 +9,7 @@ from typing import Final
 from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules, service_defaults
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
 from clusters.embedded.apiserver.objects import Object, is_deleting
+from clusters.embedded.apiserver.pod_part_defaults import default_status
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.resources import (
     CONFIG_MAPS,
@@ -46,6 +47,7 @@ _WORKLOAD: Final[Object] = {
 # Whole groups of four signs, and the last one with what fills it up.
 _BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _BASE64_SIGNS: Final = re.compile(r"[A-Za-z0-9+/]*")
+_OF_ELECTIONS: Final = ("strategy", "preferredHolder")
 _EVENTS: Final = {EVENTS: event_versions.as_core, EVENTS_V1: event_versions.as_v1}
 
 
@@ -66,7 +68,8 @@ def _set_defaults(resource: Resource, item: Object) -> None:
     elif resource == SECRETS:
         service_defaults.set_secret_defaults(item)
     elif resource == LEASES:
-        item.setdefault("spec", {})
+        # Fields of co-ordinated elections are dropped where these are off, as they are by default.
+        item["spec"] = {key: value for key, value in item.get("spec", {}).items() if key not in _OF_ELECTIONS}
     elif resource == CONFIG_MAPS and "binaryData" in item:
         item["binaryData"] = {key: _base64(value) for key, value in item["binaryData"].items()}
     else:
@@ -84,6 +87,7 @@ def _set_other_defaults(resource: Resource, item: Object) -> None:
         item.setdefault("spec", {})
         pod_defaults.default_pod(item)
         _conditions(item, "lastProbeTime", "lastTransitionTime")
+        default_status(item.get("status") or {})
     elif resource == NODES:
         _node(item)
     elif resource == NAMESPACES:
@@ -94,7 +98,9 @@ def _set_other_defaults(resource: Resource, item: Object) -> None:
     elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
         rbac_rules.set_defaults(resource, item)
     elif resource in _EVENTS:
-        item.update(_EVENTS[resource](dict(item)))
+        complete = _EVENTS[resource](dict(item))
+        item.clear()
+        item.update(complete)
     elif resource.api_version == "apps/v1":
         _workload(resource, item.setdefault("spec", {}))
 
@@ -132,6 +138,8 @@ def _conditions(item: Object, *times: str) -> None:
 def _node(item: Object) -> None:
     _conditions(item, "lastHeartbeatTime", "lastTransitionTime")
     spec = item.setdefault("spec", {})
+    if not spec.get("unschedulable"):
+        spec.pop("unschedulable", None)
     if spec.get("podCIDR"):
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = item.setdefault("status", {})

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from clusters.embedded.apiserver import write_options
-from clusters.embedded.apiserver.field_rules import unsupported
+from clusters.embedded.apiserver.field_rules import unsupported, wrong
 from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, options_invalid
 from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
 
+_KIND: Final = "DeleteOptions"
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
 # Finalizers that the garbage collector takes off again.
 FOREGROUND: Final = "foregroundDeletion"
@@ -38,24 +39,34 @@ def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
     if propagation is None and found.get("orphanDependents") is not None:
         propagation = "Orphan" if found["orphanDependents"] in (True, "true", "1") else "Background"
     preconditions = found.get("preconditions") or {}
+    _check(found)
     if propagation not in (None, *_POLICIES):
-        raise options_invalid("DeleteOptions", [unsupported("propagationPolicy", propagation, (*_POLICIES, "nil"))])
+        raise options_invalid(_KIND, [unsupported("propagationPolicy", propagation, (*_POLICIES, "nil"))])
     if not isinstance(preconditions, dict):
         raise bad_request("preconditions must be an object with uid and resourceVersion")
     try:
         grace_seconds = None if grace is None else int(grace)
     except (TypeError, ValueError) as error:
-        raise bad_request(f"gracePeriodSeconds {grace!r} is not a whole number of seconds") from error
+        raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from error
     if grace_seconds is not None and grace_seconds < 0:
         # As the real server reads it: a negative time is a second.
         grace_seconds = 1
     stages = found.get("dryRun") or []
     errors = write_options.dry_run(*([stages] if isinstance(stages, str) else stages))
     if errors:
-        raise options_invalid("DeleteOptions", errors)
+        raise options_invalid(_KIND, errors)
     return DeleteOptions(
         grace_seconds, propagation, preconditions.get("uid"), preconditions.get("resourceVersion"), bool(stages)
     )
+
+
+def _check(found: Object) -> None:
+    """Refuse options that are none (400), and two ways of saying what becomes of dependents (422)."""
+    if (found.get("kind") or _KIND) != _KIND:
+        raise bad_request(f'no kind "{found["kind"]}" is registered as options of a DELETE')
+    if found.get("orphanDependents") is not None and found.get("propagationPolicy"):
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        raise options_invalid(_KIND, [wrong("propagationPolicy", found["propagationPolicy"], text)])
 
 
 def check_preconditions(resource: Resource, item: Object, options: DeleteOptions) -> None:

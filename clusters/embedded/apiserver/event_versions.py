@@ -56,6 +56,8 @@ def as_v1(item: Object) -> Object:
 
 def _complete(item: Object, shown: Object) -> Object:
     found = {key: value for key, value in item.items() if key in shown or key in _ALWAYS or not _empty(value)}
+    if isinstance(found.get("series"), dict):
+        found["series"] = {"lastObservedTime": None, **found["series"]}
     return {**{key: dict(value) if isinstance(value, dict) else value for key, value in shown.items()}, **found}
 
 

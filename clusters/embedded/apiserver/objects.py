@@ -61,21 +61,23 @@ def without_empties(item: Object) -> Object:
     return kept
 
 
-# Maps in which a null is an empty text.
-_TEXTS = frozenset({"labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector"})
+# What a null is in a map of texts, and in one of amounts.
+_ZEROS = dict.fromkeys(
+    ("labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector"), ""
+) | dict.fromkeys(("limits", "requests", "capacity", "allocatable"), "0")
 
 
-def _filled(value: Any) -> Any:
+def _filled(value: Any, zero: str) -> Any:
     if not isinstance(value, dict):
         return without_nulls(value)
-    return {key: "" if each is None else each for key, each in value.items()}
+    return {key: zero if each is None else each for key, each in value.items()}
 
 
 def without_nulls(value: Any) -> Any:
     """A copy in which fields that are null are absent: to the API both mean the zero value."""
     if isinstance(value, dict):
         return {
-            key: _filled(each) if key in _TEXTS else without_nulls(each)
+            key: _filled(each, _ZEROS[key]) if key in _ZEROS else without_nulls(each)
             for key, each in value.items()
             if each is not None
         }

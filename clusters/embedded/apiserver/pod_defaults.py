@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.pod_part_defaults import (
+    default_container,
+    default_host_ports,
+    default_volumes,
+    without_zeros,
+)
 from clusters.embedded.apiserver.quantities import canonical, parse, text_of
 
 _SPEC: Final[Object] = {
@@ -27,8 +33,12 @@ _CONTAINER: Final[Object] = {
 
 def default_template(spec: Object) -> None:
     """Fill in the spec of a pod or of a template. Raises ValueError for amounts that are none."""
+    kept = without_zeros(spec)
+    spec.clear()
+    spec.update(kept)
     for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
         _default_container(container)
+    default_volumes(spec.get("volumes", []))
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         # Two names of one field.
@@ -45,6 +55,8 @@ def default_pod(pod: Object) -> None:
     default_template(spec)
     for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
         _request_the_limits(container["resources"])
+        if spec.get("hostNetwork"):
+            default_host_ports([container])
     for key, value in _POD.items():
         spec.setdefault(key, value)
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -81,6 +93,7 @@ def canonical_amounts(amounts: Object) -> Object:
 
 
 def _default_container(container: Object) -> None:
+    default_container(container)
     resources = container.setdefault("resources", {})
     for part in ("limits", "requests"):
         if part in resources:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.embedded.apiserver.field_rules import not_allowed
+from clusters.embedded.apiserver import pod_validation
+from clusters.embedded.apiserver.field_rules import not_allowed, wrong
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError
 
@@ -18,6 +19,9 @@ _MUTABLE_TEXT = (
 def check(old: Object, new: Object) -> list[FieldError]:
     """A pod that is there and what it shall become."""
     errors = check_spec(old["spec"], new["spec"])
+    quality = (new.get("status") or {}).get("qosClass")
+    if quality and quality != (old.get("status") or {}).get("qosClass"):
+        errors.append(wrong("status.qosClass", quality, "field is immutable"))
     nominated = (new.get("status") or {}).get("nominatedNodeName", "")
     if new["spec"].get("nodeName") and nominated not in ("", (old.get("status") or {}).get("nominatedNodeName", "")):
         text = "may not be set on pods that are already bound to a node"
@@ -32,7 +36,12 @@ def check_spec(old: Object, new: Object) -> list[FieldError]:
     for part in ("containers", "initContainers"):
         if len(old.get(part, [])) != len(new.get(part, [])):
             return [not_allowed(f"spec.{part}", "pod updates may not add or remove containers")]
-    errors = []
+    errors = [
+        error
+        for part in ("containers", "initContainers")
+        for at, container in enumerate(new.get(part, []))
+        for error in pod_validation.image(container, f"spec.{part}[{at}]")
+    ]
     if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
         errors.append(
             not_allowed("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Any, Final
 
-from clusters.embedded.apiserver import field_rules
+from clusters.embedded.apiserver import field_rules, resource_rules
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.objects import Object
-from clusters.embedded.apiserver.quantities import parse
 from clusters.embedded.apiserver.refusals import FieldError
 
-_STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_OPERATORS: Final = ("Equal", "Exists")
+_VARIABLE: Final = re.compile(r"[ -<>-~]+")
+_VARIABLE_TEXT: Final = (
+    "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+_LONGEST_DEADLINE: Final = 2**31 - 1
 
 
 def pod_spec(spec: Object, path: str) -> list[FieldError]:
     """The spec of a pod or of a template; ``path`` is where it stands. Defaults must be in."""
-    errors: list[FieldError] = []
+    errors = _volumes(spec.get("volumes", []), f"{path}.volumes")
     if not spec.get("containers"):
         errors.append(required(f"{path}.containers"))
     names: set[str] = set()
-    for part in ("initContainers", "containers"):
+    volumes = {volume.get("name") for volume in spec.get("volumes", [])}
+    for part in ("containers", "initContainers"):
         for at, container in enumerate(spec.get(part, [])):
-            errors += _container(container, f"{path}.{part}[{at}]", names)
-    if spec["restartPolicy"] not in _RESTART_POLICIES:
-        errors.append(unsupported(f"{path}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES))
-    errors += field_rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector", {}))
-    if spec.get("nodeName"):
-        errors += field_rules.dns_subdomain(f"{path}.nodeName", spec["nodeName"])
-    errors += _volumes(spec, path)
-    return errors
+            errors += _container(container, f"{path}.{part}[{at}]", names, volumes)
+    for key, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES)):
+        if spec[key] not in known:
+            errors.append(unsupported(f"{path}.{key}", spec[key], known))
+    return errors + _placing(spec, path)
 
 
 def new_pod(pod: Object) -> list[FieldError]:
@@ -41,78 +47,114 @@ def new_pod(pod: Object) -> list[FieldError]:
     return []
 
 
-def extended(name: str) -> bool:
-    """Whether a resource is one of a vendor: counted in whole numbers, and never over-committed."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-
-
-def amounts(amounts_of: Object, path: str, form: str = "{path}[{name}]") -> list[FieldError]:
-    """A list of resources: names, signs, and whole numbers where only these make sense; ``form``: how a field is told."""
-    errors: list[FieldError] = []
-    for name, text in amounts_of.items():
-        field = form.format(path=path, name=name)
-        errors += [wrong(field, name, each) for each in field_rules.qualified_name(name)]
-        value = parse(text)
-        if value < 0:
-            errors.append(wrong(field, text, "must be greater than or equal to 0"))
-        elif extended(name) and value != value.to_integral_value():
-            errors.append(wrong(field, text, "must be an integer"))
-    return errors
-
-
-def _container(container: Object, path: str, names: set[str]) -> list[FieldError]:
-    name = container.get("name", "")
-    errors = field_rules.dns_label(f"{path}.name", name) if name else [required(f"{path}.name")]
-    if name and name in names:
-        errors.append(FieldError(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'))
-    names.add(name)
-    if not container.get("image", "").strip():
-        errors.append(required(f"{path}.image"))
-    if container["imagePullPolicy"] not in _PULL_POLICIES:
-        errors.append(unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
-    for at, variable in enumerate(container.get("env", [])):
-        if not variable.get("name"):
-            errors.append(required(f"{path}.env[{at}].name"))
-    for at, port in enumerate(container.get("ports", [])):
-        errors += _port(f"{path}.ports[{at}].containerPort", port.get("containerPort", 0))
-    return errors + _resources(container["resources"], f"{path}.resources")
-
-
-def _port(field: str, number: int) -> list[FieldError]:
-    if not number:
-        return [required(field)]
-    return [] if 0 < number < 65536 else [wrong(field, number, "must be between 1 and 65535, inclusive")]
-
-
-def _resources(resources: Object, path: str) -> list[FieldError]:
-    limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    errors = amounts(limits, f"{path}.limits") + amounts(requests, f"{path}.requests")
-    for part, listed in (("limits", limits), ("requests", requests)):
-        errors += [
-            wrong(f"{path}.{part}[{name}]", name, "must be a standard resource for containers")
-            for name in listed
-            if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-")
-        ]
-    for name, text in requests.items():
-        errors += _request(name, text, limits.get(name), path)
-    return errors
-
-
-def _request(name: str, text: str, limit: str | None, path: str) -> list[FieldError]:
-    strict = extended(name) or name.startswith("hugepages-")
-    if limit is None:
-        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")] if strict else []
-    if strict and parse(text) != parse(limit):
-        return [wrong(f"{path}.requests", text, f"must be equal to {name} limit of {limit}")]
-    if parse(text) > parse(limit):
-        return [wrong(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}")]
+def image(container: Object, path: str) -> list[FieldError]:
+    """The image of a container."""
+    text = container.get("image", "")
+    if not text:
+        return [required(f"{path}.image")]
+    if text != text.strip():
+        return [wrong(f"{path}.image", text, "must not have leading or trailing whitespace")]
     return []
 
 
-def _volumes(spec: Object, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for at, volume in enumerate(spec.get("volumes", [])):
-        name = volume.get("name", "")
-        where = f"{path}.volumes[{at}].name"
-        errors += field_rules.dns_label(where, name) if name else [required(where)]
+def _placing(spec: Object, path: str) -> list[FieldError]:
+    """Where the pod may be, and for how long."""
+    errors = field_rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector", {}))
+    errors += _gates(spec.get("schedulingGates", []), f"{path}.schedulingGates")
+    if spec.get("nodeName"):
+        errors += field_rules.dns_subdomain(f"{path}.nodeName", spec["nodeName"])
+    deadline = spec.get("activeDeadlineSeconds", 1)
+    if not 1 <= deadline <= _LONGEST_DEADLINE:
+        text = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
+        errors.append(wrong(f"{path}.activeDeadlineSeconds", deadline, text))
+    for key in ("hostname", "subdomain"):
+        if spec.get(key):
+            errors += field_rules.dns_label(f"{path}.{key}", spec[key])
+    for at, toleration in enumerate(spec.get("tolerations", [])):
+        errors += _toleration(toleration, f"{path}.tolerations[{at}]")
     return errors
+
+
+def _gates(gates: list[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    names = [gate.get("name", "") for gate in gates]
+    for at, name in enumerate(names):
+        errors += [wrong(f"{path}[{at}]", name, text) for text in field_rules.qualified_name(name)]
+        if name in names[:at]:
+            errors.append(_twice(f"{path}[{at}]", name))
+    return errors
+
+
+def _toleration(toleration: Object, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, key, effect = (toleration.get(each, "") for each in ("operator", "key", "effect"))
+    if key:
+        errors += [wrong(f"{path}.key", key, text) for text in field_rules.qualified_name(key)]
+    elif operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        errors.append(wrong(f"{path}.operator", operator, text))
+    if "tolerationSeconds" in toleration and effect != "NoExecute":
+        errors.append(wrong(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+    if operator not in ("", *_OPERATORS):
+        errors.append(unsupported(f"{path}.operator", operator, _OPERATORS))
+    elif operator == "Exists" and toleration.get("value"):
+        text = "value must be empty when `operator` is 'Exists'"
+        errors.append(wrong(f"{path}.operator", toleration["value"], text))
+    if effect and effect not in _EFFECTS:
+        errors.append(unsupported(f"{path}.effect", effect, _EFFECTS))
+    return errors
+
+
+def _container(container: Object, path: str, names: set[str], volumes: set[Any]) -> list[FieldError]:
+    name = container.get("name", "")
+    errors = field_rules.dns_label(f"{path}.name", name) if name else [required(f"{path}.name")]
+    if name and name in names:
+        errors.append(_twice(f"{path}.name", name))
+    names.add(name)
+    errors += image(container, path)
+    if container["imagePullPolicy"] not in _PULL_POLICIES:
+        errors.append(unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
+    errors += _ports(container.get("ports", []), f"{path}.ports")
+    for at, variable in enumerate(container.get("env", [])):
+        errors += _variable(variable.get("name", ""), f"{path}.env[{at}].name")
+    for at, mount in enumerate(container.get("volumeMounts", [])):
+        if mount.get("name") not in volumes:
+            found = f'Not found: "{mount.get("name", "")}"'
+            errors.append(FieldError(f"{path}.volumeMounts[{at}].name", "FieldValueNotFound", found))
+    return errors + resource_rules.of_container(container["resources"], f"{path}.resources")
+
+
+def _variable(name: str, path: str) -> list[FieldError]:
+    if not name:
+        return [required(path)]
+    return [] if _VARIABLE.fullmatch(name) else [wrong(path, name, _VARIABLE_TEXT)]
+
+
+def _ports(ports: list[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for at, port in enumerate(ports):
+        number = port.get("containerPort", 0)
+        if not number:
+            errors.append(required(f"{path}[{at}].containerPort"))
+        elif not 0 < number < 65536:
+            errors.append(wrong(f"{path}[{at}].containerPort", number, "must be between 1 and 65535, inclusive"))
+        if port.get("protocol") not in _PROTOCOLS:
+            errors.append(unsupported(f"{path}[{at}].protocol", port.get("protocol", ""), _PROTOCOLS))
+    return errors
+
+
+def _volumes(volumes: list[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    names = [volume.get("name", "") for volume in volumes]
+    for at, (name, volume) in enumerate(zip(names, volumes, strict=True)):
+        more = sorted(set(volume) - {"name"})[1:]
+        errors += [not_allowed(f"{path}[{at}].{key}", "may not specify more than 1 volume type") for key in more]
+        where = f"{path}[{at}].name"
+        errors += field_rules.dns_label(where, name) if name else [required(where)]
+        if name and name in names[:at]:
+            errors.append(_twice(where, name))
+    return errors
+
+
+def _twice(field: str, value: str) -> FieldError:
+    return FieldError(field, "FieldValueDuplicate", f'Duplicate value: "{value}"')

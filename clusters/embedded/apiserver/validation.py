@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from ipaddress import ip_network
 from typing import Final
 
-from clusters.embedded.apiserver import field_rules, metadata_rules, pod_validation, quota, rbac_rules
+from clusters.embedded.apiserver import (
+    event_rules,
+    field_rules,
+    metadata_rules,
+    pod_validation,
+    quota,
+    rbac_rules,
+    resource_rules,
+)
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
-from clusters.embedded.apiserver.objects import Object, namespace_of
+from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError, invalid
 from clusters.embedded.apiserver.selectors import matches_selector
 from clusters.resources import (
@@ -25,17 +34,7 @@ from clusters.resources import (
     Resource,
 )
 
-# Bytes of the text of an event.
-_LONGEST_NOTE: Final = 1024
-_LONGEST_WORD: Final = 128
-_FOR_CLUSTER: Final = ("default", "kube-system")
-# Fields that the strict kind of events does not take, and what they are called in what the client is told.
-_DEPRECATED: Final = {
-    "deprecatedSource": "source",
-    "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp",
-    "deprecatedCount": "count",
-}
+_CIDR_TEXT: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # Bytes of all values of a ConfigMap together.
 _MOST_DATA: Final = 1024 * 1024
@@ -52,7 +51,7 @@ def validate(resource: Resource, item: Object) -> None:
     if resource == PODS:
         errors += pod_validation.new_pod(item)
     elif resource in (EVENTS, EVENTS_V1):
-        errors += _event(resource, item)
+        errors += event_rules.new_event(resource, item)
     if errors:
         raise invalid(resource, item["metadata"].get("name", ""), errors)
 
@@ -129,14 +128,36 @@ def _node(item: Object) -> list[FieldError]:
     errors: list[FieldError] = []
     status = item.get("status", {})
     for part in ("capacity", "allocatable"):
-        errors += pod_validation.amounts(status.get(part, {}), f"status.{part}", "{path}.{name}")
-    for at, taint in enumerate(item.get("spec", {}).get("taints", [])):
-        path = f"metadata.taints[{at}]"
-        if not taint.get("key"):
-            errors.append(required(f"{path}.key"))
-        if taint.get("effect") not in _EFFECTS:
-            errors.append(unsupported(f"{path}.effect", str(taint.get("effect", "")), _EFFECTS))
+        errors += resource_rules.amounts(status.get(part, {}), f"status.{part}")
+    for at, cidr in enumerate(item.get("spec", {}).get("podCIDRs", [])):
+        if not _is_network(cidr):
+            errors.append(wrong(f"spec.podCIDRs[{at}]", cidr, _CIDR_TEXT))
+    taints = item.get("spec", {}).get("taints", [])
+    for at, taint in enumerate(taints):
+        errors += _taint(taint, taints[:at], f"metadata.taints[{at}]")
     return errors
+
+
+def _taint(taint: Object, before: list[Object], path: str) -> list[FieldError]:
+    key, effect = taint.get("key", ""), taint.get("effect", "")
+    errors = [wrong(f"{path}.key", key, text) for text in field_rules.qualified_name(key)]
+    if not effect:
+        errors.append(required(f"{path}.effect"))
+    elif effect not in _EFFECTS:
+        errors.append(unsupported(f"{path}.effect", effect, _EFFECTS))
+    if any((each.get("key"), each.get("effect")) == (key, effect) for each in before):
+        shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+        text = f"{json.dumps(shown, separators=(',', ':'))}: taints must be unique by key and effect pair"
+        errors.append(FieldError(path, "FieldValueDuplicate", f"Duplicate value: {text}"))
+    return errors
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
 
 
 def _workload(resource: Resource, spec: Object) -> list[FieldError]:
@@ -191,42 +212,4 @@ def _lease(spec: Object) -> list[FieldError]:
     if spec.get("leaseTransitions", 0) < 0:
         text = "must be greater than or equal to 0"
         errors.append(wrong("spec.leaseTransitions", spec["leaseTransitions"], text))
-    return errors
-
-
-def _event(resource: Resource, item: Object) -> list[FieldError]:
-    """The core kind is lenient; events.k8s.io wants to know exactly who reports what."""
-    about = item.get("involvedObject" if resource == EVENTS else "regarding")
-    about = about if isinstance(about, dict) else {}
-    namespace = namespace_of(item)
-    there = str(about.get("namespace", ""))
-    errors = []
-    # Events on objects of the whole cluster stand in one of two namespaces; the newer kind knows no other rule.
-    lost = namespace not in _FOR_CLUSTER if not there else there != namespace and resource == EVENTS
-    if lost:
-        errors.append(wrong("involvedObject.namespace", there, "does not match event.namespace"))
-    if resource == EVENTS_V1:
-        errors += _strict_event(item)
-    return errors
-
-
-def _strict_event(item: Object) -> list[FieldError]:
-    errors = [required("eventTime")] if not item.get("eventTime") else []
-    for key in ("reportingController", "reportingInstance", "action", "reason"):
-        value = str(item.get(key, ""))
-        if not value:
-            errors.append(required(key))
-            if key == "reportingController":
-                errors += [wrong(key, "", text) for text in field_rules.qualified_name("")]
-        elif len(value) > _LONGEST_WORD:
-            errors.append(wrong(key, "", f"can have at most {_LONGEST_WORD} characters"))
-    if item.get("type") not in ("Normal", "Warning"):
-        errors.append(wrong("type", "", f"has invalid value: {item.get('type', '')}"))
-    if len(str(item.get("note", "")).encode()) > _LONGEST_NOTE:
-        errors.append(wrong("message", "", f"can have at most {_LONGEST_NOTE} characters"))
-    series = item.get("series")
-    count = series.get("count", 0) if isinstance(series, dict) else 2
-    if not isinstance(count, int) or count < 2:
-        errors.append(wrong("series.count", "", "should be at least 2"))
-    errors += [wrong(told, "", "needs to be unset") for key, told in _DEPRECATED.items() if item.get(key)]
     return errors

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from clusters.embedded.apiserver import deletion, metadata_rules, update_rules
+from clusters.embedded.apiserver import deletion, metadata_rules, times, update_rules
 from clusters.embedded.apiserver.admission import Admission
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
@@ -184,6 +184,7 @@ class Writes:
         if not isinstance(item.setdefault("metadata", {}), dict):
             raise bad_request("metadata must be an object")
         check_shape(resource, item)
+        self._write_times(resource, item)
         for field in ("managedFields", "selfLink"):
             item["metadata"].pop(field, None)
         metadata_rules.without_twins(item["metadata"])
@@ -193,6 +194,13 @@ class Writes:
         item.setdefault("kind", resource.kind)
         item.setdefault("apiVersion", resource.api_version)
         return item
+
+    def _write_times(self, resource: Resource, item: Object) -> None:
+        try:
+            times.normalise(item)
+        except ValueError as error:
+            kind, version = resource.kind, resource.api_version.rpartition("/")[2]
+            raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
 
     def _check_namespace(self, resource: Resource, namespace: str, item: Object) -> None:
         if not resource.namespaced:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, Final
 
 import httpx2
 
 from clusters.api_client import ApiClient, ApiError
-from clusters.embedded.controllers import desired, disruption, garbage, quotas, service_accounts
+from clusters.embedded.controllers import desired, disruption, garbage, node_taints, quotas, service_accounts
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import (
@@ -56,10 +57,12 @@ class Controllers:
     """All of them, in one loop: a change of anything makes a new picture, and what it asks for is done.
 
     ``ca``: the certificate of the cluster's authority (PEM), published in every namespace; empty where there is none.
+    ``now``: the time of day in UTC.
     """
 
-    def __init__(self, api: ApiClient, *, ca: str = "") -> None:
+    def __init__(self, api: ApiClient, *, now: Callable[[], datetime], ca: str = "") -> None:
         self._api = api
+        self._now = now
         self._ca = ca
         self._known: dict[Resource, dict[str, Object]] = {resource: {} for resource in _FOLLOWED}
         self._gone: deque[str] = deque(maxlen=_REMEMBERED)
@@ -139,6 +142,7 @@ class Controllers:
         wanted += service_accounts.furnished(
             listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca
         )
+        wanted += node_taints.tainted(listed[NODES], self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))
         wanted += quotas.counted(listed[RESOURCE_QUOTAS], listed[PODS])
         return wanted + self._garbage(listed)
 

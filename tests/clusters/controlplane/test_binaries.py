@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -96,6 +98,23 @@ def test_assets_of_another_minor_are_passed_over(tmp_path: Path) -> None:
     assert known(minors()[0], {"GPUSHARE_CACHE": str(tmp_path / "none")}, assets) == {"etcd": assets / "etcd"}
 
 
+def test_assets_that_are_no_folder_are_an_error(tmp_path: Path) -> None:
+    """A typo must not make another program run."""
+    environment = cached(tmp_path, minors()[0])
+    with pytest.raises(MissingBinariesError, match=r"typo: not a folder.*KUBEBUILDER_ASSETS"):
+        locate(minors()[0], environment, tmp_path / "typo")
+
+
+def test_what_may_not_be_executed_is_no_program(tmp_path: Path) -> None:
+    """It is built, or named as missing, and not found out about at the start."""
+    environment = cached(tmp_path, minors()[0])
+    for module in modules(minors()[0]):
+        for program in module.packages:
+            (module.cache(cache_folder(environment)) / program).chmod(0o644)
+
+    assert known(minors()[0], environment) == {}
+
+
 def test_a_program_that_cannot_run_has_no_version(tmp_path: Path) -> None:
     """It is passed over, too."""
     assets = put(tmp_path, "v1.2.3", "kube-apiserver")
@@ -110,6 +129,8 @@ def test_a_program_that_cannot_run_has_no_version(tmp_path: Path) -> None:
         ({"GPUSHARE_CACHE": "/c"}, "/c/control-plane"),
         ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpushare/control-plane"),
         ({"HOME": "/h"}, "/h/.cache/gpushare/control-plane"),
+        ({}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache/gpushare/control-plane"),
+        ({"GPUSHARE_CACHE": "c"}, f"{Path.cwd()}/c/control-plane"),
     ],
 )
 def test_the_cache_is_where_users_expect_caches(environment: dict[str, str], folder: str) -> None:

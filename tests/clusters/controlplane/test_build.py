@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import io
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, locate, minors, modules
+from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, MissingBinariesError, locate, minors, modules
 from clusters.controlplane.build import BuildError, ensure
+from tests.servers import until
 
 NEWEST = minors()[0]
 # Answers `go list` with three packages; `go build` names a package and writes a file for each package it is asked for.
@@ -20,6 +24,7 @@ echo "$*" >> "$GO_CALLS"
 [ "$1" = list ] && { echo a; echo b; echo c; exit 0; }
 [ -n "$GO_FAILS" ] && { echo "cannot find module" >&2; exit 1; }
 echo compiled/package >&2
+[ -n "$GO_WAITS" ] && exec sleep 60
 while [ "$1" != -o ]; do shift; done
 folder=$2; shift 2
 for package in "$@"; do
@@ -102,7 +107,7 @@ def test_a_failed_build_shows_what_go_said_and_leaves_nothing_half(environment: 
 
 def test_a_folder_of_assets_that_is_not_there_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
     """A typo in KUBEBUILDER_ASSETS must not start minutes of building."""
-    with pytest.raises(BuildError, match="KUBEBUILDER_ASSETS"):
+    with pytest.raises(MissingBinariesError, match="KUBEBUILDER_ASSETS"):
         ensure(NEWEST, {**environment, "KUBEBUILDER_ASSETS": str(tmp_path / "typo")}, None, io.StringIO())
 
 
@@ -115,6 +120,58 @@ def test_two_builds_at_once_build_once(environment: dict[str, str]) -> None:
 
     assert [one.returncode for one in both] == [0, 0]
     assert len([call for call in calls(environment) if call.startswith("build")]) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_build_ends_go_and_leaves_nothing_half(environment: dict[str, str], number: int) -> None:
+    """One line, no traceback; the next call starts anew."""
+    command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]
+    waiting = {**environment, "GO_WAITS": "1"}
+    one = await asyncio.create_subprocess_exec(*command, env={**os.environ, **waiting}, stderr=asyncio.subprocess.PIPE)
+    await until(lambda: any(call.startswith("build") for call in calls(environment)))
+    one.send_signal(number)
+    # Go holds the other end of standard error, too: this ends when it has ended.
+    said = (await one.communicate())[1].decode()
+    cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
+
+    assert one.returncode == 128 + number
+    assert said.splitlines()[-1] == "control-plane: interrupted"
+    assert "Traceback" not in said
+    assert [path for path in cache.iterdir() if path.name.startswith(".building")] == []
+
+
+def test_what_a_killed_build_left_is_removed_by_the_next(environment: dict[str, str]) -> None:
+    """Hundreds of megabytes that nobody would look for."""
+    left = Path(environment["GPUSHARE_CACHE"]) / "control-plane" / ".building-left"
+    left.mkdir(parents=True)
+    (left / "kube-apiserver").touch()
+    ensure(NEWEST, environment, None, io.StringIO())
+
+    assert not left.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """It names the folder and the variable."""
+    (tmp_path / "file").touch()
+    with pytest.raises(BuildError, match=r"file/control-plane.*GPUSHARE_CACHE"):
+        ensure(NEWEST, {**environment, "GPUSHARE_CACHE": str(tmp_path / "file")}, None, io.StringIO())
+
+
+def test_who_waits_for_another_build_says_so(environment: dict[str, str]) -> None:
+    """And goes on when that has ended."""
+    cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
+    cache.mkdir(parents=True)
+    command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]
+    with (cache / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
+        assert second.stderr is not None
+        said = second.stderr.readline()
+    second.communicate(timeout=30)
+
+    assert (second.returncode, "another build" in said) == (0, True)
 
 
 def test_progress_says_what_is_built_and_what_came_of_it(environment: dict[str, str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import ssl
 import subprocess
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import yaml
 
 from clusters.api_client import ApiClient, ApiError
 from clusters.controlplane.binaries import Binaries
@@ -98,6 +101,29 @@ async def test_a_token_has_the_rights_of_its_account_and_no_more(binaries: Binar
             await plane.token_kubeconfig(path, "default", "nobody")
 
     assert (refused.value.code, missing.value.code) == (403, 404)
+
+
+async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries) -> None:
+    """Nobody renews it: after the hour that is usual every program would be refused."""
+    async with running(binaries, controllers=True) as plane:
+        path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
+        payload = yaml.safe_load(path.read_text())["users"][0]["user"]["token"].split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+
+    assert claims["exp"] - claims["iat"] >= 30 * 86400
+
+
+async def test_settings_of_another_etcd_do_not_reach_ours(binaries: Binaries) -> None:
+    """etcd takes flags from its environment, too: a folder, other addresses, a file in the place of all flags."""
+    with scratch_folder() as folder:
+        set_by_user = {"ETCD_CONFIG_FILE": "/nowhere", "ETCD_LISTEN_METRICS_URLS": "http://0.0.0.0:0"}
+        plane = RealControlPlane(binaries, folder, {**os.environ, **set_by_user})
+        try:
+            await plane.start(controllers=False)
+        finally:
+            await plane.stop()
+
+        assert "/nowhere" not in plane.log("etcd")
 
 
 async def test_a_kubelet_is_its_node_and_no_other(binaries: Binaries) -> None:

@@ -41,7 +41,7 @@ def test_a_label_selector_selects(selector: str, selected: bool) -> None:
 @pytest.mark.parametrize("selector", ["a=b=c", "a in b", "=x", "a in (b", "a,,b", "a b"])
 def test_a_label_selector_that_makes_no_sense_is_refused(selector: str) -> None:
     """400, never everything."""
-    with pytest.raises(RefusalError, match="requirement"):
+    with pytest.raises(RefusalError, match="expected|requirement"):
         label_selector(selector)
 
 

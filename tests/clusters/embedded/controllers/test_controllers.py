@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
     url = await server.start()
     (tmp_path / "kubeconfig").write_text(server.kubeconfig(url))
     async with ApiClient.from_kubeconfig(tmp_path / "kubeconfig") as client:
-        controllers = Controllers(client)
+        controllers = Controllers(client, now=lambda: datetime.now(UTC))
         await controllers.start()
         yield client
         await controllers.stop()

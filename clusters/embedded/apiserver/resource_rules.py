@@ -1,0 +1,90 @@
+"""Whether amounts of resources make sense, of a container or of a node. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from clusters.embedded.apiserver import field_rules
+from clusters.embedded.apiserver.field_rules import not_allowed, required, wrong
+from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.quantities import parse
+from clusters.embedded.apiserver.refusals import FieldError
+
+_OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_COMPUTED: Final = frozenset({"cpu", "memory"})
+_STANDARD: Final = (
+    _OF_CONTAINERS
+    | {f"{part}.{name}" for part in ("requests", "limits") for name in _OF_CONTAINERS}
+    | {"pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "persistentvolumeclaims", "storage"}
+    | {"configmaps", "services.nodeports", "services.loadbalancers", "requests.storage"}
+)
+_HUGE: Final = "hugepages-"
+_NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
+
+
+def native(name: str) -> bool:
+    """Whether a resource is one of Kubernetes itself."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def extended(name: str) -> bool:
+    """Whether a resource is one of a vendor: counted in whole numbers, and never over-committed."""
+    if native(name) or name.startswith("requests."):
+        return False
+    return not field_rules.qualified_name(f"requests.{name}")
+
+
+def amounts(amounts_of: Object, path: str) -> list[FieldError]:
+    """The amounts of a node: signs, and whole numbers where only these make sense; names may be any."""
+    return [error for name, text in amounts_of.items() for error in _amount(name, text, f"{path}.{name}")]
+
+
+def of_container(resources: Object, path: str) -> list[FieldError]:
+    """Limits and requests of a container."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    errors: list[FieldError] = []
+    for name, text in limits.items():
+        errors += _named_amount(name, text, f"{path}.limits[{name}]")
+    for name, text in requests.items():
+        errors += _named_amount(name, text, f"{path}.requests[{name}]")
+        errors += _request(name, text, limits.get(name), path)
+    names = {*limits, *requests}
+    if any(name.startswith(_HUGE) for name in names) and not names & _COMPUTED:
+        errors.append(not_allowed(path, "HugePages require cpu or memory"))
+    return errors
+
+
+def _named_amount(name: str, text: str, field: str) -> list[FieldError]:
+    errors = [wrong(field, name, each) for each in [*field_rules.qualified_name(name), *_name_texts(name)]]
+    errors += _amount(name, text, field)
+    if name.startswith(_HUGE) and (parse(text) % parse(name.removeprefix(_HUGE)) or parse(text) <= 0):
+        errors.append(wrong(field, text, f"{text} is not positive integer multiple of {name}"))
+    return errors
+
+
+def _name_texts(name: str) -> list[str]:
+    if "/" in name:
+        return [] if native(name) or extended(name) else [_NOT_EXTENDED]
+    if name.startswith(_HUGE):
+        return []
+    texts = [] if name in _STANDARD else ["must be a standard resource type or fully qualified"]
+    return texts if name in _OF_CONTAINERS else [*texts, "must be a standard resource for containers"]
+
+
+def _amount(name: str, text: str, field: str) -> list[FieldError]:
+    value = parse(text)
+    errors = [wrong(field, text, "must be greater than or equal to 0")] if value < 0 else []
+    if extended(name) and value != value.to_integral_value():
+        errors.append(wrong(field, text, "must be an integer"))
+    return errors
+
+
+def _request(name: str, text: str, limit: str | None, path: str) -> list[FieldError]:
+    strict = not native(name) or name.startswith(_HUGE)
+    if limit is None:
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")] if strict else []
+    if strict and parse(text) != parse(limit):
+        return [wrong(f"{path}.requests", text, f"must be equal to {name} limit of {limit}")]
+    if parse(text) > parse(limit):
+        return [wrong(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}")]
+    return []

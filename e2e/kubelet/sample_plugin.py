@@ -1,0 +1,110 @@
+"""A device plugin that does what a case wants: it serves on a socket, registers, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+
+RESOURCE: Final = "example.com/resource"
+
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class SamplePlugin(pb_grpc.DevicePluginServicer):
+    """Announces ``devices`` (id → healthy). A text in ``refusals`` (by verb) is the error with which it answers."""
+
+    def __init__(self, devices: Mapping[str, bool], *, pre_start: bool = False) -> None:
+        self.devices = dict(devices)
+        self.refusals: dict[str, str] = {}
+        self.calls: list[tuple[str, tuple[str, ...]]] = []
+        self._options = pb.DevicePluginOptions(pre_start_required=pre_start)
+        self._changed = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, folder: Path) -> None:
+        """Serve, then register. Raises grpc.aio.AioRpcError where the kubelet refuses."""
+        self._ended.clear()
+        socket = folder / "sample.sock"
+        socket.unlink(missing_ok=True)
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{socket}")
+        await self._server.start()
+        async with grpc.aio.insecure_channel(f"unix:{folder / 'kubelet.sock'}") as channel:
+            request = pb.RegisterRequest(version="v1beta1", endpoint=socket.name, resource_name=RESOURCE)
+            await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
+
+    async def stop(self) -> None:
+        """End the list and the server."""
+        self.end_list()
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    def end_list(self) -> None:
+        """End ListAndWatch; the server goes on."""
+        self._ended.set()
+        self._changed.set()
+
+    def announce(self, devices: Mapping[str, bool]) -> None:
+        """Send a new list."""
+        self.devices = dict(devices)
+        self._changed.set()
+
+    def asked(self, verb: str) -> list[tuple[str, ...]]:
+        """The ids of each call of a verb."""
+        return [ids for name, ids in self.calls if name == verb]
+
+    async def _take(self, verb: str, ids: Iterable[str], context: Context) -> None:
+        self.calls.append((verb, tuple(ids)))
+        if verb in self.refusals:
+            await context.abort(grpc.StatusCode.INTERNAL, self.refusals[verb])
+
+    async def GetDevicePluginOptions(  # noqa: N802  # gRPC's name
+        self, request: pb.Empty, context: Context
+    ) -> pb.DevicePluginOptions:
+        """Whether it wants to be asked before each start."""
+        await self._take("GetDevicePluginOptions", (), context)
+        return self._options
+
+    async def ListAndWatch(  # noqa: N802
+        self, request: pb.Empty, context: Context
+    ) -> AsyncIterator[pb.ListAndWatchResponse]:
+        """The full list, now and after each change."""
+        await self._take("ListAndWatch", (), context)
+        while not self._ended.is_set():
+            self._changed.clear()
+            healths = {True: "Healthy", False: "Unhealthy"}
+            yield pb.ListAndWatchResponse(
+                devices=[pb.Device(ID=name, health=healths[ok]) for name, ok in self.devices.items()]
+            )
+            await self._changed.wait()
+
+    async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
+        """The ids go into the container's variable IDS."""
+        (one,) = request.container_requests
+        await self._take("Allocate", one.devices_ids, context)
+        answer = pb.AllocateResponse()
+        answer.container_responses.add(envs={"IDS": ",".join(sorted(one.devices_ids))})
+        return answer
+
+    async def PreStartContainer(  # noqa: N802
+        self, request: pb.PreStartContainerRequest, context: Context
+    ) -> pb.PreStartContainerResponse:
+        """The container may start."""
+        await self._take("PreStartContainer", request.devices_ids, context)
+        return pb.PreStartContainerResponse()
+
+
+def healthy(count: int) -> dict[str, bool]:
+    """That many healthy devices."""
+    return {f"dev-{number}": True for number in range(count)}

@@ -1,0 +1,166 @@
+"""What a node and its pods show when devices or their plugin fail: the node tests of Kubernetes (DP-022)."""
+
+from __future__ import annotations
+
+import grpc.aio
+import pytest
+
+from clusters.kubelet.timings import Timings
+from clusters.waiting import eventually
+from e2e.kubelet.sample_plugin import RESOURCE, SamplePlugin, healthy
+from e2e.kubelet.stage import Stage, container
+
+
+async def health_of(stage: Stage, name: str) -> list[dict[str, str]]:
+    """What the pod's status says of its container's devices."""
+    statuses = (await stage.pod(name))["status"].get("containerStatuses") or [{}]
+    found = {one["name"]: one["resources"] for one in statuses[0].get("allocatedResourcesStatus") or ()}
+    return list(found.get(RESOURCE, []))
+
+
+async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
+    """E2: Register fails, ListAndWatch is never called, the node gets no key (-1/-1)."""
+    plugin = SamplePlugin(healthy(1))
+    plugin.refusals["GetDevicePluginOptions"] = "no options today"
+
+    with pytest.raises(
+        grpc.aio.AioRpcError, match=r"failed to get device plugin options: rpc error: .*no options today"
+    ):
+        await stage.plug(plugin)
+
+    assert plugin.asked("ListAndWatch") == []
+    await stage.counts(None, None)
+
+
+async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
+    """E2, B5: allocatable follows, capacity stays; the list replaces the one before."""
+    plugin = await stage.plug(SamplePlugin(healthy(1)))
+    await stage.counts(1, 1)
+    plugin.announce({"dev-0": False})
+    await stage.counts(1, 0)
+    plugin.announce({"dev-0": True})
+    await stage.counts(1, 1)
+    plugin.announce(healthy(5) | {"dev-3": False, "dev-4": False})
+    await stage.counts(5, 3)
+    plugin.announce(healthy(2))
+    await stage.counts(2, 2)
+
+
+async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
+    """E2, H 7: the pod is not touched, its status says so; nothing is freed by its deletion."""
+    plugin = await stage.plug(SamplePlugin(healthy(1)))
+    await stage.counts(1, 1)
+    await stage.create("p", container(devices=1))
+    await stage.reaches("p", "Running")
+    assert await health_of(stage, "p") == [{"resourceID": "dev-0", "health": "Healthy"}]
+    plugin.announce({"dev-0": False})
+
+    await eventually(
+        lambda: health_of(stage, "p"),
+        lambda seen: seen == [{"resourceID": "dev-0", "health": "Unhealthy"}],
+        "the status says Unhealthy",
+    )
+    await stage.counts(1, 0)
+    assert (await stage.pod("p"))["status"]["phase"] == "Running"
+    await stage.api.request("DELETE", f"/api/v1/namespaces/{stage.namespace}/pods/p")
+    await stage.is_gone("p")
+    await stage.counts(1, 0)
+
+
+async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> None:
+    """E2: also after its end, and after somebody else has the device."""
+    await stage.plug(SamplePlugin(healthy(1)))
+    await stage.counts(1, 1)
+    await stage.create("p", container(devices=1, command=["false"]), restartPolicy="Never")
+    await stage.reaches("p", "Failed")
+    await stage.create("q", container(devices=1))
+    await stage.reaches("q", "Running")
+
+    assert await health_of(stage, "p") == [{"resourceID": "dev-0", "health": "Healthy"}]
+
+
+async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> None:
+    """E2: 0/0, and the list is not asked for again."""
+    plugin = SamplePlugin(healthy(2))
+    plugin.refusals["ListAndWatch"] = "no list today"
+    await stage.plug(plugin)
+
+    await stage.counts(0, 0)
+    assert plugin.asked("ListAndWatch") == [()]
+
+
+@pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
+async def test_when_a_later_list_fails_allocatable_is_zero_and_then_capacity(stage: Stage) -> None:
+    """E2, B5: 0/2, and after the grace period 0/0; the list is not asked for again; the key stays."""
+    plugin = await stage.plug(SamplePlugin(healthy(2)))
+    await stage.counts(2, 2)
+    plugin.end_list()
+
+    await stage.counts(2, 0)
+    await stage.counts(0, 0)
+    assert plugin.asked("ListAndWatch") == [()]
+
+
+async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
+    """E2: and it comes back with the next registration."""
+    plugin = await stage.plug(SamplePlugin(healthy(2)))
+    await stage.counts(2, 2)
+    await plugin.stop()
+    await stage.counts(2, 0)
+    await plugin.start(stage.kubelet.plugin_folder)
+    await stage.counts(2, 2)
+
+
+async def test_an_allocate_error_is_final(stage: Stage) -> None:
+    """H 5: phase Failed, reason UnexpectedAdmissionError, our text in exactly this message, and in an event."""
+    plugin = SamplePlugin(healthy(1))
+    plugin.refusals["Allocate"] = "no card for you"
+    await stage.plug(plugin)
+    await stage.counts(1, 1)
+    await stage.create("p", container(devices=1))
+    status = (await stage.reaches("p", "Failed"))["status"]
+
+    text = "Allocate failed due to rpc error: code = Internal desc = no card for you, which is unexpected"
+    assert (status["reason"], status["message"]) == ("UnexpectedAdmissionError", f"Pod was rejected: {text}")
+    assert ("UnexpectedAdmissionError", text) in await stage.warnings("p")
+
+
+async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
+    """H 4: CreateContainerConfigError with our text in message and event; the container starts when the plugin agrees."""
+    plugin = SamplePlugin(healthy(1), pre_start=True)
+    plugin.refusals["PreStartContainer"] = "wait for the book"
+    await stage.plug(plugin)
+    await stage.counts(1, 1)
+    await stage.create("p", container(devices=1))
+
+    async def waiting() -> dict[str, str]:
+        statuses = (await stage.pod("p"))["status"].get("containerStatuses") or [{}]
+        return dict(statuses[0].get("state", {}).get("waiting") or {})
+
+    seen = await eventually(
+        waiting, lambda found: found.get("reason") == "CreateContainerConfigError", "the container waits"
+    )
+    assert "wait for the book" in seen["message"]
+    await eventually(
+        lambda: stage.warnings("p"), lambda found: any("wait for the book" in text for _, text in found), "an event"
+    )
+    plugin.refusals.clear()
+    await stage.reaches("p", "Running")
+    assert len(plugin.asked("Allocate")) == 1
+
+
+async def test_pods_that_come_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
+    """E2, H 9: bound pods that are not yet admitted fail at once; what runs goes on."""
+    await stage.plug(SamplePlugin(healthy(2)))
+    await stage.counts(2, 2)
+    await stage.create("before", container(devices=1))
+    await stage.reaches("before", "Running")
+    await stage.kubelet.stop(keep_containers=True)
+    await stage.create("meanwhile", container(devices=1))
+    await stage.kubelet.start()
+    status = (await stage.reaches("meanwhile", "Failed"))["status"]
+
+    text = f"no healthy devices present; cannot allocate unhealthy devices {RESOURCE}"
+    assert status["reason"] == "UnexpectedAdmissionError"
+    assert status["message"] == f"Pod was rejected: Allocate failed due to {text}, which is unexpected"
+    assert (await stage.pod("before"))["status"]["phase"] == "Running"

@@ -1,0 +1,164 @@
+"""The Node object, its Lease, and logs: what the rest of a cluster sees of a kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from clusters.api_client import ApiError, Object
+from clusters.kubelet.timings import Timings
+from clusters.resources import LEASES, NODES, PODS
+from clusters.waiting import eventually
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.stage import Stage, container
+
+
+def conditions(node: Object) -> dict[str, str]:
+    """Type → status."""
+    return {one["type"]: one["status"] for one in node["status"].get("conditions") or ()}
+
+
+@pytest.mark.parametrize("timings", [Timings().at_speed(50)], ids=["renewed five times a second"])
+async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
+    """It has the conditions of a healthy kubelet, no taint, and a Lease of its own that is renewed."""
+    pressures = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "False")
+
+    def is_ready(node: Object) -> bool:
+        return conditions(node) == {**pressures, "Ready": "True"} and not node["spec"].get("taints")
+
+    node = await eventually(lambda: stage.api.get(NODES, stage.node), is_ready, "the node is ready")
+    lease = await eventually(
+        lambda: stage.api.list(LEASES, "kube-node-lease", field_selector=f"metadata.name={stage.node}"), bool, "a lease"
+    )
+    spec = lease[0]["spec"]
+
+    async def renewed() -> str:
+        found = await stage.api.get(LEASES, stage.node, "kube-node-lease")
+        return str(found["spec"]["renewTime"])
+
+    await eventually(renewed, lambda time: time > spec["renewTime"], "the lease is renewed")
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (stage.node, 40)
+    (owner,) = lease[0]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("Node", node["metadata"]["uid"])
+
+
+async def test_a_node_that_is_created_anew_is_taken_over(stage: Stage) -> None:
+    """B6: the resources that a plugin announces come back with it, an operator's are lost; by itself it does not come back."""
+    await stage.plug(SamplePlugin(healthy(3)))
+    await stage.counts(3, 3)
+    await stage.api.patch(NODES, stage.node, {"status": {"capacity": {"example.com/x": "1"}}}, subresource="status")
+    await stage.api.delete(NODES, stage.node)
+    await eventually(
+        lambda: stage.api.list(NODES, field_selector=f"metadata.name={stage.node}"), lambda found: not found, "no node"
+    )
+    await stage.api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": stage.node}})
+
+    await eventually(
+        lambda: stage.api.get(NODES, stage.node), lambda node: conditions(node).get("Ready") == "True", "ready again"
+    )
+    await stage.counts(3, 3)
+    assert "example.com/x" not in (await stage.api.get(NODES, stage.node))["status"]["capacity"]
+
+
+async def test_a_machine_without_checkpoint_shows_no_resources_of_the_one_before(stage: Stage) -> None:
+    """B6: all extended resources of the Node are zero, until somebody announces them again."""
+    await stage.plug(SamplePlugin(healthy(3)))
+    await stage.counts(3, 3)
+    await stage.api.patch(NODES, stage.node, {"status": {"capacity": {"example.com/x": "1"}}}, subresource="status")
+    await stage.kubelet.stop()
+    (stage.kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
+    await stage.kubelet.start()
+
+    await stage.counts(0, 0)
+    status = (await stage.api.get(NODES, stage.node))["status"]
+    assert status["capacity"]["example.com/x"] == status["allocatable"]["example.com/x"] == "0"
+
+
+async def test_logs_as_kubectl_asks_for_them(stage: Stage) -> None:
+    """``logs`` with --tail, --since, --timestamps, --limit-bytes and --previous, through the API server."""
+    script = "echo one; echo two; sleep 0.2; echo three; exit 1"
+    await stage.create("p", container(command=["sh", "-c", script]))
+    await stage.restarts("p", 1)
+
+    previous = {"previous": "true"}
+    assert await stage.log("p", **previous) == "one\ntwo\nthree\n"
+    assert await stage.log("p", **previous, tailLines="1") == "three\n"
+    assert await stage.log("p", **previous, limitBytes="5") == "one\nt"
+    assert await stage.log("p", **previous, sinceSeconds="3600") == "one\ntwo\nthree\n"
+    assert await stage.log("p", **previous, sinceTime="2100-01-01T00:00:00Z") == ""
+    times = [line.split(" ", 1)[0] for line in (await stage.log("p", **previous, timestamps="true")).splitlines()]
+    assert times == sorted(times)
+    assert all(len(time) == len("2026-01-01T00:00:00.000000000Z") and time.endswith("Z") for time in times)
+
+
+async def test_a_log_is_followed_until_the_container_ends(stage: Stage) -> None:
+    """``logs -f``: lines come when they are written, and the answer ends with the container."""
+    await stage.create("p", container(command=["sh", "-c", "echo begun; sleep infinity"]), restartPolicy="Never")
+    await stage.reaches("p", "Running")
+    uid = (await stage.pod("p"))["metadata"]["uid"]
+    (run,) = stage.kubelet.runtime.runs(uid, "main")
+    path = PODS.path(stage.namespace, "p", "log")
+    async with stage.api.http.stream("GET", path, params={"follow": "true", "tailLines": "1"}) as answer:
+        lines = answer.aiter_lines()
+        seen = [await anext(lines)]
+        run.print("later")
+        seen.append(await anext(lines))
+        run.print("last")
+        run.finish(0)
+        seen += [line async for line in lines]
+
+    assert seen == ["begun", "later", "last"]
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "text"),
+    [
+        ({"previous": "true"}, 400, 'previous terminated container "main" in pod "p" not found'),
+        ({"container": "other"}, 400, "container other is not valid for pod p"),
+        ({"tailLines": "-1"}, 422, "must be greater than or equal to 0"),
+    ],
+)
+async def test_a_log_that_is_not_there_says_why(stage: Stage, query: dict[str, str], code: int, text: str) -> None:
+    """In the API server's words, or the kubelet's handed through."""
+    await stage.create("p", container())
+    await stage.reaches("p", "Running")
+
+    with pytest.raises(ApiError, match=text) as refusal:
+        await stage.log("p", **query)
+    assert refusal.value.code == code
+
+
+async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
+    """The kubelet's own words, with the reason why it waits."""
+    plugin = SamplePlugin(healthy(1), pre_start=True)
+    plugin.refusals["PreStartContainer"] = "not yet"
+    await stage.plug(plugin)
+    await stage.counts(1, 1)
+    await stage.create("p", container(devices=1))
+    await eventually(lambda: stage.warnings("p"), bool, "the container waits")
+
+    async def refusal() -> str:
+        try:
+            return await stage.log("p")
+        except ApiError as error:
+            return f"{error.code} {error.message}"
+
+    wanted = '400 container "main" in pod "p" is waiting to start: CreateContainerConfigError'
+    assert await refusal() == wanted
+
+
+@pytest.mark.parametrize("verb", ["exec", "attach", "portforward"])
+async def test_what_needs_a_process_is_refused(stage: Stage, verb: str) -> None:
+    """There is none in a simulated container: 501, and says so."""
+    await stage.create("p", container())
+    await stage.reaches("p", "Running")
+    upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
+    params = {"command": "ls", "stdout": "true"} if verb != "portforward" else {}
+    async with asyncio.timeout(30):
+        answer = await stage.api.http.request(
+            "POST", PODS.path(stage.namespace, "p", verb), params=params, headers=upgrade
+        )
+
+    assert answer.status_code == 501
+    assert "no process runs" in answer.text

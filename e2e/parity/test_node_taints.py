@@ -1,0 +1,100 @@
+"""Taints that the API server and the controllers put on nodes: no pod is sent where it cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.waiting import eventually
+from e2e.parity.sides import Both, Side
+
+PATH = "/api/v1/nodes"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+PREFIX = "node.kubernetes.io/"
+
+
+async def taints(side: Side, name: str) -> list[dict[str, Any]]:
+    """The node's taints by key."""
+    node = (await side.call("GET", f"{PATH}/{name}")).body
+    return sorted(node["spec"].get("taints", []), key=lambda taint: str(taint["key"]))
+
+
+async def until_tainted(side: Side, name: str, *keys: str) -> list[dict[str, Any]]:
+    """Wait until the node has just these taints; the taints."""
+
+    async def look() -> list[dict[str, Any]]:
+        return await taints(side, name)
+
+    return await eventually(look, lambda seen: [one["key"] for one in seen] == list(keys), f"{name} has taints {keys}")
+
+
+async def new_node(side: Side, *there: dict[str, str]) -> str:
+    """A node that nobody keeps; its name."""
+    name = f"{side.namespace}-node"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(there)}}
+    assert (await side.call("POST", PATH, body=node)).code == 201
+    return name
+
+
+async def tell(side: Side, name: str, kind: str, status: str) -> None:
+    """Say of the node what its kubelet would say."""
+    told = {"type": kind, "status": status, "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
+    patch = {"status": {"conditions": [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+    answer = await side.call("PATCH", f"{PATH}/{name}/status", body=patch, content_type=STRATEGIC)
+    assert answer.code == 200, answer.body
+
+
+async def test_a_node_that_is_ready_loses_the_taint_and_gets_it_back(both: Both) -> None:
+    """G1: with the time at which it was added."""
+
+    async def observe(side: Side) -> Any:
+        name = await new_node(side)
+        await tell(side, name, "Ready", "True")
+        ready = await until_tainted(side, name)
+        await tell(side, name, "Ready", "False")
+        not_ready = await until_tainted(side, name, f"{PREFIX}not-ready")
+        await side.call("DELETE", f"{PATH}/{name}")
+        return [ready, not_ready]
+
+    await both.same(observe)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("MemoryPressure", "memory-pressure"),
+        ("DiskPressure", "disk-pressure"),
+        ("PIDPressure", "pid-pressure"),
+        ("NetworkUnavailable", "network-unavailable"),
+    ],
+)
+async def test_a_node_in_need_is_tainted(both: Both, kind: str, key: str) -> None:
+    """G1: one taint for each condition."""
+
+    async def observe(side: Side) -> Any:
+        name = await new_node(side)
+        await tell(side, name, "Ready", "True")
+        await tell(side, name, kind, "True")
+        seen = await until_tainted(side, name, PREFIX + key)
+        await side.call("DELETE", f"{PATH}/{name}")
+        return seen
+
+    await both.same(observe)
+
+
+async def test_a_cordoned_node_is_tainted_until_it_is_not(both: Both) -> None:
+    """G1: spec.unschedulable and its taint; other people's taints stay."""
+
+    async def observe(side: Side) -> Any:
+        name = await new_node(side, {"key": "example.com/mine", "value": "x", "effect": "NoExecute"})
+        await tell(side, name, "Ready", "True")
+        await side.call("PATCH", f"{PATH}/{name}", body={"spec": {"unschedulable": True}}, content_type=MERGE)
+        cordoned = await until_tainted(side, name, "example.com/mine", f"{PREFIX}unschedulable")
+        await side.call("PATCH", f"{PATH}/{name}", body={"spec": {"unschedulable": None}}, content_type=MERGE)
+        free = await until_tainted(side, name, "example.com/mine")
+        await side.call("DELETE", f"{PATH}/{name}")
+        return [cordoned, free]
+
+    await both.same(observe)

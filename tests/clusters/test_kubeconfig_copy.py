@@ -1,0 +1,68 @@
+"""Promises of clusters.kubeconfig_copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters import kubeconfig
+from clusters.kubeconfig_copy import Copy
+from clusters.provider import ClusterError
+
+
+def test_a_copy_is_for_its_owner_alone_and_goes_with_the_cluster(tmp_path: Path) -> None:
+    """It holds the key of an administrator."""
+    out = tmp_path / "out"
+    copy = Copy(out)
+    copy.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
+    mode, text = out.stat().st_mode & 0o777, out.read_text()
+    copy.remove()
+
+    assert (mode, text) == (0o600, (tmp_path / "k").read_text())
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("content", ["", "ours"])
+def test_an_empty_file_and_one_that_a_killed_cluster_left_are_written_over(tmp_path: Path, content: str) -> None:
+    """Also where others could read the empty one."""
+    out = tmp_path / "out"
+    out.touch(mode=0o644)
+    if content:
+        kubeconfig.write(out, "http://127.0.0.1:1", ca=None)
+    Copy(out).put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:2", ca=None))
+
+    assert "127.0.0.1:2" in out.read_text()
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["current-context: mine", "contexts: [{name: gpushare}, {name: mine}]", "[not, a, kubeconfig]", "{", "text", "\0"],
+)
+def test_a_copy_never_takes_the_place_of_a_file_of_somebody_else(tmp_path: Path, content: str) -> None:
+    """Whatever is in it."""
+    out = tmp_path / "out"
+    out.write_text(content)
+    with pytest.raises(ClusterError, match="name another file"):
+        Copy(out)
+
+    assert out.read_text() == content
+
+
+def test_a_copy_that_another_cluster_replaced_or_that_was_never_written_stays(tmp_path: Path) -> None:
+    """Of two clusters with one file the last has it."""
+    out = tmp_path / "out"
+    first, second, unused = Copy(out), Copy(out), Copy(out)
+    first.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
+    second.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:2", ca=None))
+    first.remove()
+    unused.remove()
+
+    assert "127.0.0.1:2" in out.read_text()
+
+
+def test_a_copy_needs_its_folder(tmp_path: Path) -> None:
+    """Known before a cluster is started."""
+    with pytest.raises(ClusterError, match="no folder"):
+        Copy(tmp_path / "missing" / "out")
