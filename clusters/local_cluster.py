@@ -34,7 +34,7 @@ from clusters.provider import ClusterError, NodeSpec
 from clusters.resources import NODES
 from clusters.scratch import scratch_folder
 from clusters.targets import Target
-from clusters.waiting import eventually
+from clusters.waiting import all_or_none, eventually
 from fake_nvml.box import Box
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.state import State
@@ -90,9 +90,8 @@ class LocalCluster:
         for node in self._nodes.values():
             await self._start_node(node)
         self._port = free_port()
-        await asyncio.gather(
-            self.launch(EXTENDER), *(self.launch(DEVICE_PLUGIN, name) for name in self._nodes if self._has_cards(name))
-        )
+        plugins = (self.launch(DEVICE_PLUGIN, name) for name in self._nodes if self._has_cards(name))
+        await all_or_none(self.launch(EXTENDER), *plugins)
         await self._start_scheduler()
 
     async def stop(self) -> None:

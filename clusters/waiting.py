@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -36,3 +36,14 @@ async def eventually(
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError as error:
         raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {seen}") from error
+
+
+async def all_or_none(*works: Coroutine[Any, Any, None]) -> None:
+    """Do them at once. Raises what the first of them raises, when the others have ended, too: nothing goes on behind it."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -126,11 +126,11 @@ class LogEndpoint:
             options = options_of(query, self._clock())
             run = self._source.container_log(path[0], path[1], path[2], options.previous)
         except QueryError as error:
-            await _send(send, Answer(error.status, f"{error}\n"))
+            await _send(send, Answer(error.status, str(error)))
         except LookupError as error:
-            await _send(send, Answer(404, f"{error.args[0]}\n"))
+            await _send(send, Answer(404, str(error.args[0])))
         except ValueError as error:
-            await _send(send, Answer(400, f"{error}\n"))
+            await _send(send, Answer(400, str(error)))
         else:
             await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", _TEXT.encode())]})
             async with contextlib.aclosing(self._pieces(run, options, receive)) as pieces:

@@ -136,6 +136,10 @@ class Stage:
             for container in pod.containers
         }
 
+    async def holds(self, pod: str, ids: set[str]) -> None:
+        """Wait until PodResources says so of the pod's container ``main``; a kubelet that has just started knows no pods yet."""
+        await eventually(self.held, lambda held: held.get((pod, "main")) == ids, f"{pod} has {ids}")
+
     async def warnings(self, name: str) -> list[tuple[str, str]]:
         """Reason and message of the Warning events about a pod."""
         found = await self.api.list(EVENTS, self.namespace, field_selector=f"involvedObject.name={name}")

@@ -41,7 +41,9 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_up_offers_a_kubeconfig_and_ends_cleanly(tmp_path: Path, number: int) -> None:
+async def test_up_offers_a_kubeconfig_and_ends_cleanly(
+    request: pytest.FixtureRequest, tmp_path: Path, number: int
+) -> None:
     """The file appears whole once the API answers; Ctrl-C ends the programs, the folder and the file."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}, {name: two}]")
     out = tmp_path / "kubeconfig"
@@ -57,6 +59,7 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(tmp_path: Path, number: i
     ]
     pipe = asyncio.subprocess.PIPE
     cluster = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=pipe, stderr=pipe)
+    request.addfinalizer(lambda: cluster.kill() if cluster.returncode is None else None)
     await until(lambda: out.exists() or cluster.returncode is not None, 60)
     async with ApiClient.from_kubeconfig(out) as api:
 

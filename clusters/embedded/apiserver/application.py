@@ -36,7 +36,7 @@ from clusters.embedded.apiserver.requests import (
     read_request,
     target_of,
 )
-from clusters.embedded.apiserver.routes import BINDINGS, Route, route_of
+from clusters.embedded.apiserver.routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.subresources import Subresources
 from clusters.embedded.apiserver.verbs import Verbs
@@ -122,11 +122,8 @@ class ApiServer:
             raise no_such_path()
         streams = route.name is None and request.method == "GET"
         check_acceptable(request.accept, streams=streams, is_text=route.subresource == "log")
-        if route.subresource == "log":
-            if request.method != "GET":
-                raise method_not_allowed()
-            pod = self._writes.get(route.resource, route.namespace or "", route.name or "").item
-            return await self._logs.read(pod, request)
+        if route.subresource == "log" or route.subresource in PROCESS_SUBRESOURCES:
+            return await self._ask_kubelet(request, route, route.subresource)
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
@@ -134,6 +131,14 @@ class ApiServer:
         request, warnings = check_fields(request, route)
         answer = verb(request, route)
         return shown(answer, view, self._writes.clock) if request.method == "GET" else warned(answer, warnings)
+
+    async def _ask_kubelet(self, request: Request, route: Route, subresource: str) -> Answer:
+        if request.method not in (("GET",) if subresource == "log" else ("GET", "POST")):
+            raise method_not_allowed()
+        pod = self._writes.get(route.resource, route.namespace or "", route.name or "").item
+        if subresource == "log":
+            return await self._logs.read(pod, request)
+        return await self._logs.process(pod, subresource, request)
 
     def _about_the_server(self, request: Request, path: str) -> Answer | None:
         text = health(path, request.params)

@@ -20,7 +20,8 @@ from clusters.resources import (
 BINDINGS = Resource("v1", "bindings", "Binding")
 BY_PLURAL = {(resource.api_version, resource.plural): resource for resource in (*ALL, BINDINGS)}
 SCALED = ("deployments", "replicasets", "statefulsets")
-POD_SUBRESOURCES = frozenset({"binding", "eviction", "log"})
+PROCESS_SUBRESOURCES = frozenset({"attach", "exec", "portforward"})
+POD_SUBRESOURCES = frozenset({"binding", "eviction", "log"}) | PROCESS_SUBRESOURCES
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 

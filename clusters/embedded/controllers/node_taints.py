@@ -38,8 +38,7 @@ def tainted(nodes: Sequence[Object], now: str) -> list[Action]:
             taints = [*kept, *({"key": key, "effect": _EFFECT, "timeAdded": now} for key in new)]
             # Whoever else changed the node meanwhile wins; the next picture asks again.
             metadata = {"resourceVersion": node["metadata"]["resourceVersion"]}
-            replaced = [*taints, {"$patch": "replace"}]
-            actions.append(Patch(NODES, node, {"metadata": metadata, "spec": {"taints": replaced}}))
+            actions.append(Patch(NODES, node, {"metadata": metadata, "spec": {"taints": taints}}))
     return actions
 
 
