@@ -120,10 +120,17 @@ def _parse(path: Path) -> Behaviour:
         raise BehaviourError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     for name, kind in _LISTS.items():
         if name in content:
-            if not isinstance(content[name], list):
-                raise BehaviourError(f"{path}: {name} is a list")
-            content[name] = tuple(kind(item) for item in content[name])
+            content[name] = _list(path, name, content[name], kind)
     for name in _NUMBERS:
         if name in content and not isinstance(content[name], int | float):
             raise BehaviourError(f"{path}: {name} is a number, not {content[name]!r}")
     return Behaviour(**content)
+
+
+def _list(path: Path, name: str, value: Any, kind: type) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise BehaviourError(f"{path}: {name} is a list")
+    try:
+        return tuple(kind(item) for item in value)
+    except (TypeError, ValueError) as error:
+        raise BehaviourError(f"{path}: {name} is a list of numbers: {error}") from error

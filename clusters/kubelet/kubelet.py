@@ -22,9 +22,9 @@ from clusters.kubelet.node_lease import NodeLease
 from clusters.kubelet.node_pods import NodePods
 from clusters.kubelet.node_status import NodeStatus
 from clusters.kubelet.pod_resources import PodResourcesServer
-from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.registration import RegistrationServer
 from clusters.kubelet.runtime import Runtime
+from clusters.kubelet.surroundings import Surroundings
 from clusters.kubelet.timings import Timings
 
 _LOG = logging.getLogger(__name__)

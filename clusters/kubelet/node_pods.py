@@ -15,10 +15,11 @@ from functools import partial
 from clusters.api_client import ApiClient
 from clusters.kubelet.admission import Rejection, device_rejection, resource_rejection
 from clusters.kubelet.devices import AllocationError, DeviceBook
-from clusters.kubelet.pod_worker import PodWorker, Surroundings
+from clusters.kubelet.pod_worker import PodWorker
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import Object, is_being_deleted, uid_of
 from clusters.kubelet.runtime import Run
+from clusters.kubelet.surroundings import Surroundings
 from clusters.resources import PODS
 
 _LOG = logging.getLogger(__name__)

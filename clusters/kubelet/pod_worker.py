@@ -17,22 +17,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from clusters.kubelet.admission import Rejection
-from clusters.kubelet.device_manager import DeviceManager, PreStartError
+from clusters.kubelet.device_manager import PreStartError
 from clusters.kubelet.environment import environment_of
+from clusters.kubelet.pod_picture import PodPicture
 from clusters.kubelet.pod_status import (
-    ContainerState,
     PodState,
     Waiting,
-    default_waiting,
     go_duration,
     phase_of,
     status_of,
-    timestamp,
 )
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import (
@@ -47,25 +43,11 @@ from clusters.kubelet.pods import (
     restart_policy,
     uid_of,
 )
-from clusters.kubelet.runtime import Run, Runtime
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.runtime import Run
+from clusters.kubelet.surroundings import Surroundings
 
 # What running containers get to stop in whose pod is not let in again, in seconds.
 _REJECTED_GRACE_SECONDS: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all pods of a node share."""
-
-    runtime: Runtime
-    devices: DeviceManager
-    timings: Timings
-    clock: Callable[[], float]
-    host_ip: str
-    new_pod_ip: Callable[[], str]
-    shows_device_health: bool = False
-    """Whether a pod's status names its devices, as from 1.36 on."""
 
 
 class PodWorker:
@@ -78,11 +60,8 @@ class PodWorker:
         self._writer = writer
         self._uid = uid_of(pod)
         self._containers = containers_of(pod)
-        self._pod_ip = self.status.get("podIP") or around.new_pod_ip()
-        self._started = str(self.status.get("startTime") or timestamp(around.clock()))
+        self._picture = PodPicture(pod, around)
         self._rejection: Rejection | None = None
-        self._waiting: dict[str, Waiting] = {}
-        self._devices: dict[str, Mapping[str, Mapping[str, bool]]] = {}
         self._one_start = asyncio.Lock()
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
@@ -234,14 +213,14 @@ class PodWorker:
             pause = min(2 * pause, self._around.timings.start_retry_longest)
 
     def _start_now(self, container: Container) -> Run:
-        self._waiting.pop(container.name, None)
+        self._picture.waiting.pop(container.name, None)
         from_plugins = self._around.devices.environment(self._uid, container.name)
         run = self._around.runtime.start(self._uid, container, environment_of(self.pod, container, from_plugins))
         self.publish()
         return run
 
     def _wait_because(self, container: Container, waiting: Waiting) -> None:
-        self._waiting[container.name] = waiting
+        self._picture.waiting[container.name] = waiting
         self.publish()
 
     def publish(self) -> None:
@@ -252,44 +231,7 @@ class PodWorker:
 
     def life_of(self, container: str, previous: bool) -> Run:
         """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life."""
-        name = self.pod["metadata"]["name"]
-        if container not in [c.name for c in self._containers]:
-            raise LookupError(f'container "{container}" not found in pod "{name}"')
-        runs = self._around.runtime.runs(self._uid, container)
-        if previous:
-            runs = runs if container in self._waiting else runs[:-1]
-            if not runs:
-                raise ValueError(f'previous terminated container "{container}" in pod "{name}" not found')
-        if not runs:
-            waiting = self._waiting.get(container, default_waiting(self._containers))
-            raise ValueError(f'container "{container}" in pod "{name}" is waiting to start: {waiting.reason}')
-        return runs[-1]
-
-    def _container_state(self, container: Container) -> ContainerState:
-        runs = self._around.runtime.runs(self._uid, container.name)
-        return ContainerState(
-            container, runs, self._waiting.get(container.name), self._devices_of(container) if runs else {}
-        )
-
-    def _devices_of(self, container: Container) -> Mapping[str, Mapping[str, bool]]:
-        """Resource → id → healthy; what the status said last where the devices were taken back."""
-        if not self._around.shows_device_health:
-            return {}
-        book = self._around.devices.book
-        held = book.allocations_of(self._uid, container.name)
-        if held:
-            self._devices[container.name] = {
-                a.resource: {device_id: book.is_healthy(a.resource, device_id) for device_id in a.ids} for a in held
-            }
-        return self._devices.get(container.name, {})
+        return self._picture.life_of(container, previous)
 
     def _state(self) -> PodState:
-        return PodState(
-            containers=tuple(self._container_state(container) for container in self._containers),
-            policy=restart_policy(self.pod),
-            started=self._started,
-            host_ip=self._around.host_ip,
-            pod_ip=self._pod_ip,
-            stopping=self._stop.is_set(),
-            rejection=self._rejection,
-        )
+        return self._picture.state(restart_policy(self.pod), self._stop.is_set(), self._rejection)

@@ -79,6 +79,15 @@ async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observe
     assert [line for line in logs.splitlines() if "forbidden" in line.lower()] == []
 
 
+async def test_the_plugin_may_write_the_events_that_only_trouble_makes_it_write(
+    observer: Observer, target: Target
+) -> None:
+    """It goes on without them when it is refused, and nobody would notice."""
+    path = await observer.cluster.kubeconfig_of(target.device_plugin.account)
+    async with ApiClient.from_kubeconfig(path) as api:
+        assert [await may(api, verb, "", "events", "") for verb in ("create", "patch")] == [True, True]
+
+
 async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -> None:
     """The table comes with the token of its account."""
     await observer.create(gpu_pod("p", 1, node="b1"))

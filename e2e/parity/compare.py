@@ -46,7 +46,6 @@ def _text(value: str) -> str:
 
 def difference(first: Any, second: Any, names: tuple[str, str]) -> str:
     """The lines in which two normalised observations differ; "" when they are equal."""
-    if first == second:
-        return ""
+    # As JSON, not as Python's values: to Python true, 1 and 1.0 are equal, to a client in Go they are not.
     before, after = (json.dumps(one, indent=1, sort_keys=True, default=str).splitlines() for one in (first, second))
     return "\n".join(difflib.unified_diff(before, after, *names, lineterm="", n=4))

@@ -22,7 +22,7 @@ async def test_a_lease_as_leaders_write_it(bare: Both) -> None:
     """D5: times keep their six decimals; the record comes back as it was sent."""
 
     async def observe(side: Side) -> Any:
-        spec = {
+        spec: dict[str, Any] = {
             "holderIdentity": "a",
             "leaseDurationSeconds": 15,
             "acquireTime": _MICRO,

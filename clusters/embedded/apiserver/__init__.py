@@ -12,5 +12,6 @@
   ``strategic_patch``, ``defaults``,
   ``pod_defaults``, ``field_rules``, ``validation``, ``pod_validation``, ``update_rules``, ``pod_update_rules``,
   ``binding``, ``deletion``, ``eviction``, ``scale``, ``server_side_apply``, ``service_defaults``, ``attributes``, ``rbac_rules``,
-  ``quota``, ``protobuf``.
+  ``quota``, ``protobuf``; of these rules ``metadata_rules``, ``resource_rules``, ``event_rules``, ``label_selectors``, ``times``,
+  ``write_options`` and ``pod_part_defaults`` are parts.
 """

@@ -30,7 +30,9 @@ def check_kind(body: Object) -> None:
     """Refuse (400) a body of another kind than a Binding."""
     kind, version = body.get("kind") or "Binding", body.get("apiVersion") or "v1"
     if (kind, version) != ("Binding", "v1"):
-        raise bad_request(f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a Binding: it is another kind')
+        raise bad_request(
+            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a Binding: it is another kind'
+        )
 
 
 def check_target(binding: Object) -> None:

@@ -39,7 +39,12 @@ _ROLLING_PARAMETERS: Final[Object] = {
 _WORKLOAD: Final[Object] = {
     "deployments": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
     "replicasets": {"replicas": 1},
-    "statefulsets": {"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10},
+    "statefulsets": {
+        "replicas": 1,
+        "podManagementPolicy": "OrderedReady",
+        "revisionHistoryLimit": 10,
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+    },
     "daemonsets": {"revisionHistoryLimit": 10},
 }
 
@@ -48,6 +53,12 @@ _WORKLOAD: Final[Object] = {
 _BASE64: Final = re.compile(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _BASE64_SIGNS: Final = re.compile(r"[A-Za-z0-9+/]*")
 _OF_ELECTIONS: Final = ("strategy", "preferredHolder")
+_COUNTERS: Final = {
+    "deployments": {"terminatingReplicas"},
+    "replicasets": {"replicas", "terminatingReplicas"},
+    "statefulsets": {"replicas", "availableReplicas", "collisionCount"},
+    "daemonsets": {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"},
+}
 _EVENTS: Final = {EVENTS: event_versions.as_core, EVENTS_V1: event_versions.as_v1}
 
 
@@ -76,6 +87,12 @@ def _set_defaults(resource: Resource, item: Object) -> None:
         _set_other_defaults(resource, item)
 
 
+def _complete_event(resource: Resource, item: Object) -> None:
+    complete = _EVENTS[resource](dict(item))
+    item.clear()
+    item.update(complete)
+
+
 def _quota(item: Object) -> None:
     spec = item.setdefault("spec", {})
     if spec.get("hard"):
@@ -98,11 +115,10 @@ def _set_other_defaults(resource: Resource, item: Object) -> None:
     elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
         rbac_rules.set_defaults(resource, item)
     elif resource in _EVENTS:
-        complete = _EVENTS[resource](dict(item))
-        item.clear()
-        item.update(complete)
+        _complete_event(resource, item)
     elif resource.api_version == "apps/v1":
         _workload(resource, item.setdefault("spec", {}))
+        item |= {"status": _without_zeros(resource, item["status"])} if "status" in item else {}
 
 
 def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
@@ -150,6 +166,12 @@ def _node(item: Object) -> None:
         status.setdefault("allocatable", dict(status["capacity"]))
     if status.get("allocatable"):
         status["allocatable"] = pod_defaults.canonical_amounts(status["allocatable"])
+
+
+def _without_zeros(resource: Resource, status: Object) -> Object:
+    """Counters that are 0 are not shown, but for those that each kind shows always."""
+    shown = _COUNTERS[resource.plural]
+    return {key: value for key, value in status.items() if value != 0 or key in shown or value is False}
 
 
 def _workload(resource: Resource, spec: Object) -> None:

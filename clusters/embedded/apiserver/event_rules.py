@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from clusters.embedded.apiserver import field_rules
 from clusters.embedded.apiserver.field_rules import required, wrong
@@ -26,7 +26,8 @@ _DEPRECATED: Final = {
 def new_event(resource: Resource, item: Object) -> list[FieldError]:
     """What is wrong with a new event of either kind."""
     core = resource == EVENTS
-    about = item.get("involvedObject" if core else "regarding") or {}
+    about = item.get("involvedObject" if core else "regarding")
+    about = about if isinstance(about, dict) else {}
     namespace, there = namespace_of(item), about.get("namespace", "")
     # Events on objects of the whole cluster stand in one of two namespaces; those with an eventTime know no other rule.
     lenient = core and not item.get("eventTime")
@@ -35,7 +36,7 @@ def new_event(resource: Resource, item: Object) -> list[FieldError]:
     if lenient:
         return errors
     errors += _who("reportingComponent" if core else "reportingController", item)
-    longest = len(item.get("message" if core else "note", "").encode())
+    longest = len(str(item.get("message" if core else "note", "")).encode())
     note = [wrong("message", "", f"can have at most {_LONGEST_NOTE} characters")] if longest > _LONGEST_NOTE else []
     if core:
         return errors + note
@@ -49,7 +50,7 @@ def new_event(resource: Resource, item: Object) -> list[FieldError]:
 def _who(controller: str, item: Object) -> list[FieldError]:
     errors: list[FieldError] = []
     for key in (controller, "reportingInstance", "action", "reason"):
-        value = item.get(key, "")
+        value = str(item.get(key, ""))
         if not value:
             errors.append(required(key))
         if key == controller:
@@ -59,8 +60,9 @@ def _who(controller: str, item: Object) -> list[FieldError]:
     return errors
 
 
-def _series(series: Object | None) -> list[FieldError]:
-    if series is None:
+def _series(series: Any) -> list[FieldError]:
+    if not isinstance(series, dict):
         return []
-    errors = [] if series.get("count", 0) >= 2 else [wrong("series.count", "", "should be at least 2")]
+    count = series.get("count", 0)
+    errors = [] if isinstance(count, int) and count >= 2 else [wrong("series.count", "", "should be at least 2")]
     return errors if series.get("lastObservedTime") else [*errors, required("series.lastObservedTime")]

@@ -31,8 +31,25 @@ _FROZEN: Final = {
     "deployments": ("selector",),
     "replicasets": ("selector",),
     "daemonsets": ("selector",),
-    "statefulsets": ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates"),
 }
+
+
+# What can change in a StatefulSet.
+_MUTABLE: Final = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+_MUTABLE_TEXT: Final = (
+    "updates to statefulset spec for fields other than "
+    + ", ".join(f"'{each}'" for each in _MUTABLE[:-1])
+    + f" and '{_MUTABLE[-1]}' are forbidden"
+)
+_TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
 
 def check_put(resource: Resource, old: Object, new: Object) -> None:
@@ -132,12 +149,18 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
         if resource.api_version == "apps/v1" and old["spec"].get(field) != new["spec"].get(field):
             errors.append(wrong(f"spec.{field}", _told(new["spec"].get(field)), "field is immutable"))
     errors += _frozen_as_a_whole(resource, old, new)
+    if resource.plural == "statefulsets" and _frozen_part(old["spec"]) != _frozen_part(new["spec"]):
+        errors.append(not_allowed("spec", _MUTABLE_TEXT))
     if errors:
         raise invalid(resource, old["metadata"]["name"], errors)
 
 
 def _told(value: Any) -> Any:
     return Shown(json.dumps(value)) if isinstance(value, dict) else str(value or "")
+
+
+def _frozen_part(spec: Object) -> Object:
+    return {key: value for key, value in spec.items() if key not in _MUTABLE}
 
 
 def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[FieldError]:
@@ -166,6 +189,17 @@ def count_generation(resource: Resource, old: Object, new: Object) -> None:
         changed |= old["metadata"].get("annotations") != new["metadata"].get("annotations")
     if has_generation(resource) and changed:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def count_templates(resource: Resource, old: Object | None, new: Object) -> None:
+    """Count changes of a DaemonSet's template, in an annotation. Changes ``new``."""
+    if resource.plural != "daemonsets":
+        return
+    count = 1
+    if old is not None:
+        before = (old["metadata"].get("annotations") or {}).get(_TEMPLATES, "1")
+        count = int(before) + (old["spec"]["template"] != new["spec"]["template"])
+    new["metadata"]["annotations"] = {**new["metadata"].get("annotations", {}), _TEMPLATES: str(count)}
 
 
 def check_kind(resource: Resource, body: Object) -> None:

@@ -165,11 +165,15 @@ def _workload(resource: Resource, spec: Object) -> list[FieldError]:
     if spec.get("replicas", 0) < 0:
         errors.append(wrong("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
     selector = spec.get("selector", {})
-    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+    is_empty = "selector" in spec and not selector.get("matchLabels") and not selector.get("matchExpressions")
+    if is_empty:
+        kind = {"statefulsets": "statefulset", "daemonsets": "daemonset"}.get(resource.plural, "deployment")
+        errors.append(wrong("spec.selector", field_rules.Shown("{}"), f"empty selector is invalid for {kind}"))
+    elif "selector" not in spec:
         errors.append(required("spec.selector"))
     labels = spec["template"]["metadata"].get("labels", {})
     errors += field_rules.labels("spec.template.labels", labels)
-    if not selector or not matches_selector(selector, labels):
+    if not is_empty and (not selector or not matches_selector(selector, labels)):
         shown = field_rules.Shown(json.dumps(labels or None, separators=(",", ":"), sort_keys=True))
         errors.append(wrong("spec.template.metadata.labels", shown, "`selector` does not match template `labels`"))
     errors += pod_validation.pod_spec(spec["template"]["spec"], "spec.template.spec")
@@ -181,28 +185,37 @@ def _workload(resource: Resource, spec: Object) -> list[FieldError]:
 
 def _strategy(resource: Resource, spec: Object) -> list[FieldError]:
     if resource.plural == "deployments":
-        known, field = ("Recreate", "RollingUpdate"), "strategy"
-    elif resource.plural == "replicasets":
+        return _deployment_strategy(spec["strategy"])
+    if resource.plural == "replicasets":
         return []
-    else:
-        known, field = ("OnDelete", "RollingUpdate"), "updateStrategy"
-    kind = spec[field]["type"]
-    errors = [] if kind in known else [_unknown_strategy(resource, field, kind, known)]
-    if kind == "Recreate" and "rollingUpdate" in spec[field]:
-        text = "may not be specified when strategy `type` is 'Recreate'"
-        errors.append(not_allowed(f"spec.{field}.rollingUpdate", text))
-    policies = ("OrderedReady", "Parallel")
-    if resource.plural == "statefulsets" and spec["podManagementPolicy"] not in policies:
-        errors.append(unsupported("spec.podManagementPolicy", spec["podManagementPolicy"], policies))
+    errors = []
+    kind = spec["updateStrategy"]["type"]
+    shown = f'{{"Type":"{kind}","RollingUpdate":null}}'
+    if kind not in ("RollingUpdate", "OnDelete") and resource.plural == "daemonsets":
+        text = f'Unsupported value: {shown}: supported values: "RollingUpdate", "OnDelete"'
+        errors.append(FieldError("spec.updateStrategy", "FieldValueNotSupported", text))
+    elif kind not in ("RollingUpdate", "OnDelete"):
+        text = "must be 'RollingUpdate' or 'OnDelete'"
+        errors.append(wrong("spec.updateStrategy", field_rules.Shown(shown), text))
+    policy = spec.get("podManagementPolicy", "Parallel")
+    if policy not in ("OrderedReady", "Parallel"):
+        errors.append(wrong("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
     return errors
 
 
-def _unknown_strategy(resource: Resource, field: str, kind: str, known: tuple[str, ...]) -> FieldError:
-    error = unsupported(f"spec.{field}.type", kind, known)
-    if resource != DEPLOYMENTS:
-        return error
-    shown = f'{{"Type":"{kind}","RollingUpdate":null}}'
-    return FieldError(f"spec.{field}", error.reason, error.message.replace(f'"{kind}"', shown, 1))
+def _deployment_strategy(strategy: Object) -> list[FieldError]:
+    kind, known = strategy["type"], ("Recreate", "RollingUpdate")
+    if kind not in known:
+        shown = f'{{"Type":"{kind}","RollingUpdate":null}}: supported values: "Recreate", "RollingUpdate"'
+        return [FieldError("spec.strategy", "FieldValueNotSupported", f"Unsupported value: {shown}")]
+    rolling = strategy.get("rollingUpdate", {})
+    if kind == "Recreate" and rolling:
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        return [not_allowed("spec.strategy.rollingUpdate", text)]
+    if kind == "RollingUpdate" and rolling["maxSurge"] in (0, "0%") and rolling["maxUnavailable"] in (0, "0%"):
+        field, value = "spec.strategy.rollingUpdate.maxUnavailable", rolling["maxUnavailable"]
+        return [wrong(field, value, "may not be 0 when `maxSurge` is 0")]
+    return []
 
 
 def _lease(spec: Object) -> list[FieldError]:

@@ -86,6 +86,7 @@ class Writes:
         self._admission.create(resource, namespace, item)
         validate(resource, item)
         self._admission.check(resource, namespace, item)
+        update_rules.count_templates(resource, None, item)
         status = initial_status(resource, item, self.now())
         if status is not None:
             item["status"] = status
@@ -177,6 +178,7 @@ class Writes:
         update_rules.check_update(resource, old, new, errors + faults(resource, new, sub))
         if sub is None:
             update_rules.count_generation(resource, old, new)
+        update_rules.count_templates(resource, old, new)
         return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
 
     def _decoded(self, resource: Resource, body: Object) -> Object:

@@ -92,6 +92,6 @@ def child(owner: Object, resource: Resource, name: Object, body: Object) -> Obje
 def status_patch(resource: Resource, item: Object, **status: Any) -> list[Action]:
     """A write of the status, where it differs."""
     old = item.get("status") or {}
-    if all(old.get(key) == value for key, value in status.items()):
+    if all(old.get(key, 0) == value for key, value in status.items()):
         return []
     return [Patch(resource, item, {"status": status}, "status")]

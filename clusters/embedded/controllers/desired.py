@@ -31,6 +31,15 @@ from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STA
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 # The number of a template of a Deployment, on the ReplicaSet that has it and on the Deployment.
 REVISION: Final = "deployment.kubernetes.io/revision"
+# What daemons tolerate of a node.
+_TOLERATED: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
 # Which template a pod was made of.
 REVISION_LABEL: Final = "controller-revision-hash"
 
@@ -52,6 +61,8 @@ def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
         REPLICA_SETS,
         owner,
         replicas=len(active),
+        fullyLabeledReplicas=len(active),
+        terminatingReplicas=sum(bool(pod["metadata"].get("deletionTimestamp")) and not is_ended(pod) for pod in mine),
         readyReplicas=ready,
         availableReplicas=ready,
         observedGeneration=owner["metadata"].get("generation", 1),
@@ -207,7 +218,8 @@ def _number(name: str) -> int:
 
 def _stateful_pod(owner: Object, number: int) -> Object:
     name = f"{owner['metadata']['name']}-{number}"
-    pod = child(owner, PODS, {"name": name}, owner["spec"]["template"])
+    names = {"name": name, "generateName": f"{owner['metadata']['name']}-"}
+    pod = child(owner, PODS, names, owner["spec"]["template"])
     labels = {
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(number),
@@ -262,8 +274,8 @@ def _daemon_pod(owner: Object, node: str) -> Object:
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable")
-    tolerations = [*(pod["spec"].get("tolerations") or ()), *({"key": key, "operator": "Exists"} for key in keys)]
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _TOLERATED]
+    tolerations = [*(pod["spec"].get("tolerations") or ()), *added]
     pod["spec"] = {**pod["spec"], "affinity": affinity, "tolerations": tolerations}
     pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = template_hash(owner["spec"]["template"])
     return pod

@@ -11,6 +11,8 @@ from clusters.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
 _KEY: Final = "ca.crt"
+_ABOUT: Final = "kubernetes.io/description"
+_WORDS: Final = "The certificates by which programs in the cluster know its API server."
 
 
 def furnished(namespaces: Sequence[Object], accounts: Sequence[Object], maps: Sequence[Object], ca: str) -> list[Action]:
@@ -33,7 +35,7 @@ def furnished(namespaces: Sequence[Object], accounts: Sequence[Object], maps: Se
 def _published(namespace: str, there: Object | None, ca: str) -> list[Action]:
     data = {_KEY: ca}
     if there is None:
-        metadata = {"name": ROOT_CA, "namespace": namespace}
+        metadata = {"name": ROOT_CA, "namespace": namespace, "annotations": {_ABOUT: _WORDS}}
         return [Create({"apiVersion": "v1", "kind": CONFIG_MAPS.kind, "metadata": metadata, "data": data})]
     return [] if there.get("data") == data else [Patch(CONFIG_MAPS, there, {"data": data})]
 

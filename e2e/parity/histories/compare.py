@@ -90,7 +90,9 @@ def _parts(number: int | None, first: Any, second: Any, path: str) -> list[Diffe
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         elements = enumerate(zip(first, second, strict=True))
         return [d for at, (mine, yours) in elements for d in _parts(number, mine, yours, f"{path}[{at}]")]
-    return [] if first == second else [Difference(number, path, first, second)]
+    # To Python true, 1 and 1.0 are equal, to a client in Go they are not.
+    same = type(first) is type(second) and first == second
+    return [] if same else [Difference(number, path, first, second)]
 
 
 class _Normal:

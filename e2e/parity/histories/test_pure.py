@@ -132,6 +132,12 @@ def test_the_least_that_differs_is_told() -> None:
     assert "(absent)" in found[0].text()
 
 
+@pytest.mark.parametrize("other", [True, 1.0, "1"])
+def test_values_that_only_python_takes_for_equal_differ(other: Any) -> None:
+    """A client in Go cannot read 1.0 or true where it expects 1."""
+    assert compare(record("one", 10, _UIDS[0], count=1), record("two", 10, _UIDS[0], count=other))
+
+
 def test_a_watch_that_says_less_is_a_difference() -> None:
     """An event that is missing, and one that came another way."""
     first, second = record("one", 10, _UIDS[0]), record("one", 10, _UIDS[0])

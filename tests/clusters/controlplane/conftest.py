@@ -14,7 +14,7 @@ def binaries(request: pytest.FixtureRequest) -> Binaries:
     """Those of the newest minor; skipped where they are not there, unless they are required."""
     minor = request.config.getoption("--kubernetes", default=minors()[0])
     try:
-        return locate(minor, dict(os.environ))
+        return locate(minor, dict(os.environ), request.config.getoption("--assets", default=None))
     except MissingBinariesError as error:
         if request.config.getoption("--require-control-plane", default=False):
             raise

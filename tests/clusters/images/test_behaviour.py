@@ -68,9 +68,11 @@ def test_a_variable_that_is_no_number_is_refused():
         ("- a", "at least `images`"),
         ("images: [a]\nhold_mib: 3", "unknown hold_mib; known are"),
         ("images: a", "images is a list"),
+        ("{images: [a], prints_after: 3}", "prints_after is a list"),
+        ("{images: [a], prints_after: [soon]}", "prints_after is a list of numbers"),
         ("images: [a]\nholds_mib: many", "holds_mib is a number"),
     ],
-    ids=["no images", "no map", "unknown field", "no list", "no number"],
+    ids=["no images", "no map", "unknown field", "no list", "no list of times", "no times", "no number"],
 )
 def test_a_wrong_file_is_refused_with_its_name(tmp_path, content, text):
     path = tmp_path / "wrong.yaml"

@@ -30,3 +30,11 @@ from clusters.images.command import Outcome, outcome_of
 )
 def test_simple_commands_are_understood_and_others_left_to_the_image(command, outcome):
     assert outcome_of(command, {"B": "2", "A": "1"}) == outcome
+
+
+def test_what_is_printed_after_a_sleep_comes_after_it():
+    """A log that is followed grows as that of a real container."""
+    outcome = outcome_of(["sh", "-c", "echo a; echo b; sleep 2; echo c; sleep 1; echo d"], {})
+
+    assert outcome is not None
+    assert (outcome.prints, outcome.prints_after, outcome.after) == (("a", "b", "c", "d"), (0, 0, 2, 3), 3)

@@ -29,6 +29,10 @@ class Plugin(pb_grpc.DevicePluginServicer):
         self.options_error = ""
         self.list_error = ""
         self.envs = lambda ids: {"NVIDIA_VISIBLE_DEVICES": "0", "IDS": ",".join(ids)}
+        self.topology: dict[str, pb.TopologyInfo] = {}
+        self.on_allocate = lambda: None
+        self.allocate_gate: asyncio.Event | None = None
+        self.options_gate: asyncio.Event | None = None
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
         self._server: grpc.aio.Server | None = None
@@ -59,6 +63,9 @@ class Plugin(pb_grpc.DevicePluginServicer):
         return [ids for name, ids in self.calls if name == verb]
 
     async def GetDevicePluginOptions(self, request, context):  # noqa: N802
+        self.calls.append(("options", ()))
+        if self.options_gate is not None:
+            await self.options_gate.wait()
         if self.options_error:
             await context.abort(grpc.StatusCode.INTERNAL, self.options_error)
         return self.options
@@ -70,7 +77,10 @@ class Plugin(pb_grpc.DevicePluginServicer):
         while not self._ended.is_set():
             self._changed.clear()
             yield pb.ListAndWatchResponse(
-                devices=[pb.Device(ID=i, health="Healthy" if ok else "Unhealthy") for i, ok in self.devices.items()]
+                devices=[
+                    pb.Device(ID=i, health="Healthy" if ok else "Unhealthy", topology=self.topology.get(i))
+                    for i, ok in self.devices.items()
+                ]
             )
             await self._changed.wait()
 
@@ -90,6 +100,9 @@ class Plugin(pb_grpc.DevicePluginServicer):
         self.calls.append(("allocate", ids))
         if self.allocate_error:
             await context.abort(grpc.StatusCode.INTERNAL, self.allocate_error)
+        self.on_allocate()
+        if self.allocate_gate is not None:
+            await self.allocate_gate.wait()
         answer = pb.AllocateResponse()
         answer.container_responses.add(envs=self.envs(ids))
         return answer

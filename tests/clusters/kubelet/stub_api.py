@@ -127,6 +127,7 @@ class StubApi:
         self.writes.append((method, "/".join(parts)))
         if method == "POST":
             key = (parts[0], namespace, body["metadata"]["name"])
+            body["metadata"].setdefault("uid", f"uid-{body['metadata']['name']}")
             if key in self.objects:
                 return 409, {"reason": "AlreadyExists"}
             await self._emit("ADDED", key, body)

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 
 from clusters.kubelet.device_manager import PreStartError
-from clusters.kubelet.devices import AllocationError
+from clusters.kubelet.devices import AllocationError, Count
+from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.waiting import until
 
 
 async def admit(node, *pods, active=None):
+    """One after the other, as new pods."""
     for one in pods:
         await node.devices.allocate(one, (), lambda: active or {p["metadata"]["uid"] for p in pods})
 
@@ -195,3 +200,93 @@ async def test_a_resource_that_no_plugin_owns_is_not_allocated(node):
     await admit(node, pod("p", {"name": "x", "image": "i", "resources": {"limits": {"other.com/thing": "1"}}}))
 
     assert node.devices.book.allocations() == ()
+
+
+async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node):
+    """B7: and only that; the next pod is told that there is no healthy device."""
+    plugin = await node.plug(Plugin(ids("abc")))
+    plugin.allocate_gate = asyncio.Event()
+    admission = asyncio.create_task(admit(node, pod("p", container("x", 1))))
+    await until(lambda: plugin.asked("allocate"), "the question")
+    plugin.end_stream()
+
+    with pytest.raises(AllocationError, match="rpc error: code = Canceled"):
+        await admission
+    with pytest.raises(AllocationError, match="no healthy devices present"):
+        await admit(node, pod("q", container("x", 1)))
+    plugin.allocate_gate.set()
+
+
+async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
+    """C: the trap for plugins that ask PodResources while they answer, when at that moment somebody's devices are freed."""
+    plugin = await node.plug(Plugin(ids("abc")))
+    await admit(node, pod("ended", container("x", 1)))
+    plugin.on_allocate = lambda: node.devices.book.release_all_but({"uid-p"})
+    await admit(node, pod("p", container("x", 3 - 1)), active={"uid-ended", "uid-p"})
+    plugin.on_allocate = lambda: None
+    await admit(node, pod("q", container("x", 3)), active={"uid-p", "uid-q"})
+
+    assert held(node, "uid-p", "x") < held(node, "uid-q", "x")
+
+
+@pytest.mark.parametrize("timings", [Timings(dial=0.3).scaled(0.001)], ids=["scaled"])
+async def test_after_the_grace_period_the_resource_is_no_plugins_any_more(node):
+    """B5: who has some of it cannot start again; nobody else gets any while that is so, and after it nobody is asked."""
+    plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
+    await admit(node, pod("p", container("x", 1)))
+    await plugin.stop()
+    await until(lambda: node.devices.book.resources() == (), "the end of the grace period")
+
+    with pytest.raises(PreStartError, match=f"endpoint not found in cache for a registered resource: {RESOURCE}"):
+        await node.devices.pre_start("uid-p", "x")
+    with pytest.raises(AllocationError, match=f"cannot allocate unregistered device {RESOURCE}"):
+        await admit(node, pod("q", container("x", 1)), active={"uid-p", "uid-q"})
+    node.devices.book.release_all_but({"uid-q"})
+    await admit(node, pod("q", container("x", 1)))
+    registered = json.loads((node.folder / "kubelet_internal_checkpoint").read_text())["Data"]["RegisteredDevices"]
+    assert registered == {}
+    assert len(plugin.asked("allocate")) == 1
+
+
+@pytest.mark.parametrize("timings", [Timings(dial=0.3).scaled(0.001)], ids=["scaled"])
+async def test_a_plugin_that_does_not_come_back_after_a_restart_is_given_up(node):
+    """B5: the grace period of a resource in the checkpoint begins with the kubelet."""
+    plugin = await node.plug(Plugin(ids("abc")))
+    await plugin.stop()
+    await node.stop()
+    await node.start()
+
+    await until(lambda: node.devices.book.resources() == (), "the end of the grace period")
+    assert node.devices.book.counts() == {RESOURCE: Count(0, 0)}
+
+
+async def test_only_a_container_that_runs_is_let_in_without_its_plugin(node):
+    """E1, H 9: after a restart of the kubelet an init container that has ended fails the pod that runs."""
+    await node.plug(Plugin(ids("abc")))
+    running = pod("p", container("x", 1), inits=(container("init", 1),))
+    await admit(node, running)
+    await node.stop()
+    await node.start()
+
+    with pytest.raises(AllocationError, match="no healthy devices present"):
+        await node.devices.allocate(running, {"x"}, lambda: None)
+    await node.devices.allocate(running, {"x", "init"}, lambda: None)
+
+
+async def test_while_not_all_pods_are_known_nothing_is_freed(node):
+    """H 9: what other pods have stays theirs."""
+    await node.plug(Plugin(ids("ab")))
+    await admit(node, pod("p", container("x", 1)))
+    await node.devices.allocate(pod("q", container("x", 1)), (), lambda: None)
+
+    assert held(node, "uid-p", "x") | held(node, "uid-q", "x") == set("ab")
+
+
+async def test_a_request_that_changed_is_refused(node):
+    """B7: in the words of a real kubelet."""
+    await node.plug(Plugin(ids("abc")))
+    await admit(node, pod("p", container("x", 1)))
+
+    text = f'pod "uid-p" container "x" changed request for resource "{RESOURCE}" from 1 to 2'
+    with pytest.raises(AllocationError, match=text):
+        await admit(node, pod("p", container("x", 2)))

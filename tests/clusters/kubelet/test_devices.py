@@ -134,3 +134,65 @@ def test_the_same_seed_gives_the_same_ids():
 
     assert complete(choice, (), random.Random(7)) == complete(choice, (), random.Random(7))
     assert complete(choice, (), random.Random(7)) != complete(choice, (), random.Random(8))
+
+
+def test_who_looks_during_an_allocate_may_have_its_ids_given_out_twice():
+    """C: the note of what is taken is made anew from the allocations alone as soon as somebody's devices are freed."""
+    book = book_of("a", "b")
+    book.store(Allocation("ended", "c", R, ("b",)))
+    book.take(R, ["a"])  # its Allocate is under way
+    assert book.in_use(R) == {"a", "b"}
+    book.release_all_but({"living"})
+    book.keep(Allocation("living", "c", R, ("a",)))
+
+    assert book.in_use(R) == set()
+    assert book.choose(("next", "c", R), 2, (), random.Random(1)).available == {"a", "b"}
+
+
+def test_a_look_that_frees_nothing_changes_nothing():
+    """C: of ended pods without devices nothing is to be made anew."""
+    book = book_of("a", "b")
+    book.take(R, ["a"])
+    book.release_all_but(set())
+
+    assert book.in_use(R) == {"a"}
+
+
+def test_a_removed_resource_is_shown_with_zero_and_is_no_plugins_any_more():
+    """B5: after the grace period; unless somebody still has some of it, and then it cannot be allocated."""
+    book = book_of("a")
+    book.remove(R)
+
+    assert book.counts() == {R: Count(0, 0)}
+    assert not book.knows(R)
+    assert book.resources() == ()
+    book.store(Allocation("p", "c", R, ("a",)))
+    assert book.knows(R)
+    with pytest.raises(AllocationError, match=f"cannot allocate unregistered device {R}"):
+        book.choose(("q", "c", R), 1, (), random.Random(1))
+
+
+def test_none_of_a_resource_needs_a_plugin_too():
+    """B7: a limit of 0 asks for nothing, and still fails while there is no healthy device."""
+    book = book_of("a")
+    assert book.choose(("p", "c", R), 0, (), random.Random(1)) is None
+    book.mark_unhealthy(R)
+
+    with pytest.raises(AllocationError, match="no healthy devices present"):
+        book.choose(("p", "c", R), 0, (), random.Random(1))
+
+
+def test_what_a_pod_shows_of_a_device_is_what_its_plugin_said_last():
+    """H 7: also when the plugin is gone; of a device that is not announced nothing bad is known."""
+    book = DeviceBook()
+    book.replace_devices(R, [Device("a"), Device("b", healthy=False)])
+    book.mark_unhealthy(R)
+
+    assert [book.is_healthy(R, name) for name in "abc"] == [True, False, True]
+
+
+def test_of_too_many_wishes_any_may_come_true():
+    """H 2: a plugin that names more than was asked leaves the choice to the kubelet."""
+    choice = Choice(reused=(), available=frozenset("abcd"), missing=1)
+
+    assert {complete(choice, ["a", "b"], random.Random(seed)) for seed in range(20)} == {("a",), ("b",)}

@@ -7,7 +7,11 @@ import asyncio
 import grpc.aio
 import pytest
 
-from clusters.kubelet.proto import podresources_pb2, podresources_pb2_grpc
+from clusters.images.behaviour import Behaviours
+from clusters.kubelet.cards import StateFileCards
+from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.machine import Machine
+from clusters.kubelet.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
 from clusters.kubelet.timings import Timings
 from tests.clusters.kubelet.conftest import plug
 from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids
@@ -485,3 +489,151 @@ async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
 
     assert [item["metadata"]["name"] for item in pods] == ["q"]
     await until(lambda: kubelet.runtime.pods() == {"uid-q"})
+
+
+async def test_a_new_node_has_all_labels_and_an_old_one_only_gets_the_plain_ones_back(kubelet, api):
+    """B6: what an administrator did to a node's own labels stays done over a restart."""
+    assert api.node()["metadata"]["labels"].keys() >= {"gpushare", "kubernetes.io/hostname", "beta.kubernetes.io/os"}
+    await kubelet.stop()
+    gone = {"metadata": {"labels": {"gpushare": None, "kubernetes.io/hostname": None}}}
+    await api.client.request("PATCH", "/api/v1/nodes/n1", body=gone)
+    await kubelet.start()
+
+    labels = api.node()["metadata"]["labels"]
+    assert "gpushare" not in labels
+    assert labels["kubernetes.io/hostname"] == "n1"
+
+
+async def test_a_condition_that_somebody_changed_is_put_right(kubelet, api):
+    """As after a node lifecycle controller gave the node up."""
+    unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
+    await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=unknown)
+
+    await until(lambda: conditions(api.node())["Ready"] == "True")
+
+
+async def test_a_node_that_somebody_created_anew_is_taken_over(kubelet, api, plugin):
+    """B6: all that a kubelet says of itself is there again, without waiting for the next report."""
+    await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
+    await api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "another"}})
+
+    await until(lambda: api.node().get("status", {}).get("capacity", {}).get(RESOURCE) == "10")
+    assert conditions(api.node())["Ready"] == "True"
+    assert api.node()["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == kubelet.log_port
+
+
+async def test_a_reboot_ends_containers_and_shows(kubelet, api, plugin, state):
+    """E1: a pod whose devices are away fails admission; the node's boot is another one."""
+    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
+    await until(lambda: api.phase("p") == "Running")
+    before = api.node()["status"]["nodeInfo"]["bootID"]
+    await kubelet.reboot()
+    await until(lambda: api.phase("p") == "Failed")
+
+    assert "no healthy devices present" in api.pod("p")["status"]["message"]
+    assert api.node()["status"]["nodeInfo"]["bootID"] != before
+    assert state.cards()[0].processes == ()
+
+
+async def test_a_pod_of_before_that_is_not_let_in_again_is_ended(kubelet, api, plugin, state):
+    """H 9: its init container had devices and has ended; what of the pod runs is stopped within a second."""
+    inits = (container("init", 1, command=["true"]),)
+    await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), inits=inits))
+    await until(lambda: api.phase("p") == "Running")
+    await kubelet.restart()
+    await until(lambda: api.phase("p") == "Failed")
+
+    assert api.pod("p")["status"]["reason"] == "UnexpectedAdmissionError"
+    await until(lambda: state.cards()[0].processes == ())
+
+
+async def test_a_pod_that_is_not_let_in_takes_no_room_from_the_next(kubelet, api, plugin):
+    """B7: pods that wait for their admission at the same time are judged one after the other."""
+    await kubelet.stop()
+    cpu = {"name": "x", "image": "i", "resources": {"requests": {"cpu": "8"}}}
+    await api.put(pod("a", container("main", 1), cpu))
+    await api.put(pod("b", cpu))
+    await kubelet.start()
+    await until(lambda: api.phase("a") == "Failed")
+
+    await until(lambda: api.phase("b") == "Running")
+
+
+@pytest.mark.parametrize("pod_timings", [Timings(restart=3600, restart_longest=3600)], ids=["patient"])
+async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, api):
+    """In a real kubelet's words, in its status and in an event."""
+    await api.put(pod("p", container("main", command=["sh", "-c", "echo once; exit 3"])))
+    await until(lambda: any(event["reason"] == "BackOff" for event in api.events()))
+    await until(lambda: api.phase("p") == "Running")
+
+    text = "back-off 1h0m0s restarting failed container=main pod=p_default(uid-p)"
+    await until(lambda: states(api, "p")["main"] == ("waiting", {"reason": "CrashLoopBackOff", "message": text}))
+    event = next(event for event in api.events() if event["reason"] == "BackOff")
+    assert event["message"] == "Back-off restarting failed container main in pod p_default(uid-p)"
+    assert await log_of(kubelet, "p/main?previous=true") == "once\n"
+
+
+@pytest.mark.parametrize(("version", "shown"), [("v1.36.0", True), ("v1.35.9", False)])
+async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timings, version, shown):
+    """H 7: every id of every app container, not of sidecars; older kubelets say nothing."""
+    kubelet = Kubelet(
+        Machine("n1", version=version),
+        folder,
+        api.client,
+        behaviours=Behaviours.load(),
+        cards=StateFileCards(state),
+        seed=1,
+        clock=lambda: 1_700_000_000.0,
+        timings=pod_timings,
+    )
+    await kubelet.start()
+    plugin = Plugin(ids("abc"))
+    await plug(kubelet, api, plugin)
+    inits = (container("side", 1, restartPolicy="Always"),)
+    await api.put(pod("p", container("main", 2), inits=inits))
+    await until(lambda: api.phase("p") == "Running")
+    plugin.announce({"a": False, "b": False, "c": False})
+    await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "0")
+
+    status = api.pod("p")["status"]
+    (main,), (side,) = status["containerStatuses"], status["initContainerStatuses"]
+    assert "allocatedResourcesStatus" not in side
+    assert ("allocatedResourcesStatus" in main) is shown
+    if shown:
+
+        def healths():
+            (one,) = api.pod("p")["status"]["containerStatuses"][0]["allocatedResourcesStatus"]
+            return one["name"], [each["health"] for each in one["resources"]]
+
+        await until(lambda: healths() == (RESOURCE, ["Unhealthy"] * 2))
+    await kubelet.stop()
+    await plugin.stop()
+
+
+async def test_get_shows_a_pod_that_has_ended_and_frees_nothing(kubelet, api, plugin):
+    """C: List is for active pods and takes back what the others had; Get does neither."""
+    await api.put(pod("p", container("main", 2, command=["true"]), restartPolicy="Never"))
+    await until(lambda: api.phase("p") == "Succeeded")
+    request = podresources_pb2.GetPodResourcesRequest(pod_name="p", pod_namespace="default")
+    shown = await lister(kubelet, lambda stub: stub.Get(request))
+    assert len(shown.pod_resources.containers[0].devices) == 2
+
+    assert not (await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))).pod_resources
+    shown = await lister(kubelet, lambda stub: stub.Get(request))
+    assert len(shown.pod_resources.containers[0].devices) == 0
+
+
+async def test_numa_nodes_are_those_of_the_allocation(kubelet, api):
+    """C: also after the list that named them is gone."""
+    near = Plugin(ids("a"))
+    near.topology["a"] = deviceplugin_pb2.TopologyInfo(nodes=[deviceplugin_pb2.NUMANode(ID=1)])
+    await plug(kubelet, api, near)
+    await api.put(pod("p", container("main", 1)))
+    await until(lambda: api.phase("p") == "Running")
+    near.announce(ids("bc"))
+    await until(lambda: api.node()["status"]["capacity"][RESOURCE] == "2")
+
+    answer = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
+    (device,) = answer.pod_resources[0].containers[0].devices
+    assert (list(device.device_ids), [node.ID for node in device.topology.nodes]) == (["a"], [1])
+    await near.stop()

@@ -8,7 +8,6 @@ from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Run
 
-
 NOW = 1_700_000_000.0
 
 
@@ -123,12 +122,12 @@ async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source):
     """And not only after the patience of its server is over."""
     endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
-        async with http.stream("GET", "/containerLogs/default/p/main?follow=true") as answer:
-            lines = answer.aiter_lines()
-            assert await anext(lines) == "one"
-            await endpoint.stop()
-            assert [line async for line in lines] == ["two", "drei ä"]
+    url = f"http://127.0.0.1:{port}/containerLogs/default/p/main?follow=true"
+    async with httpx2.AsyncClient(trust_env=False) as http, http.stream("GET", url) as answer:
+        lines = answer.aiter_lines()
+        assert await anext(lines) == "one"
+        await endpoint.stop()
+        assert [line async for line in lines] == ["two", "drei ä"]
 
 
 async def test_a_limit_ends_a_log_that_is_followed(http):

@@ -7,8 +7,8 @@ from clusters.kubelet.cards import NoCards
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.devices import Allocation
 from clusters.kubelet.node_pods import NodePods
-from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.runtime import Runtime
+from clusters.kubelet.surroundings import Surroundings
 from clusters.kubelet.timings import Timings
 
 

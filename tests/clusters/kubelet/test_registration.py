@@ -206,3 +206,37 @@ async def test_many_registrations_at_once_all_get_through(node):
     await until(lambda: len(node.devices.book.counts()) == 5)
     for plugin in plugins:
         await plugin.stop()
+
+
+async def test_a_registration_that_fails_makes_the_kubelet_deaf_to_the_end_of_the_plugin_before(node):
+    """B3: whoever registered last is parted with, and there is nobody; a real kubelet's bookkeeping, to be known of."""
+    plugin = await node.plug(Plugin(ids("ab")))
+    with pytest.raises(grpc.aio.AioRpcError, match="failed to dial"):
+        await register(node.folder, "nobody.sock")
+    allocate = node.devices.allocate(pod("p", container("x", 1)), (), lambda: {"uid-p"})
+    plugin.end_stream()
+    await allocate
+
+    assert node.devices.book.counts() == {RESOURCE: Count(2, 2)}
+
+
+async def test_a_stream_that_ends_while_its_successor_registers_fails_the_successor(node):
+    """B3: end the old streams first."""
+    old = await node.plug(Plugin(ids("ab")), "old.sock")
+    new = Plugin(ids("abc"))
+    new.options_gate = asyncio.Event()
+    node.plugins.append(new)
+    await new.serve(node.folder / "new.sock")
+    registering = asyncio.create_task(register(node.folder, "new.sock"))
+    await until(lambda: new.asked("options"), "the question for options")
+    old.end_stream()
+
+    with pytest.raises(grpc.aio.AioRpcError, match="failed to get device plugin options: rpc error: code = Canceled"):
+        await registering
+    assert node.devices.book.counts() == {RESOURCE: Count(2, 0)}
+    new.options_gate.set()
+
+
+async def test_beside_its_socket_a_kubelet_leaves_a_file(node):
+    """B2: an empty one, that plugins which watch the folder see appear."""
+    assert (node.folder / "DEPRECATION").read_bytes() == b""

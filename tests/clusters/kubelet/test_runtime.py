@@ -74,3 +74,15 @@ async def test_a_wrong_override_ends_the_container_with_the_reason():
     ended = await asyncio.wait_for(run.ended(), 5)
     assert (ended.code, ended.reason) == (128, "StartError")
     assert "'a lot' is not a number" in ended.message
+
+
+async def test_lines_come_in_their_time_and_not_after_the_end():
+    """A log that is followed grows as that of a real container."""
+    prints = Behaviour(images=("app",), prints=("at once", "later", "never"), prints_after=(0, 0.01, 600))
+    run = runtime_of(prints).start("uid", container(), {})
+    first = [line.text for line in run.log]
+    await run.more_log(1)
+    run.finish(0)
+    await run.more_log(2)
+
+    assert (first, [line.text for line in run.log]) == (["at once"], ["at once", "later"])

@@ -74,7 +74,7 @@ def changed(**spec: Any) -> Object:
         (changed(containers=[{"name": "c"}]), "spec.containers[0].image: Required value"),
         (changed(containers=[{"name": "C_", "image": "i"}]), 'spec.containers[0].name: Invalid value: "C_"'),
         (changed(containers=[{"name": "c", "image": "i"}] * 2), 'spec.containers[1].name: Duplicate value: "c"'),
-        (changed(initContainers=[{"name": "main", "image": "i"}]), "spec.containers[0].name: Duplicate value"),
+        (changed(initContainers=[{"name": "main", "image": "i"}]), "spec.initContainers[0].name: Duplicate value"),
         (changed(restartPolicy="Sometimes"), 'spec.restartPolicy: Unsupported value: "Sometimes"'),
         (changed(nodeSelector={"a b": "c"}), "spec.nodeSelector: Invalid value"),
         (changed(nodeName="N!"), "spec.nodeName: Invalid value"),

@@ -41,7 +41,7 @@ def test_a_path_means_an_object(path: str, route: Route) -> None:
         "/api/v1/pods/p",
         "/api/v1/namespaces/a/nodes",
         "/api/v1/namespaces/a/nodes/n",
-        "/api/v1/namespaces/a/pods/p/exec",
+        "/api/v1/namespaces/a/pods/p/proxy",
         "/api/v1/namespaces/a/pods/p/log/x",
         "/api/v1/namespaces//pods",
         "/api/v1/namespaces/a/pods//binding",

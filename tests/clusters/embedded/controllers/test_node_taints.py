@@ -41,7 +41,11 @@ def test_a_ready_node_loses_the_taint_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     ("conditions", "name"),
-    [({"Ready": "False"}, "not-ready"), ({"Ready": "Unknown"}, "unreachable"), ({"PIDPressure": "True"}, "pid-pressure")],
+    [
+        ({"Ready": "False"}, "not-ready"),
+        ({"Ready": "Unknown"}, "unreachable"),
+        ({"PIDPressure": "True"}, "pid-pressure"),
+    ],
 )
 def test_what_is_wrong_is_added_with_the_time(conditions: dict[str, str], name: str) -> None:
     """Once."""

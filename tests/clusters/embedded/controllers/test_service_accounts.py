@@ -16,9 +16,10 @@ def named(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
 def test_a_bare_namespace_is_furnished() -> None:
     """The account, and the certificate where there is one."""
     made = furnished([named("a")], [], [], "PEM")
-    assert [(each.manifest["kind"], each.manifest["metadata"]) for each in made if isinstance(each, Create)] == [
-        ("ServiceAccount", {"name": "default", "namespace": "a"}),
-        ("ConfigMap", {"name": "kube-root-ca.crt", "namespace": "a"}),
+    manifests = [each.manifest for each in made if isinstance(each, Create)]
+    assert [(each["kind"], each["metadata"]["name"], each["metadata"]["namespace"]) for each in manifests] == [
+        ("ServiceAccount", "default", "a"),
+        ("ConfigMap", "kube-root-ca.crt", "a"),
     ]
     assert len(furnished([named("a")], [], [], "")) == 1
 

@@ -1,0 +1,70 @@
+"""What a pod looks like now: the lives of its containers, why they wait, and which devices they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusters.kubelet.admission import Rejection
+from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, default_waiting, timestamp
+from clusters.kubelet.pods import Container, Object, containers_of, uid_of
+from clusters.kubelet.runtime import Run
+from clusters.kubelet.surroundings import Surroundings
+
+
+class PodPicture:
+    """One pod; ``waiting`` says why a container does not run where its lives do not tell."""
+
+    def __init__(self, pod: Object, around: Surroundings) -> None:
+        status = pod.get("status") or {}
+        self.waiting: dict[str, Waiting] = {}
+        self._name = str(pod["metadata"]["name"])
+        self._uid = uid_of(pod)
+        self._containers = containers_of(pod)
+        self._around = around
+        self._pod_ip = str(status.get("podIP") or around.new_pod_ip())
+        self._started = str(status.get("startTime") or timestamp(around.clock()))
+        self._devices: dict[str, Mapping[str, Mapping[str, bool]]] = {}
+
+    def state(self, policy: str, stopping: bool, rejection: Rejection | None) -> PodState:
+        """All that the pod's status says."""
+        return PodState(
+            containers=tuple(self._container_state(container) for container in self._containers),
+            policy=policy,
+            started=self._started,
+            host_ip=self._around.host_ip,
+            pod_ip=self._pod_ip,
+            stopping=stopping,
+            rejection=rejection,
+        )
+
+    def life_of(self, container: str, previous: bool) -> Run:
+        """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life.
+
+        Of a container that waits to be started again both are the life that has ended.
+        """
+        if container not in [c.name for c in self._containers]:
+            raise LookupError(f'container "{container}" not found in pod "{self._name}"')
+        runs = self._around.runtime.runs(self._uid, container)
+        if previous and container not in self.waiting:
+            runs = runs[:-1]
+        if runs:
+            return runs[-1]
+        if previous:
+            raise ValueError(f'previous terminated container "{container}" in pod "{self._name}" not found')
+        waiting = self.waiting.get(container, default_waiting(self._containers))
+        raise ValueError(f'container "{container}" in pod "{self._name}" is waiting to start: {waiting.reason}')
+
+    def _container_state(self, container: Container) -> ContainerState:
+        runs = self._around.runtime.runs(self._uid, container.name)
+        devices = self._devices_of(container) if self._around.shows_device_health and runs else {}
+        return ContainerState(container, runs, self.waiting.get(container.name), devices)
+
+    def _devices_of(self, container: Container) -> Mapping[str, Mapping[str, bool]]:
+        """Resource → id → healthy; what was seen last where the devices were taken back."""
+        book = self._around.devices.book
+        held = book.allocations_of(self._uid, container.name)
+        if held:
+            self._devices[container.name] = {
+                a.resource: {device_id: book.is_healthy(a.resource, device_id) for device_id in a.ids} for a in held
+            }
+        return self._devices.get(container.name, {})

@@ -1,0 +1,349 @@
+"""What controllers do with owners and workloads, as far as users of kubectl and our cases rely on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from clusters.waiting import eventually
+from e2e.parity.objects import config_map, container, got, made, maps, patched, place, pod, pods, short
+from e2e.parity.sides import Both, Side
+
+_APPS = "/apis/apps/v1"
+_PLURALS = {
+    "Deployment": "deployments",
+    "ReplicaSet": "replicasets",
+    "StatefulSet": "statefulsets",
+    "DaemonSet": "daemonsets",
+}
+
+
+def workload(kind: str, name: str = "w", **spec: Any) -> dict[str, Any]:
+    """A workload of pods that nobody runs."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
+    more = {"serviceName": "s"} if kind == "StatefulSet" else {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **more, **spec},
+    }
+
+
+def path_of(side: Side, kind: str, name: str = "", subresource: str = "") -> str:
+    """Where the workloads of a kind are."""
+    return place(side, _PLURALS[kind], name, subresource, root=_APPS)
+
+
+async def listed(side: Side, path: str) -> list[dict[str, Any]]:
+    """The items of a list."""
+    items: list[dict[str, Any]] = (await got(side, path))["items"]
+    return items
+
+
+async def reached(look: Callable[[], Awaitable[Any]], good: Callable[[Any], bool], what: str) -> Any:
+    """What a controller was waited for."""
+    return await eventually(look, good, what, seconds=30)
+
+
+@pytest.mark.parametrize("kind", _PLURALS)
+async def test_what_is_filled_into_a_workload(bare: Both, kind: str) -> None:
+    """G1: equal on both sides, whole, with the empty status of its kind."""
+
+    async def observe(side: Side) -> Any:
+        return short(await side.call("POST", path_of(side, kind), body=workload(kind)))
+
+    assert (await bare.same(observe))[0] == 201
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    """A template of pods."""
+    return {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [container()], **spec}}
+
+
+_WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "replicas": ("Deployment", {"replicas": -1}),
+    "no selector": ("Deployment", {"selector": None}),
+    "empty selector": ("ReplicaSet", {"selector": {}}),
+    "other selector": ("Deployment", {"selector": {"matchLabels": {"other": "x"}}}),
+    "strategy": ("Deployment", {"strategy": {"type": "Odd"}}),
+    "recreate and rolling": ("Deployment", {"strategy": {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}}),
+    "no surge at all": ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}),
+    "restart policy": ("Deployment", {"template": template(restartPolicy="Never")}),
+    "no containers": ("StatefulSet", {"template": template(containers=[])}),
+    "no template": ("DaemonSet", {"template": None}),
+    "management": ("StatefulSet", {"podManagementPolicy": "Odd"}),
+    "update strategy": ("DaemonSet", {"updateStrategy": {"type": "Odd"}}),
+    "other update strategy": ("StatefulSet", {"updateStrategy": {"type": "Odd"}}),
+    "extended resource": (
+        "Deployment",
+        {
+            "template": {
+                "metadata": {"labels": {"app": "w"}},
+                "spec": {"containers": [container(resources={"requests": {"aliyun.com/gpu-mem": "1"}})]},
+            }
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _WRONG)
+async def test_a_workload_that_makes_no_sense(bare: Both, name: str) -> None:
+    """D3: refused with the path of each wrong field."""
+
+    async def observe(side: Side) -> Any:
+        kind, spec = _WRONG[name]
+        code, body = short(await side.call("POST", path_of(side, kind), body=workload(kind, **spec)))
+        return [code, body["reason"]] if code == 400 else [code, body]
+
+    await bare.same(observe)
+
+
+@pytest.mark.parametrize("kind", _PLURALS)
+async def test_a_selector_does_not_change(bare: Both, kind: str) -> None:
+    """D3: 422; a template can change, and the generation counts it."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side, kind), workload(kind))
+        labels = {"app": "w", "more": "x"}
+        patch = {"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}}
+        refused = await patched(side, path_of(side, kind, "w"), patch)
+        causes = [[each["field"], each["reason"]] for each in refused.body.get("details", {}).get("causes", [])]
+        changed = await patched(
+            side, path_of(side, kind, "w"), {"spec": {"template": {"metadata": {"annotations": {"a": "1"}}}}}
+        )
+        return [refused.code, causes, short(changed)]
+
+    code, _, changed = await bare.same(observe)
+    assert (code, changed[0], changed[1]["metadata"]["generation"]) == (422, 200, 2)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+async def test_a_scale(bare: Both, kind: str) -> None:
+    """D3: is read and written by its own path, as kubectl scale does."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side, kind), workload(kind, replicas=2))
+        path = path_of(side, kind, "w", "scale")
+        first = await got(side, path)
+        second = short(await patched(side, path, {"spec": {"replicas": 5}}))
+        third = short(await side.call("PUT", path, body=first))
+        return [first, second, third, (await got(side, path_of(side, kind, "w")))["spec"]["replicas"]]
+
+    first, second, third, replicas = await bare.same(observe)
+    assert (first["spec"], second[1]["spec"]) == ({"replicas": 2}, {"replicas": 5})
+    assert (third[0], replicas) == (409, 5)
+
+
+async def test_a_replica_set_makes_its_pods(both: Both) -> None:
+    """G1: as many as it shall, owned by it, of its template; one that goes is made again."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side, "ReplicaSet"), workload("ReplicaSet", replicas=2))
+        first = await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 2, "two pods")
+        gone = first[0]["metadata"]["name"]
+        await side.call("DELETE", pods(side, gone))
+
+        def replaced(found: list[Any]) -> bool:
+            return len(found) == 2 and gone not in [each["metadata"]["name"] for each in found]
+
+        await reached(lambda: listed(side, pods(side)), replaced, "another pod")
+        one = first[0]
+        one["metadata"]["name"] = re.sub(r"^w-[a-z0-9]{5}$", "w-<letters>", gone)
+        return one
+
+    one = await both.same(observe)
+    assert one["metadata"]["name"] == "w-<letters>"
+    assert one["metadata"]["ownerReferences"][0]["controller"] is True
+
+
+async def test_a_replica_set_is_scaled(both: Both) -> None:
+    """G1: down to none, with its status."""
+
+    async def observe(side: Side) -> Any:
+        path = path_of(side, "ReplicaSet", "w")
+        await made(side, path_of(side, "ReplicaSet"), workload("ReplicaSet", replicas=3))
+        await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 3, "three pods")
+        await patched(side, path, {"spec": {"replicas": 0}})
+        await reached(lambda: listed(side, pods(side)), lambda found: not found, "no pod")
+        done = await reached(
+            lambda: got(side, path),
+            lambda found: found["status"].get("observedGeneration") == 2 and not found["status"]["replicas"],
+            "seen",
+        )
+        return done["status"]
+
+    assert (await both.same(observe))["replicas"] == 0
+
+
+async def test_a_deployment_makes_a_replica_set(both: Both) -> None:
+    """G1: with a hash in its name, selector and template; a new template makes another one."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side, "Deployment"), workload("Deployment"))
+        first = await reached(lambda: listed(side, path_of(side, "ReplicaSet")), lambda found: len(found) == 1, "a set")
+        await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 1, "a pod")
+        change = {"spec": {"template": {"spec": {"containers": [container(image="busybox:2")]}}}}
+        await patched(side, path_of(side, "Deployment", "w"), change)
+        both_sets = await reached(
+            lambda: listed(side, path_of(side, "ReplicaSet")), lambda found: len(found) == 2, "another set"
+        )
+        hashes = [each["metadata"]["labels"]["pod-template-hash"] for each in both_sets]
+        (one,) = first
+        mine = one["metadata"]["labels"]["pod-template-hash"]
+        return [
+            one["metadata"]["name"].replace(mine, "<hash>"),
+            {key: value.replace(mine, "<hash>") for key, value in one["spec"]["selector"]["matchLabels"].items()},
+            one["metadata"]["ownerReferences"],
+            len(set(hashes)),
+            sorted(each["spec"]["template"]["spec"]["containers"][0]["image"] for each in both_sets),
+        ]
+
+    name, selector, _, count, images = await both.same(observe)
+    assert (name, selector, count) == ("w-<hash>", {"app": "w", "pod-template-hash": "<hash>"}, 2)
+    assert images == ["busybox:1.36", "busybox:2"]
+
+
+async def test_a_stateful_set_numbers_its_pods(both: Both) -> None:
+    """G1: one after the other; the next waits until the one before is ready."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side, "StatefulSet"), workload("StatefulSet", replicas=2))
+        (first,) = await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 1, "the first pod")
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await patched(side, pods(side, "w-0", "status"), {"status": status})
+        found = await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 2, "the second pod")
+        labels = first["metadata"]["labels"]
+        labels["controller-revision-hash"] = "<hash>" if labels["controller-revision-hash"] else ""
+        return [first["metadata"], first["spec"], [each["metadata"]["name"] for each in found]]
+
+    metadata, spec, names = await both.same(observe)
+    assert (metadata["name"], spec["hostname"], spec["subdomain"], names) == ("w-0", "w-0", "s", ["w-0", "w-1"])
+
+
+async def test_a_daemon_set_has_a_pod_on_each_node(both: Both) -> None:
+    """G1: made for its node by an affinity to it, with tolerations for what is wrong with nodes."""
+
+    async def observe(side: Side) -> Any:
+        name = f"{side.namespace}-node"
+        await made(side, "/api/v1/nodes", {"metadata": {"name": name, "labels": {"only": side.namespace}}})
+        template = {
+            "metadata": {"labels": {"app": "w"}},
+            "spec": {"containers": [container()], "nodeSelector": {"only": side.namespace}},
+        }
+        await made(side, path_of(side, "DaemonSet"), workload("DaemonSet", template=template))
+        (one,) = await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 1, "a pod")
+        await side.call("DELETE", f"/api/v1/nodes/{name}")
+        tolerations = sorted(map(str, one["spec"]["tolerations"]))
+        return [one["spec"]["affinity"], tolerations, one["metadata"]["ownerReferences"][0]["kind"]]
+
+    affinity, _, kind = await both.same(observe)
+    assert kind == "DaemonSet"
+    assert "nodeAffinity" in affinity
+
+
+async def test_dependents_go_with_their_owner(both: Both) -> None:
+    """G1: in the background by default: the owner first."""
+
+    async def observe(side: Side) -> Any:
+        owner = await made(side, maps(side), config_map("owner"))
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        await made(side, maps(side), config_map("child", ownerReferences=[reference]))
+        await made(side, pods(side), pod("child", ownerReferences=[reference]))
+        answer = await side.call("DELETE", maps(side, "owner"))
+        await reached(lambda: side.call("GET", maps(side, "child")), lambda found: found.code == 404, "child gone")
+        await reached(lambda: side.call("GET", pods(side, "child")), lambda found: found.code == 404, "pod gone")
+        return short(answer)
+
+    assert (await both.same(observe))[0] == 200
+
+
+async def test_an_owner_waits_for_its_dependents(both: Both) -> None:
+    """G1: in the foreground: it is marked and stays until they are gone."""
+
+    async def observe(side: Side) -> Any:
+        owner = await made(side, maps(side), config_map("owner"))
+        reference = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "owner",
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": True,
+        }
+        await made(side, maps(side), config_map("child", ownerReferences=[reference], finalizers=["example.com/x"]))
+        answer = await side.call("DELETE", maps(side, "owner"), body={"propagationPolicy": "Foreground"})
+        child = await reached(
+            lambda: got(side, maps(side, "child")),
+            lambda found: "deletionTimestamp" in found["metadata"],
+            "child marked",
+        )
+        waiting = await got(side, maps(side, "owner"))
+        await patched(side, maps(side, "child"), {"metadata": {"finalizers": None}})
+        await reached(lambda: side.call("GET", maps(side, "owner")), lambda found: found.code == 404, "owner gone")
+        return [short(answer), child["metadata"].get("finalizers"), waiting["metadata"]["finalizers"]]
+
+    answer, _, finalizers = await both.same(observe)
+    assert (answer[0], finalizers) == (200, ["foregroundDeletion"])
+
+
+async def test_dependents_are_let_go(both: Both) -> None:
+    """G1: an owner that is orphaned leaves them, without a reference to it."""
+
+    async def observe(side: Side) -> Any:
+        owner = await made(side, maps(side), config_map("owner"))
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        await made(side, maps(side), config_map("child", ownerReferences=[reference]))
+        await side.call("DELETE", maps(side, "owner"), body={"propagationPolicy": "Orphan"})
+        await reached(lambda: side.call("GET", maps(side, "owner")), lambda found: found.code == 404, "owner gone")
+        return await got(side, maps(side, "child"))
+
+    child = await both.same(observe)
+    assert "ownerReferences" not in child["metadata"]
+
+
+async def test_the_child_of_nobody_goes(both: Both) -> None:
+    """G1: an owner that is not there, or is another object of that name, is none."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, maps(side), config_map("owner"))
+        uid = "00000000-0000-4000-8000-000000000000"
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+        await made(side, maps(side), config_map("child", ownerReferences=[reference]))
+        gone = await reached(
+            lambda: side.call("GET", maps(side, "child")), lambda found: found.code == 404, "child gone"
+        )
+        return [gone.code, (await side.call("GET", maps(side, "owner"))).code]
+
+    assert await both.same(observe) == [404, 200]
+
+
+async def test_pods_of_a_deployment_go_with_it(both: Both) -> None:
+    """G1: as kubectl delete does it, in two steps: sets, then pods."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side, "Deployment"), workload("Deployment", replicas=2))
+        await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 2, "pods")
+        body = {"propagationPolicy": "Background"}
+        answer = short(await side.call("DELETE", path_of(side, "Deployment", "w"), body=body))
+        await reached(lambda: listed(side, pods(side)), lambda found: not found, "no pods")
+        await reached(lambda: listed(side, path_of(side, "ReplicaSet")), lambda found: not found, "no sets")
+        return answer
+
+    assert (await both.same(observe))[0] == 200
+
+
+async def test_what_a_namespace_begins_with(both: Both) -> None:
+    """G1: its ServiceAccount and the certificate of the cluster."""
+
+    async def observe(side: Side) -> Any:
+        path = place(side, "configmaps", "kube-root-ca.crt")
+        found = await reached(lambda: side.call("GET", path), lambda found: found.code == 200, "certificate")
+        account = await got(side, place(side, "serviceaccounts", "default"))
+        namespace = await got(side, f"/api/v1/namespaces/{side.namespace}")
+        return [sorted(found.body["data"]), account, namespace, sorted(found.body["metadata"]["annotations"])]
+
+    await both.same(observe)

@@ -1,0 +1,23 @@
+"""Promises of e2e.parity.compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.parity.compare import difference
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, True), (1, 1.0), (0, False), (0, None), ("1", 1)])
+def test_values_that_only_python_takes_for_equal_differ(first: Any, second: Any) -> None:
+    """A client in Go cannot read 1.0 or true where it expects 1."""
+    assert difference({"count": first}, {"count": second}, ("real", "embedded"))
+
+
+def test_the_order_of_fields_is_no_difference_and_that_of_a_list_is() -> None:
+    """As JSON has it."""
+    names = ("real", "embedded")
+
+    assert difference({"a": 1, "b": 2}, {"b": 2, "a": 1}, names) == ""
+    assert difference([1, 2], [2, 1], names)
