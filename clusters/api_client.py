@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
+import httpcore2
 import httpx2
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
@@ -36,6 +37,24 @@ class ApiError(Exception):
         self.message = message
 
 
+class _TidyBackend(httpcore2.AnyIOBackend):
+    """Closes a connection whose TLS handshake is cancelled; httpcore leaves it open, and Python complains of it later."""
+
+    async def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
+        stream = await super().connect_tcp(*args, **kwargs)
+        start_tls = stream.start_tls
+
+        async def start_or_close(*args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
+            try:
+                return await start_tls(*args, **kwargs)
+            except asyncio.CancelledError:
+                await stream.aclose()
+                raise
+
+        stream.start_tls = start_or_close  # type: ignore[method-assign]
+        return stream
+
+
 class ApiClient:
     """One connection pool to one API server."""
 
@@ -48,7 +67,9 @@ class ApiClient:
         config = KubeConfig.from_file(path).get()
         if config is None:
             raise ValueError(f"{path}: no current context")
-        return cls(AsyncClient(config, ConnectionParams(timeout=httpx2.Timeout(30), trust_env=False)))
+        http = AsyncClient(config, ConnectionParams(timeout=httpx2.Timeout(30), trust_env=False))
+        http._transport._pool._network_backend = _TidyBackend()  # type: ignore[attr-defined]  # there is no other door
+        return cls(http)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -38,9 +38,10 @@ _PAUSE_SECONDS: Final = 1.0
 class Kubelet:
     """One node: ``start`` it, ``stop`` it, ``restart`` it as often as a test likes.
 
-    What it does not do: pull images, run probes (a container that runs is ready), mount volumes, evict under pressure,
-    take static pods, resize pods in place, find plugins in ``plugins_registry``, align devices with NUMA nodes, write the
-    Normal events of a container's life, or stand still for minutes over tens of thousands of ids.
+    What it does not do: look at labels and taints again when a pod comes, pull images, run probes (a container that runs is
+    ready), mount volumes, evict under pressure, take static pods, resize pods in place, find plugins in
+    ``plugins_registry``, align devices with NUMA nodes, write the Normal events of a container's life, or stand still for
+    minutes over tens of thousands of ids.
 
     ``root`` is this node's /var/lib/kubelet and must be short enough for unix sockets; ``seed`` decides which ids a
     container gets where nobody prefers any; ``clock`` gives Unix seconds; ``tls`` is the log endpoint's certificate

@@ -89,15 +89,18 @@ def _has_failed(init: ContainerState, state: PodState) -> bool:
 def status_of(state: PodState, now: float, before: Sequence[Object]) -> Object:
     """The ``status`` to write; ``before`` are the conditions of the last one, whose times stay where nothing changed."""
     phase = phase_of(state)
-    status: Object = {
-        "phase": phase,
+    status: Object = {"phase": phase, "startTime": state.started}
+    if state.rejection is not None:
+        status |= {"reason": state.rejection.reason, "message": state.rejection.message}
+        if not any(c.runs for c in state.containers):
+            return status
+    status |= {
         "conditions": _conditions(state, phase, timestamp(now), before),
-        "startTime": state.started,
         "hostIP": state.host_ip,
         "hostIPs": [{"ip": state.host_ip}],
     }
     if state.rejection is not None:
-        return status | {"reason": state.rejection.reason, "message": state.rejection.message}
+        return status
     status |= {"podIP": state.pod_ip, "podIPs": [{"ip": state.pod_ip}]}
     inits = [c for c in state.containers if c.container.kind is not Kind.APP]
     apps = [c for c in state.containers if c.container.kind is Kind.APP]
@@ -126,13 +129,16 @@ def _condition_values(state: PodState, phase: str) -> dict[str, tuple[str, str]]
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
         ready = ("False", reason)
         initialized = "False" if state.rejection is not None else "True"
-        return {"Initialized": (initialized, reason), "Ready": ready, "ContainersReady": ready}
+        over = {"PodReadyToStartContainers": ("False", ""), "Initialized": (initialized, reason)}
+        return over | {"Ready": ready, "ContainersReady": ready}
     inits = [c for c in state.containers if c.container.kind is not Kind.APP]
     together = [c for c in state.containers if c.container.kind is not Kind.INIT]
     initialized_now = all(_is_past(c) for c in inits)
     ready_now = all(c.is_running for c in together) and not state.stopping
     ready = ("True", "") if ready_now else ("False", "ContainersNotReady")
+    has_begun = any(c.runs or c.waiting for c in state.containers)
     return {
+        "PodReadyToStartContainers": ("True" if has_begun else "False", ""),
         "Initialized": ("True", "") if initialized_now else ("False", "ContainersNotInitialized"),
         "Ready": ready,
         "ContainersReady": ready,

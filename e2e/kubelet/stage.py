@@ -42,7 +42,9 @@ class Stage:
     async def open(self) -> None:
         """Start the kubelet."""
         plane = self._cluster.control_plane
-        machine = Machine(self.node)
+        server = await self.api.request("GET", "/version")
+        # A kubelet of the API server's own minor.
+        machine = Machine(self.node, version=f"v{server['major']}.{server['minor']}.0")
         account = await self._stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(self.node)))
         self.kubelet = Kubelet(
             machine,

@@ -18,7 +18,7 @@ async def bind(side: Side, name: str, body: dict[str, Any]) -> list[Any]:
 
 
 async def test_a_binding_is_one_write_of_node_annotations_and_labels(bare: Both) -> None:
-    """D2: 201 and a Status; a watch shows a single change with everything in it; the Binding's annotations win."""
+    """API-008: 201 and a Status; a watch shows a single change with everything in it; the Binding's annotations win."""
 
     async def observe(side: Side) -> Any:
         created = await made(side, pods(side), pod("p", annotations={"a": "old", "b": "stays"}, labels={"l": "1"}))

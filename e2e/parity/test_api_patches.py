@@ -365,7 +365,7 @@ async def test_a_patch_of_what_is_the_servers(bare: Both, patch: dict[str, Any])
 
 
 async def test_annotations_by_each_type(bare: Both) -> None:
-    """D3: as extenders and device plugins write them: by name, with a null, below a parent that is not there."""
+    """API-007: as extenders and device plugins write them: by name, with a null, below a parent that is not there."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p"))

@@ -68,7 +68,7 @@ async def test_preconditions_of_a_put(bare: Both) -> None:
 
 @pytest.mark.parametrize("content_type", _TYPES)
 async def test_preconditions_of_a_patch(bare: Both, content_type: str) -> None:
-    """D3: a stale version is 409, another uid is 422."""
+    """API-006: a stale version is 409, another uid is 422."""
 
     async def observe(side: Side) -> Any:
         created = await made(side, maps(side), config_map("a", {"a": "1"}))

@@ -192,3 +192,32 @@ def test_differences_keep_the_book() -> None:
     remember(known, "DELETED", pod("a", 2))
     assert differences(known, [pod("a", 3)]) == [("ADDED", pod("a", 3))]
     assert list(known) == [key_of(pod("a", 3))]
+
+
+async def test_a_connection_that_is_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
+    """Nobody waits for a server that took the connection and says nothing."""
+    greeted, closed = asyncio.Event(), asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        greeted.set()
+        while await reader.read(65536):
+            pass
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        path = tmp_path / "kubeconfig"
+        cluster = {"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}}
+        context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+        user = {"name": "u", "user": {"token": "t"}}
+        config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **config}))
+        async with ApiClient.from_kubeconfig(path) as client:
+            asking = asyncio.create_task(client.request("GET", "/version"))
+            async with asyncio.timeout(30):
+                await greeted.wait()
+                asking.cancel()
+                await asyncio.wait([asking])
+                await closed.wait()

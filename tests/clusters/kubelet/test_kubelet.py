@@ -83,7 +83,8 @@ async def test_a_pod_runs_and_holds_memory_and_gives_it_back(kubelet, api, plugi
     await until(lambda: api.phase("p") == "Running")
 
     status = api.pod("p")["status"]
-    assert conditions(api.pod("p")) == {"Initialized": "True", "Ready": "True", "ContainersReady": "True"}
+    all_is_well = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+    assert conditions(api.pod("p")) == dict.fromkeys(all_is_well, "True")
     assert states(api, "p")["main"][0] == "running"
     assert status["podIP"].startswith("10.244.")
     assert status["startTime"] == "2023-11-14T22:13:20Z"

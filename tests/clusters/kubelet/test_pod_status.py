@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from clusters.images.behaviour import Behaviour
+from clusters.kubelet.admission import Rejection
 from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, go_duration, phase_of, status_of
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Run
@@ -110,3 +111,23 @@ def test_the_devices_of_app_containers_are_shown():
             "resources": [{"resourceID": "a", "health": "Healthy"}, {"resourceID": "b", "health": "Unhealthy"}],
         }
     ]
+
+
+def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason():
+    """B7: no conditions, no address: nothing of it ever was here."""
+    rejection = Rejection("OutOfpods", "Pod was rejected: too many")
+
+    assert status_of(state_of(one(), rejection=rejection), NOW, []) == {
+        "phase": "Failed",
+        "startTime": "2023-11-14T22:13:20Z",
+        "reason": "OutOfpods",
+        "message": "Pod was rejected: too many",
+    }
+
+
+def test_a_pod_that_ran_and_was_not_let_in_again_is_not_ready_any_more():
+    """H 9."""
+    rejection = Rejection("UnexpectedAdmissionError", "Pod was rejected: no devices")
+    shown = status_of(state_of(one(running=True), rejection=rejection), NOW, [])["conditions"]
+
+    assert {c["type"]: c["status"] for c in shown}["Ready"] == "False"
