@@ -11,7 +11,9 @@ from typing import Final
 
 # Waits until nobody holds the other end of its standard input, then removes the folder; programs that are being killed may
 # still be writing into it, so that it tries again.
-_REMOVE: Final = 'cat >/dev/null; for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$1" && exit 0; sleep 0.2; done; exit 1'
+_REMOVE: Final = (
+    'cat >/dev/null; for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$1" && exit 0; sleep 0.2; done; exit 1'
+)
 
 
 @contextmanager

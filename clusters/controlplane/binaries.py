@@ -144,13 +144,13 @@ def _is_ours(found: Mapping[str, Path]) -> bool:
 
 
 def _matching(folder: Path, minor: str) -> dict[str, Path]:
-    """The programs of Kubernetes in a folder that are of that minor; etcd whatever its version."""
+    """The programs of Kubernetes in a folder that are of that minor, and the etcd beside a kube-apiserver that is."""
     found = {
         program: folder / program
         for program in KUBERNETES_PROGRAMS
         if _is_program(folder / program) and version_of(folder / program).startswith(f"v{minor}.")
     }
-    if _is_program(folder / ETCD):
+    if "kube-apiserver" in found and _is_program(folder / ETCD):
         found[ETCD] = folder / ETCD
     return found
 

@@ -19,6 +19,8 @@ from e2e.parity.differences import Difference
 
 ROOT: Final = Path(__file__).parents[2]
 TABLE: Final = Path(__file__).parent / "catalogue.yaml"
+# What every stand-in must reproduce: API server, scheduler, kubelet.
+LISTS: Final = ("G1", "G2", "G3")
 
 
 @dataclass(frozen=True, slots=True)

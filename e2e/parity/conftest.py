@@ -14,7 +14,7 @@ from clusters.controlplane.control_plane import RealControlPlane
 from clusters.embedded.control_plane import EmbeddedControlPlane
 from clusters.providers import Choices
 from clusters.scratch import scratch_folder
-from e2e.parity import differences
+from e2e.parity import catalogue, differences
 from e2e.parity.sides import Both, open_side
 
 _NUMBERS = itertools.count(1)
@@ -41,6 +41,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run"
         )
         terminalreporter.write_line(differences.report(rows))
+        terminalreporter.section(
+            "what a stand-in must reproduce (G1 API server, G2 scheduler, G3 kubelet), and what proves it"
+        )
+        terminalreporter.write_line(
+            catalogue.report(row for row in catalogue.load() if row.reference in catalogue.LISTS)
+        )
 
 
 @pytest.fixture(scope="session")

@@ -190,7 +190,6 @@ class _Protocol(HttpToolsProtocol):
         if shown:
             self.app_state = {**self.app_state, CERTIFICATE: ClientCertificate.parse(shown)}
 
-
     def shutdown(self) -> None:
         """End the connection; one under way ends after its answer."""
         super().shutdown()

@@ -34,7 +34,8 @@ class _Snapshot(msgspec.Struct):
 def save(store: Store, path: Path) -> None:
     """Write all objects to the file; whoever reads it sees the old or the new one. Raises SnapshotError."""
     objects = [
-        {**each.item, "kind": each.resource.kind, "apiVersion": each.resource.api_version} for each in store.everything()
+        {**each.item, "kind": each.resource.kind, "apiVersion": each.resource.api_version}
+        for each in store.everything()
     ]
     content = msgspec.json.encode(_Snapshot(_FORMAT, store.version, objects))
     try:

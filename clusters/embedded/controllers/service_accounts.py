@@ -15,7 +15,9 @@ _ABOUT: Final = "kubernetes.io/description"
 _WORDS: Final = "The certificates by which programs in the cluster know its API server."
 
 
-def furnished(namespaces: Sequence[Object], accounts: Sequence[Object], maps: Sequence[Object], ca: str) -> list[Action]:
+def furnished(
+    namespaces: Sequence[Object], accounts: Sequence[Object], maps: Sequence[Object], ca: str
+) -> list[Action]:
     """Make what is missing, and put back what was changed; ``ca`` is empty for a cluster that has no certificates."""
     known = {_place(item) for item in accounts}
     published = {_place(item): item for item in maps}

@@ -82,6 +82,8 @@ class Cluster:
         status = node["status"]
         await self.api.create(node)
         await self.api.patch(NODES, name, {"status": status}, subresource="status")
+        # No controllers run here that would see that it is ready.
+        await self.api.patch(NODES, name, {"spec": {"taints": None}})
 
     async def add_pod(self, name: str = "p1", units: int = 2, **spec: Any) -> None:
         await self.api.create(make_pod(name, {MEMORY: str(units)} if units else {}, **spec))
