@@ -15,7 +15,7 @@ TARGET ?= gpushare
 KUBERNETES ?=
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity control-plane bench generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity control-plane bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,10 +34,15 @@ test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverag
 	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(ON) $(ARGS)
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane TARGET=gpushare KUBERNETES=1.36
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
-	@$(BIN)/python -m pytest e2e/parity --require-control-plane $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(ON) $(ARGS)
+
+SEED ?= 1
+OPERATIONS ?= 20000
+soak-parity: control-plane ## Replay long random API histories on both (SEED=1 OPERATIONS=20000); 2,000 operations are part of make parity
+	@$(BIN)/python -m pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed $(SEED) --parity-operations $(OPERATIONS) $(ARGS)
 
 control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
