@@ -171,6 +171,11 @@ class LocalCluster:
                 if error.reason != "AlreadyExists":
                     raise
 
+    async def _release(self) -> str:
+        """The release of the control plane (``v1.36.3``): its kubelets are of the same."""
+        version: dict[str, str] = await self.api.request("GET", "/version")
+        return version["gitVersion"].partition("+")[0]
+
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
         folder.mkdir()
@@ -179,7 +184,14 @@ class LocalCluster:
         except FakeNvmlError as error:
             raise ClusterError(f"node {node.name}: {error}") from error
         self._stack.callback(state.close)
-        machine = Machine(node.name, cpu=node.cpu, memory=node.memory, pods=node.pods, labels=self._labels(node))
+        machine = Machine(
+            node.name,
+            cpu=node.cpu,
+            memory=node.memory,
+            pods=node.pods,
+            labels=self._labels(node),
+            version=await self._release(),
+        )
         account = ApiClient.from_kubeconfig(self.control_plane.kubelet_kubeconfig(node.name))
         kubelet = Kubelet(
             machine,

@@ -13,7 +13,7 @@ from clusters.resources import ALL, NAMESPACES, PODS, Resource
 VERSION: Final = {
     "major": "1",
     "minor": "36",
-    "gitVersion": "v1.36.0+gpushare-embedded",
+    "gitVersion": "v1.36.3+gpushare-embedded",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
