@@ -19,6 +19,7 @@ from e2e.parity.differences import Difference
 
 ROOT: Final = Path(__file__).parents[2]
 TABLE: Final = Path(__file__).parent / "catalogue.yaml"
+_COMPARED: Final = {"real": "the real programs", "recorded": "what a real kubelet was seen to answer"}
 # What every stand-in must reproduce: API server, scheduler, kubelet.
 LISTS: Final = ("G1", "G2", "G3")
 
@@ -62,7 +63,8 @@ def report(rows: Iterable[Row]) -> str:
     """The table as text."""
     lines = []
     for row in rows:
-        how = f"known difference {row.differs}" if row.differs else f"{len(row.proved_by)} cases, {row.compared}"
+        count = f"{len(row.proved_by)} case{'s' if len(row.proved_by) != 1 else ''}"
+        how = f"known difference {row.differs}" if row.differs else f"{count}, compared with {_COMPARED[row.compared]}"
         lines.append(f"{row.reference:4} {row.behaviour}: {how}")
     return "\n".join(lines)
 
