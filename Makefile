@@ -15,7 +15,7 @@ TARGET ?= gpushare
 KUBERNETES ?=
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity soak-parity control-plane bench generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ SEED ?= 1
 OPERATIONS ?= 20000
 soak-parity: control-plane ## Replay long random API histories on both (SEED=1 OPERATIONS=20000); 2,000 operations are part of make parity
 	@$(BIN)/python -m pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed $(SEED) --parity-operations $(OPERATIONS) $(ARGS)
+
+BURSTS ?= 1000
+soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on where it was (BURSTS=1000 ARGS="--seed 7"); 100 are part of make e2e
+	@$(BIN)/python -m e2e.bursts.soak --bursts $(BURSTS) $(ARGS)
 
 control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

@@ -112,7 +112,7 @@ class Demo:
     async def _show_cards(self) -> None:
         self.step("5. what the cards hold (fake-nvml show)")
         for node in ("node1", "node2", "node3"):
-            self._say(f"           {node} $ fake-nvml show\n{indent(self._cluster.describe_cards(node))}")
+            self._say(f"           {node} $ fake-nvml show\n{indent(await self._cluster.fake_nvml(node, 'show'))}")
         held = [process["mib"] for card in self._cluster.cards("node1") for process in card["processes"]]
         expect(held == [PLAYER_MIB] * 3, f"node1's card holds three processes of {PLAYER_MIB} MiB (it holds {held})")
         self.step(

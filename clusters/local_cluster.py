@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import operator
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +31,7 @@ from clusters.program import Program
 from clusters.provider import ClusterError, NodeSpec
 from clusters.resources import NODES
 from clusters.scratch import scratch_folder
+from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from clusters.waiting import all_or_none, eventually
 from fake_nvml.box import Box
@@ -63,12 +62,11 @@ class LocalCluster:
         self._make_control_plane = control_plane
         self._nodes = {node.name: node for node in nodes}
         self._target = target
-        # Programs are found where this interpreter's are.
-        path = f"{Path(sys.executable).parent}:{environment.get('PATH', '/usr/bin:/bin')}"
-        self._environment = {**environment, "PATH": path, "NO_PROXY": "127.0.0.1,localhost"}
+        self._environment = environment_of_programs(environment)
         self._stack = contextlib.AsyncExitStack()
         self._folder = Path()
         self._port = 0
+        self._simulated: dict[str, SimulatedNode] = {}
         self._kubelets: dict[str, Kubelet] = {}
         self._programs: dict[tuple[str, str | None], Program] = {}
         self.control_plane: ControlPlane
@@ -134,17 +132,27 @@ class LocalCluster:
             self._programs[key] = await self._device_plugin(node)
         await self._programs[key].launch(lambda: self._announces_cards(node))
 
-    async def restart_kubelet(self, node: str) -> None:
+    async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
         """See the seam."""
-        await self._kubelets[node].restart()
+        kubelet = self._kubelets[node]
+        if not reboot:
+            await kubelet.restart(lose_checkpoint=lose_checkpoint)
+            return
+        plugin = self._programs.get((DEVICE_PLUGIN, node))
+        if plugin is not None:
+            await plugin.kill()
+            await self.fake_nvml(node, "reboot")
+        await kubelet.reboot(lose_checkpoint=lose_checkpoint)
+        if plugin is not None:
+            await self.launch(DEVICE_PLUGIN, node)
 
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam."""
-        return list(json.loads(self._fake_nvml("show", node, "-o", "json"))["cards"])
+        return self._simulated_node(node).cards()
 
-    def describe_cards(self, node: str) -> str:
+    async def fake_nvml(self, node: str, *arguments: str) -> str:
         """See the seam."""
-        return self._fake_nvml("show", node)
+        return await self._simulated_node(node).fake_nvml(*arguments)
 
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""
@@ -179,8 +187,9 @@ class LocalCluster:
     async def _start_node(self, node: NodeSpec) -> None:
         folder = self._folder / node.name
         folder.mkdir()
+        simulated = self._simulated[node.name] = SimulatedNode(node.name, folder, self._environment)
         try:
-            state = State.create(self._state_file(node.name), Box.load(node.box, seed=node.name, driver=node.driver))
+            state = State.create(simulated.state_file, Box.load(node.box, seed=node.name, driver=node.driver))
         except FakeNvmlError as error:
             raise ClusterError(f"node {node.name}: {error}") from error
         self._stack.callback(state.close)
@@ -201,7 +210,7 @@ class LocalCluster:
             cards=StateFileCards(state) if self._has_cards(node.name) else NoCards(),
             seed=node.name,
             clock=self._clock.timestamp,
-            timings=Timings().at_speed(self._clock.factor),
+            timings=replace(Timings().at_speed(self._clock.factor), admission_shuffle=node.admission_shuffle),
             tls=self.control_plane.kubelet_certificate(node.name, machine.address),
         )
         await kubelet.start()
@@ -215,8 +224,10 @@ class LocalCluster:
             extender["urlPrefix"] = self.extender_url()
         await self.control_plane.start_scheduler(configuration)
 
-    def _state_file(self, node: str) -> Path:
-        return self._folder / node / "nvml"
+    def _simulated_node(self, node: str) -> SimulatedNode:
+        if node not in self._simulated:
+            raise ClusterError(f"there is no node {node!r} with simulated cards")
+        return self._simulated[node]
 
     def _has_cards(self, node: str) -> bool:
         return self._nodes[node].box != "none"
@@ -231,22 +242,8 @@ class LocalCluster:
         return Program(EXTENDER, argv, {**self._environment, **environment}, self._folder / "extender.log")
 
     async def _device_plugin(self, node: str) -> Program:
-        """The plugin, started through the fake: it loads pynvml as it always does."""
         account = await self.kubeconfig_of(self._target.device_plugin.account)
-        folder = self._folder / node
-        argv, environment = self._target.device_plugin.command(
-            node=node,
-            kubeconfig=str(account),
-            device_plugin_path=str(folder / "device-plugins"),
-            pod_resources_socket=str(folder / "pod-resources" / "kubelet.sock"),
-        )
-        simulated = {"FAKENVML_STATE": str(self._state_file(node))}
-        return Program(
-            f"{DEVICE_PLUGIN} of {node}",
-            ["fake-nvml", "exec", "--", *argv],
-            {**self._environment, **environment, **simulated},
-            folder / "device-plugin.log",
-        )
+        return self._simulated[node].device_plugin(self._target, account, self._nodes[node].plugin_arguments)
 
     async def _extender_is_ready(self) -> bool:
         url = f"http://127.0.0.1:{self._port}{self._target.extender.ready}"
@@ -264,8 +261,3 @@ class LocalCluster:
             return False
         amounts = status.get("allocatable") or {}
         return str(amounts.get(self._target.device_plugin.resource, "0")) != "0" and "aliyun.com/gpu-count" in amounts
-
-    def _fake_nvml(self, verb: str, node: str, *arguments: str) -> str:
-        argv = ["fake-nvml", verb, *arguments]
-        environment = {**self._environment, "FAKENVML_STATE": str(self._state_file(node))}
-        return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout

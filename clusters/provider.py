@@ -25,6 +25,10 @@ class NodeSpec:
     cpu: str = "16"
     memory: str = "64Gi"
     pods: str = "110"
+    plugin_arguments: tuple[str, ...] = ()
+    """What the node's device plugin is told beyond the target's own words."""
+    admission_shuffle: float = 0.0
+    """Where the kubelet is a stand-in: equal pods that are bound within so many seconds are admitted in any order."""
 
 
 class ClusterError(Exception):
@@ -57,14 +61,20 @@ class Cluster(Protocol):
     async def launch(self, program: str, node: str | None = None) -> None:
         """Start a program that was killed, and wait until it is ready."""
 
-    async def restart_kubelet(self, node: str) -> None:
-        """Restart a node's kubelet: its sockets are removed and made anew, its checkpoint stays."""
+    async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
+        """Restart a node's kubelet: its sockets are removed and made anew, its checkpoint stays unless it is to be lost.
+
+        ``reboot`` restarts the machine: containers end, the boot id is another, the cards and the device plugin start anew.
+        """
 
     def cards(self, node: str) -> list[dict[str, Any]]:
         """What the cards of a node hold: index, uuid, name, memory total and used in MiB, processes."""
 
-    def describe_cards(self, node: str) -> str:
-        """The same for people: what ``fake-nvml show`` prints, or ``nvidia-smi`` where the cards are real."""
+    async def fake_nvml(self, node: str, *arguments: str) -> str:
+        """What the command ``fake-nvml`` with these arguments prints on that node: ``show`` the cards, or change them.
+
+        Raises ClusterError with its error; where the cards are real, for all but ``show``, which nvidia-smi answers.
+        """
 
     def log(self, program: str, node: str | None = None) -> str:
         """What a program has logged."""
@@ -74,9 +84,16 @@ def load_nodes(path: Path) -> list[NodeSpec]:
     """The nodes in a YAML file. Raises ClusterError that names the file and what is wrong in it."""
     try:
         document = yaml.safe_load(path.read_text())
-        nodes = [NodeSpec(**entry) for entry in document["nodes"]]
+        nodes = [_node(entry) for entry in document["nodes"]]
     except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
         raise ClusterError(f"{path}: not a list of nodes: {error}") from error
     if not nodes or len({node.name for node in nodes}) != len(nodes):
         raise ClusterError(f"{path}: needs at least one node, and names that differ")
     return nodes
+
+
+def _node(entry: dict[str, Any]) -> NodeSpec:
+    arguments = entry.get("plugin_arguments", [])
+    if not isinstance(arguments, list):
+        raise TypeError("plugin_arguments must be a list of words")
+    return NodeSpec(**{**entry, "plugin_arguments": tuple(map(str, arguments))})

@@ -13,6 +13,7 @@ from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
+from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
 
 
@@ -72,14 +73,12 @@ class Observer:
         return next(text for text in seen if reason in text)
 
     async def variables(self, pod: Object) -> list[dict[str, str]]:
-        """What each GPU container of a pod was given, from its log."""
-        name = pod["metadata"]["name"]
+        """What each GPU container of a pod was given, from its log; init containers first."""
+        path = PODS.path(self.namespace, pod["metadata"]["name"], "log")
         given = []
-        for container in pod["spec"]["containers"]:
-            if spec.RESOURCE_MEMORY in (container["resources"].get("limits") or {}):
-                path = PODS.path(self.namespace, name, "log")
-                log = await self.cluster.api.text(path, {"container": container["name"]})
-                given.append(dict(line.split("=", 1) for line in log.splitlines() if "=" in line))
+        for container in gpu_containers(pod):
+            log = await self.cluster.api.text(path, {"container": container.name})
+            given.append(dict(line.split("=", 1) for line in log.splitlines() if "=" in line))
         return given
 
     async def inspect(self, path: str = "") -> Any:

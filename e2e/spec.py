@@ -16,6 +16,13 @@ POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"  # E EnvResourceByPod
 POD_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"  # E EnvResourceByDev
 POD_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"  # E EnvAssignedFlag
 POD_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"  # E EnvResourceAssumeTime
+POD_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"  # D const.go; {"container": {"card": units}}
+# Ours, beside the original's: who bound the pod, the other card while two pods change cards, the cards of a node, its slots.
+POD_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
+POD_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
+NODE_CARDS: Final = "aliyun.com/gpushare-cards"
+NODE_RECOVERED: Final = "gpushare.aliyun.com/recovered"
+RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 ENV_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"  # D envNVGPU
 ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # D EnvResourceIndex
 ENV_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"  # D EnvResourceByPod

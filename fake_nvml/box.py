@@ -6,36 +6,46 @@
     cards:
       - {model: t4, count: 2}       # count 1 and no NUMA node by default
       - {model: gtx1080ti, numa: 1}
+
+A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instead, and stands for its own driver only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
-from fake_nvml.cards import CardModel, model
-from fake_nvml.drivers import cuda_version
+from fake_nvml.cards import RECORDED, CardModel, model
+from fake_nvml.drivers import complete, cuda_version
 from fake_nvml.errors import CatalogueError
+from fake_nvml.recorded import recorded_card
 
 _BOXES = Path(__file__).with_name("boxes")
 # As many as the state file has room for.
 MAX_CARDS = 64
+_SEED = "node"
+# The last two are written by record, for people.
+_KEYS = {"driver", "cards", "simulated", "system"}
 
 
 @dataclass(frozen=True, slots=True)
 class BoxCard:
-    """One card of a box; ``serial`` is empty where the model has none, ``numa`` None where nobody said."""
+    """One card of a box; ``serial`` is empty where the model has none, ``numa`` None where nobody said.
+
+    ``fields`` are those of a recorded card, instead of what the model says.
+    """
 
     model: CardModel
     uuid: str
     serial: str
     numa: int | None
+    fields: Mapping[str, int | bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +61,12 @@ class Box:
         return cuda_version(self.driver)
 
     @classmethod
-    def load(cls, name_or_path: str, *, seed: str, driver: str | None = None) -> Self:
+    def load(cls, name_or_path: str, *, seed: str | None, driver: str | None = None) -> Self:
         """Load a box by name or from a file.
 
-        The same ``seed`` (a node's name) gives the same UUIDs and serial numbers, another seed others. ``driver``
-        replaces the box's own. Raises CatalogueError where the box, a card of it or their pairing does not exist.
+        The same ``seed`` (a node's name) gives the same UUIDs and serial numbers, another seed others; None stands for
+        one of its own, and leaves recorded cards theirs. ``driver`` replaces the box's own, a bare branch (418) stands
+        for a release of it. Raises CatalogueError where the box, a card of it or their pairing does not exist.
         """
         path = _find(name_or_path)
         try:
@@ -64,22 +75,20 @@ class Box:
             raise CatalogueError(f"{path}: {error}") from error.__cause__
 
     @classmethod
-    def _parse(cls, content: dict[str, Any], seed: str, driver: str | None) -> Self:
-        version = driver or content.get("driver")
+    def _parse(cls, content: dict[str, Any], seed: str | None, driver: str | None) -> Self:
+        own = content.get("driver")
+        version = driver or own
         if not isinstance(version, str):
             raise CatalogueError(f'driver is {version!r}, not a text; quote it, as in driver: "418.87.00"')
+        version = complete(version)
         cuda_version(version)
         entries = content.get("cards")
         if not isinstance(entries, list):
             raise CatalogueError("cards is not a list; write one {model: t4} a card, or [] for none")
-        found = tuple(
-            BoxCard(card, _uuid(seed, index), _serial(seed, index) if card.data_center else "", numa)
-            for index, (card, numa) in enumerate(_cards(entries))
-        )
+        found = tuple(_cards(entries, seed))
         if len(found) > MAX_CARDS:
             raise CatalogueError(f"{len(found)} cards in one box; NVML machines end at {MAX_CARDS}")
-        for card in found:
-            card.model.memory_mib(version)
+        _check_driver(found, version, own)
         return cls(version, found)
 
 
@@ -103,20 +112,51 @@ def _read(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CatalogueError(f"cannot be read as YAML: {error}") from error
-    if not isinstance(content, dict) or not content.keys() <= {"driver", "cards"}:
+    if not isinstance(content, dict) or not content.keys() <= _KEYS:
         raise CatalogueError("a box has the keys driver and cards, and no others")
     return content
 
 
-def _cards(entries: list[Any]) -> Iterator[tuple[CardModel, int | None]]:
+def _cards(entries: list[Any], seed: str | None) -> Iterator[BoxCard]:
+    index = 0
     for position, entry in enumerate(entries):
-        if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= {"model", "count", "numa"}:
-            raise CatalogueError(f"cards[{position}] is {entry!r}; it has the key model, and may have count and numa")
-        count, numa = entry.get("count", 1), entry.get("numa")
-        if not _is_count(count) or not (numa is None or _is_count(numa)):
-            raise CatalogueError(f"cards[{position}]: count and numa are whole numbers from 0 to {MAX_CARDS}")
-        card = model(str(entry["model"]))
-        yield from ((card, numa) for _ in range(count))
+        try:
+            found = _recorded(entry, index, seed) if _is_recorded(entry) else _of_models(entry, index, seed or _SEED)
+        except CatalogueError as error:
+            raise CatalogueError(f"cards[{position}]: {error}") from error.__cause__
+        yield from found
+        index += len(found)
+
+
+def _of_models(entry: Any, first: int, seed: str) -> list[BoxCard]:
+    if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= {"model", "count", "numa"}:
+        raise CatalogueError(f"{entry!r} is no card; it has the key model, and may have count and numa")
+    count, numa = entry.get("count", 1), entry.get("numa")
+    if not _is_count(count) or not (numa is None or _is_count(numa)):
+        raise CatalogueError(f"count and numa are whole numbers from 0 to {MAX_CARDS}")
+    card = model(str(entry["model"]))
+    return [
+        BoxCard(card, _uuid(seed, index), _serial(seed, index) if card.data_center else "", numa)
+        for index in range(first, first + count)
+    ]
+
+
+def _is_recorded(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.keys() == {"recorded"}
+
+
+def _recorded(entry: dict[str, Any], index: int, seed: str | None) -> list[BoxCard]:
+    card = recorded_card(entry["recorded"])
+    own = seed is None and card.uuid != ""
+    serial = card.serial if own or not card.serial else _serial(seed or _SEED, index)
+    return [BoxCard(RECORDED, card.uuid if own else _uuid(seed or _SEED, index), serial, None, card.fields)]
+
+
+def _check_driver(cards: Sequence[BoxCard], version: str, own: object) -> None:
+    for card in cards:
+        if card.fields and version != own:
+            raise CatalogueError(f"its cards were recorded under driver {own}; nobody knows them under {version}")
+        card.model.memory_mib(version)
 
 
 def _is_count(value: object) -> bool:

@@ -55,6 +55,10 @@ class CardModel:
         return value
 
 
+# Stands for a recorded card, whose box says all that a model would.
+RECORDED = CardModel("recorded", {0: ""}, {0: 0}, pci_device=0, compute=(0, 0), watts=0, brand=0, data_center=False)
+
+
 @functools.cache
 def catalogue() -> Mapping[str, CardModel]:
     """All models by id."""

@@ -12,43 +12,53 @@ T = TypeVar("T")
 
 _VERSION = re.compile(r"(\d{3})(\.\d{1,4}){1,2}")
 
-# First branch -> CUDA version as NVML writes it (major * 1000 + minor * 10), from the release notes of CUDA.
-_CUDA = {
-    375: 8000,
-    384: 9000,
-    390: 9010,
-    396: 9020,
-    410: 10000,
-    418: 10010,
-    440: 10020,
-    450: 11000,
-    455: 11010,
-    460: 11020,
-    465: 11030,
-    470: 11040,
-    495: 11050,
-    510: 11060,
-    515: 11070,
-    520: 11080,
-    525: 12000,
-    530: 12010,
-    535: 12020,
-    545: 12030,
-    550: 12040,
-    555: 12050,
-    560: 12060,
-    565: 12070,
-    570: 12080,
-    575: 12090,
-    580: 13000,
+# First branch -> CUDA version as NVML writes it (major * 1000 + minor * 10), from the release notes of CUDA, and a
+# release of the branch, which stands for it where only the branch was said.
+_BRANCHES = {
+    375: (8000, "375.66"),
+    384: (9000, "384.145"),
+    390: (9010, "390.116"),
+    396: (9020, "396.37"),
+    410: (10000, "410.104"),
+    418: (10010, "418.87.00"),
+    440: (10020, "440.33.01"),
+    450: (11000, "450.80.02"),
+    455: (11010, "455.32.00"),
+    460: (11020, "460.32.03"),
+    465: (11030, "465.19.01"),
+    470: (11040, "470.161.03"),
+    495: (11050, "495.29.05"),
+    510: (11060, "510.47.03"),
+    515: (11070, "515.65.01"),
+    520: (11080, "520.61.05"),
+    525: (12000, "525.85.12"),
+    530: (12010, "530.30.02"),
+    535: (12020, "535.104.05"),
+    545: (12030, "545.23.08"),
+    550: (12040, "550.54.15"),
+    555: (12050, "555.42.02"),
+    560: (12060, "560.35.03"),
+    565: (12070, "565.57.01"),
+    570: (12080, "570.124.06"),
+    575: (12090, "575.51.03"),
+    580: (13000, "580.65.06"),
 }
+_CUDA = {branch: cuda for branch, (cuda, _) in _BRANCHES.items()}
+
+
+def complete(driver: str) -> str:
+    """A driver version for a bare branch: 418.87.00 for 418. Anything else is answered as it is."""
+    if not re.fullmatch(r"[0-9]{3}", driver):
+        return driver
+    known = _BRANCHES.get(int(driver))
+    return known[1] if known else f"{driver}.00"
 
 
 def branch(driver: str) -> int:
     """The branch of a driver version. Raises CatalogueError where the text is none."""
     match = _VERSION.fullmatch(driver)
     if match is None:
-        raise CatalogueError(f"driver {driver!r} is no driver version; write it as 418.87 or 535.104.05")
+        raise CatalogueError(f"driver {driver!r} is no driver version; write it as 418, 418.87 or 535.104.05")
     return int(match[1])
 
 

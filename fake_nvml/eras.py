@@ -47,6 +47,10 @@ _SINCE: Final = {
     "nvmlEventSetWait_v3": 580,
 }
 
+# Branches that a library is built for: the oldest, and each from which on there are symbols that were not there before.
+OLDEST: Final = 418
+ERAS: Final = (OLDEST, *sorted(set(_SINCE.values())))
+
 # The first branch that answers field 230, "what recovers this card"; inferred.
 RECOVERY_ACTION_SINCE: Final = 550
 
@@ -54,3 +58,8 @@ RECOVERY_ACTION_SINCE: Final = 550
 def has_symbol(name: str, branch: int) -> bool:
     """Whether a library of this driver branch exports ``name``."""
     return name.startswith("nvml") and branch >= _SINCE.get(name, 0)
+
+
+def era_of(branch: int) -> int:
+    """The branch of ``ERAS`` whose library has the same symbols as a driver of this branch."""
+    return max((era for era in ERAS if era <= branch), default=OLDEST)

@@ -21,3 +21,15 @@ class CardFullError(StateError):
 
 class RealDriverError(FakeNvmlError):
     """This machine has a real driver, and nobody asked for simulated cards on purpose."""
+
+
+class LayerError(FakeNvmlError):
+    """The layer of ``fake-nvml exec`` that was asked for is not here."""
+
+
+class ScenarioError(FakeNvmlError):
+    """A scenario that cannot be read, or a step of it that cannot be done."""
+
+
+class RecordError(FakeNvmlError):
+    """No NVML whose answers could be recorded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-from fake_nvml.layout import Card, StateFile
+from fake_nvml.layout import StateFile
 
 if TYPE_CHECKING:  # the library side of this package runs where PyYAML may be missing
     from fake_nvml.box import Box, BoxCard
@@ -28,19 +28,23 @@ def fill(content: StateFile, box: Box) -> None:
     header.init_return = 0
     header.process_rows = 0
     for index, card in enumerate(box.cards):
-        _fill_card(content.cards[index], index, card, box.driver)
+        fill_card(content, index, card, box.driver)
     header.card_count = len(box.cards)
 
 
-def _fill_card(record: Card, index: int, card: BoxCard, driver: str) -> None:
-    model = card.model
-    record.uuid, record.name = card.uuid.encode(), model.name(driver).encode()
-    record.serial = card.serial.encode()
-    record.minor = index
-    record.memory_total = model.memory_mib(driver) * MIB
+def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None:
+    """A card comes, idle and healthy, into a slot whose record is all zeros.
+
+    Raises CatalogueError, before any change, where the driver does not know the model.
+    """
+    model, record = card.model, content.cards[slot]
+    name, total = model.name(driver), model.memory_mib(driver)
+    record.name, record.serial = name.encode(), card.serial.encode()
+    record.minor = slot
+    record.memory_total = total * MIB
     record.memory_reserved = model.reserved_mib(driver) * MIB
     # Bus numbers as far apart as those of cards behind a bridge each.
-    record.pci_bus = 4 + 3 * index
+    record.pci_bus = 4 + 3 * slot
     record.pci_device_id = model.pci_device << 16 | _NVIDIA
     record.pci_subsystem_id = record.pci_device_id
     record.numa = -1 if card.numa is None else card.numa
@@ -50,3 +54,7 @@ def _fill_card(record: Card, index: int, card: BoxCard, driver: str) -> None:
     record.power_limit = model.watts * 1000
     record.power = record.power_limit // _IDLE_POWER_PART
     record.ecc_supported = record.ecc_mode = int(model.data_center)
+    for field, value in card.fields.items():
+        setattr(record, field, value)
+    record.first_event = content.header.next_event
+    record.uuid = card.uuid.encode()

@@ -7,6 +7,29 @@ NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 512, 1024 pr
 Consistency: ``sequence`` is a seqlock. A writer holds ``flock`` (exclusive) on the file, makes ``sequence`` odd,
 writes, makes it even. A reader copies what it needs between two equal even values. Where a writer died in between,
 the odd value stays; the next writer makes it even, and readers meanwhile copy under a shared ``flock``.
+
+Cards: a card stays in its slot (its record's number) for as long as it is there. A record with an empty ``uuid`` is a free
+slot; ``card_count`` is one past the last slot in use. nvmlInit takes down which card is in which slot: NVML's index is the
+place among the slots that hold a card at that moment, and stays until the last nvmlShutdown. So a card that comes later,
+into a free slot or a new one, is seen after a new init. A card that goes (its slot is free, or holds another UUID) is lost to
+whoever knew it: GPU_IS_LOST, as with ``state`` LOST; after a new init it is not listed, while one with ``state`` LOST keeps
+its index and answers GPU_IS_LOST. Whoever puts a card into a slot writes ``first_event``, so that events of the slot's next
+card never reach a listener of the one before.
+
+Faults: a row is in force while ``used`` is 1 and ``count`` is not 0 (a writer sets ``used`` last and may take any other
+row). It applies to a call when both hold:
+
+* ``function`` names it: the C name (``nvmlDeviceGetMemoryInfo_v2``); a name without ``_v<number>`` at its end means every
+  version of it too; a ``*`` at the end means every name that begins so (``nvmlInit*``, ``*``). nvmlErrorString never fails.
+* ``card`` is the slot of the card that the call is about, or UNKNOWN32. About a card are the calls that take its handle and
+  those that look it up (by index, UUID, serial number, PCI address). nvmlEventSetWait, nvmlInit and the others that name no
+  card, and functions that no card answers anyway (NOT_SUPPORTED), meet rows with UNKNOWN32 only.
+
+The first row that applies, and no other, is done: the call waits ``delay`` microseconds without any lock, then answers
+``code``, or goes on as usual where ``code`` is 0. That is after the checks "is the library initialised" and "is this a handle
+of ours" and before the card is asked, so the fault of a lost card comes before GPU_IS_LOST. nvmlInit meets its rows before
+``init_return``. ``count`` UNKNOWN32 is for ever; any other number goes down by one with each call, in whichever process, and
+at 0 ``used`` becomes 0. Counting needs a mapping that may be written: in one that may only be read a row applies for ever.
 """
 
 # mypy: disable-error-code="mutable-override"
@@ -17,7 +40,7 @@ import ctypes
 from typing import Final
 
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 1
+VERSION: Final = 2
 
 CARDS: Final = 64
 PROCESSES: Final = 1024
@@ -27,6 +50,9 @@ FAULTS: Final = 64
 # Card.state
 HEALTHY: Final = 0
 LOST: Final = 1
+
+# Fault.count of a fault that never wears off.
+FOR_EVER: Final = 0xFFFFFFFF
 
 # Process.kind; 0 is a free row.
 FREE: Final = 0
@@ -66,7 +92,8 @@ class Card(ctypes.LittleEndianStructure):
     """One card. Memory in bytes, temperature in degrees Celsius, power in milliwatts, utilisation in percent.
 
     ``memory_other`` is in use by no process that NVML would list; ``memory_reserved`` is the driver's own. ``numa`` -1:
-    not known. ``mig_slices`` 0: the card cannot; otherwise the most slices.
+    not known. ``mig_slices`` 0: the card cannot; otherwise the most slices. ``first_event`` is the header's ``next_event``
+    when the card came into its slot. An empty ``uuid``: no card.
     """
 
     _fields_ = (
@@ -102,7 +129,8 @@ class Card(ctypes.LittleEndianStructure):
         ("ecc_uncorrected", _u64),
         ("recovery_action", _u32),
         ("padding", _u32),
-        ("reserved", ctypes.c_char * 152),
+        ("first_event", _u64),
+        ("reserved", ctypes.c_char * 144),
     )
 
 
@@ -138,9 +166,8 @@ class Event(ctypes.LittleEndianStructure):
 
 
 class Fault(ctypes.LittleEndianStructure):
-    """A call that shall fail: ``function`` on ``card`` (UNKNOWN32: all) answers ``code`` ``count`` times.
-
-    ``delay`` in microseconds. Room only: no library reads it yet.
+    """Calls that shall fail or be slow, see the module: ``function`` on ``card`` (UNKNOWN32: any) answers ``code`` after
+    ``delay`` microseconds, ``count`` times.
     """
 
     _fields_ = (

@@ -1,24 +1,34 @@
 """``fake-nvml``: make simulated cards, look at them, change them, and run programs on them.
 
-Exit codes: 0 good, 1 failed, 2 usage; ``exec`` becomes the command, and its exit code is the command's.
+Exit codes: 0 good, 1 failed, 2 usage, 130 after Ctrl-C; ``exec`` becomes the command, and its exit code is the command's.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fake_nvml.box import Box, box_names
-from fake_nvml.errors import FakeNvmlError, StateError
-from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
-from fake_nvml.show import render
-from fake_nvml.state import State
-from fake_nvml.values import KEYS
+import yaml
 
-_HOOK = Path(__file__).with_name("hook")
+from fake_nvml import scenario
+from fake_nvml.box import Box
+from fake_nvml.changes import change
+from fake_nvml.command_line import parse
+from fake_nvml.errors import FakeNvmlError, LayerError, RecordError, StateError
+from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
+from fake_nvml.loader import child_environment
+from fake_nvml.recording import record
+from fake_nvml.show import fault_data, render
+from fake_nvml.state import State
+from fake_nvml.watch import watch
+
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FakeNvmlError as error:
         sys.stderr.write(f"fake-nvml: {error}\n")
         return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough; what is left in the buffer would fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def run(arguments: argparse.Namespace, environment: Mapping[str, str], *, driver_folder: Path = DRIVER_FOLDER) -> int:
@@ -40,14 +56,19 @@ def run(arguments: argparse.Namespace, environment: Mapping[str, str], *, driver
         check_real_driver(on_purpose=bool(variable), driver_folder=driver_folder)
     if arguments.command == "init":
         return _init(path, arguments)
+    if arguments.command == "exec":
+        return _exec(path, arguments, environment)
+    if arguments.command == "record":
+        return _record(path if arguments.state or variable else None, arguments)
     with State.open(path) as state:
         if arguments.command == "show":
-            content = state.read().header
-            sys.stdout.write(render(arguments.output, state.driver(), content.cuda, state.cards()))
-            return 0
-        if arguments.command != "exec":
-            return _change(state, arguments)
-    return _exec(path, arguments.argv, environment)
+            return _show(state, arguments)
+        if arguments.command == "faults" and arguments.action == "list":
+            return _list_faults(state)
+        if arguments.command == "run":
+            return _run(state, Path(arguments.scenario))
+        sys.stdout.write(change(state, arguments) + "\n")
+        return 0
 
 
 def _init(path: Path, arguments: argparse.Namespace) -> int:
@@ -57,36 +78,56 @@ def _init(path: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _change(state: State, arguments: argparse.Namespace) -> int:
-    uuid = _uuid(state, arguments.card)
-    if arguments.command == "set":
-        state.set_value(uuid, arguments.key, arguments.value)
-    elif arguments.command == "xid":
-        state.post_xid(uuid, arguments.xid)
-    elif arguments.action == "add":
-        state.add_process(uuid, arguments.pid, arguments.mib, arguments.name)
-    elif not state.remove_process(uuid, arguments.pid):
-        raise StateError(f"no process {arguments.pid} on card {arguments.card}; fake-nvml show lists them")
+def _show(state: State, arguments: argparse.Namespace) -> int:
+    if arguments.watch:
+        watch(state, arguments.output, sys.stdout, monotonic=time.monotonic, sleep=time.sleep)
+    sys.stdout.write(render(arguments.output, state.read()))
     return 0
 
 
-def _uuid(state: State, card: str) -> str:
-    """A card's UUID by its index or UUID."""
-    for known in state.cards():
-        if card in (str(known.index), known.uuid):
-            return known.uuid
-    raise StateError(f"no card {card!r} in {state.path}; fake-nvml show lists them")
+def _list_faults(state: State) -> int:
+    for fault in state.faults():
+        sys.stdout.write(json.dumps(fault_data(fault)) + "\n")
+    return 0
 
 
-def _exec(path: Path, command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _record(state: Path | None, arguments: argparse.Namespace) -> int:
+    content = record(state=state, library=None if arguments.library is None else Path(arguments.library))
+    page = f"# Written by fake-nvml record.\n{yaml.safe_dump(content, sort_keys=False)}"
+    kind = "simulated" if content["simulated"] else "real"
+    if arguments.output is None:
+        sys.stdout.write(page)
+    else:
+        try:
+            Path(arguments.output).write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise RecordError(f"{arguments.output} cannot be written: {error.strerror}") from error
+    sys.stderr.write(f"fake-nvml: {len(content['cards'])} {kind} cards recorded, driver {content['driver']}\n")
+    return 0
+
+
+def _run(state: State, path: Path) -> int:
+    def say(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    steps = scenario.load(path)
+    scenario.check(state, path, steps)
+    try:
+        scenario.run(state, path, steps, say, monotonic=time.monotonic, sleep=time.sleep)
+    except KeyboardInterrupt:
+        sys.stderr.write("fake-nvml: stopped; what was done stays done\n")
+        raise
+    return 0
+
+
+def _exec(path: Path, arguments: argparse.Namespace, environment: Mapping[str, str]) -> int:
     """Become the command: its pid is this one's, and signals reach it directly."""
-    search = [str(_HOOK), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
-    child = {
-        **environment,
-        STATE_VARIABLE: str(path.absolute()),
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(search)),
-    }
-    sys.stderr.write(f"fake-nvml: simulated cards for {command[0]}\n")
+    with State.open(path) as state:
+        driver = state.driver()
+    child, layer = child_environment(arguments.layer, path, environment, lambda: _library_folder(driver))
+    command = arguments.argv
+    sys.stderr.write(f"fake-nvml: simulated cards for {command[0]} (layer {layer})\n")
     sys.stderr.flush()
     try:
         os.execvpe(command[0], list(command), child)  # noqa: S606  # no shell is the point
@@ -94,76 +135,13 @@ def _exec(path: Path, command: Sequence[str], environment: Mapping[str, str]) ->
         raise StateError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments; what follows the first ``--`` is ``exec``'s command. Usage errors leave as SystemExit(2)."""
-    own, separator, command = list(argv), False, []
-    if "--" in own:
-        position = own.index("--")
-        own, separator, command = own[:position], True, own[position + 1 :]
-    parser = _parser()
-    arguments = parser.parse_args(own)
-    if arguments.command == "exec" and not command:
-        parser.error("exec needs a program: fake-nvml exec -- CMD [ARG ...]")
-    if arguments.command != "exec" and separator:
-        parser.error(f"{arguments.command} takes nothing after --")
-    arguments.argv = command
-    return arguments
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="fake-nvml", description="Simulated NVIDIA cards for programs that use NVML.")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--state", metavar="PATH", help=f"the state file (default: ${STATE_VARIABLE}, else {DEFAULT_STATE})"
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    init = commands.add_parser("init", parents=[common], help="make a state file, or put another box into it")
-    init.add_argument(
-        "--box", default="mixed", metavar="NAME|FILE", help=f"the cards: {', '.join(box_names())} (default: mixed)"
-    )
-    init.add_argument("--driver", metavar="VERSION", help="instead of the box's own, as 418.87 or 535.104.05")
-    init.add_argument("--seed", default="node", help="a node's name: UUIDs follow from it (default: node)")
-
-    show = commands.add_parser("show", parents=[common], help="print the cards and their processes")
-    show.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
-
-    change = commands.add_parser("set", parents=[common], help="change a value of a card", epilog=_key_help())
-    change.add_argument("card", metavar="CARD", help="index or UUID")
-    change.add_argument("key", metavar="KEY", choices=tuple(KEYS))
-    change.add_argument("value", metavar="VALUE")
-
-    _add_process_parser(commands, common)
-
-    xid = commands.add_parser("xid", parents=[common], help="report an Xid on a card")
-    xid.add_argument("card", metavar="CARD", help="index or UUID")
-    xid.add_argument("xid", metavar="XID", type=int)
-
-    commands.add_parser(
-        "exec",
-        parents=[common],
-        help="run a program on the simulated cards",
-        usage="fake-nvml exec [--state PATH] -- CMD [ARG ...]",
-    )
-    return parser
-
-
-def _add_process_parser(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], common: argparse.ArgumentParser
-) -> None:
-    process = commands.add_parser("process", help="processes on a card")
-    actions = process.add_subparsers(dest="action", required=True, metavar="ACTION")
-    add = actions.add_parser("add", parents=[common], help="a process uses memory from now on")
-    remove = actions.add_parser("remove", parents=[common], help="a process is gone")
-    for parser in (add, remove):
-        parser.add_argument("card", metavar="CARD", help="index or UUID")
-        parser.add_argument("pid", metavar="PID", type=int)
-    add.add_argument("mib", metavar="MIB", type=int)
-    add.add_argument("--name", default="python", help="the program's name (default: python)")
-
-
-def _key_help() -> str:
-    return "; ".join(f"{name}: {key.help}" for name, key in KEYS.items())
+def _library_folder(driver: str) -> Path:
+    try:
+        build = importlib.import_module("fake_nvml.native.build")  # the other commands need none of it
+    except ImportError as error:
+        raise LayerError(f"the library in C is not part of this installation ({error}); use --layer python") from error
+    folder: Path = build.library_folder(driver)
+    return folder
 
 
 if __name__ == "__main__":

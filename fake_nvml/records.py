@@ -21,12 +21,17 @@ def processes(content: StateFile, slot: int) -> Iterator[Process]:
     return (row for row in rows if row.kind != FREE and row.card == slot)
 
 
+def card_slots(content: StateFile) -> list[int]:
+    """The slots that hold a card, in NVML's order: the place in this list is the index after a new init."""
+    return [slot for slot in range(content.header.card_count) if content.cards[slot].uuid]
+
+
 def slot_of(content: StateFile, uuid: str) -> int:
-    """The card of a UUID. Raises StateError where the box has none."""
+    """The slot of a UUID's card. Raises StateError where the box has none."""
     wanted = uuid.encode(errors="replace")
-    for index in range(content.header.card_count):
-        if content.cards[index].uuid == wanted:
-            return index
+    for slot in card_slots(content):
+        if content.cards[slot].uuid == wanted:
+            return slot
     raise StateError(f"no card {uuid!r} in this box; fake-nvml show lists them")
 
 

@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from fake_nvml.state import CardState, ProcessState
+from fake_nvml.call_faults import CallFault, call_faults, code_name
+from fake_nvml.card_state import CardState, ProcessState, card_states
+from fake_nvml.layout import StateFile
+from fake_nvml.table import table
 
-_CARD_COLUMNS = ("INDEX", "NAME", "UUID", "MEMORY-USAGE", "UTIL", "TEMP", "POWER", "STATE")
-_PROCESS_COLUMNS = ("INDEX", "PID", "NAME", "MEMORY")
+FORMATS = ("table", "json", "yaml")
 
 
-def render(output: str, driver: str, cuda: int, cards: Sequence[CardState]) -> str:
-    """The cards in the format ``output``: table, json or yaml."""
+def render(output: str, content: StateFile) -> str:
+    """The state in the format ``output``: table, json or yaml."""
     if output == "json":
-        return json.dumps(as_data(driver, cuda, cards), indent=2) + "\n"
+        return json.dumps(as_data(content), indent=2) + "\n"
     if output == "yaml":
-        return yaml.safe_dump(as_data(driver, cuda, cards), sort_keys=False)
-    return _tables(driver, cuda, cards)
+        return yaml.safe_dump(as_data(content), sort_keys=False)
+    header = content.header
+    faults = call_faults(content)
+    return table(header.driver.decode(), _cuda(header.cuda), card_states(content), faults, header.init_return)
 
 
-def as_data(driver: str, cuda: int, cards: Sequence[CardState]) -> dict[str, Any]:
-    """The cards as JSON's types; memory in MiB, power in watts, temperature in degrees Celsius."""
-    return {"simulated": True, "driver": driver, "cuda": _cuda(cuda), "cards": [_card(card) for card in cards]}
+def as_data(content: StateFile) -> dict[str, Any]:
+    """The state as JSON's types; memory in MiB, power in watts, temperature in degrees Celsius."""
+    header = content.header
+    return {
+        "simulated": True,
+        "driver": header.driver.decode(),
+        "cuda": _cuda(header.cuda),
+        "cards": [_card(card) for card in card_states(content)],
+        "init_fails": code_name(header.init_return) if header.init_return else None,
+        "faults": [fault_data(fault) for fault in call_faults(content)],
+    }
+
+
+def fault_data(fault: CallFault) -> dict[str, Any]:
+    """One fault of calls as JSON's types; ``card`` null: any, ``code`` null: slow only, ``count`` null: for ever."""
+    return {
+        "function": fault.function,
+        "card": fault.card,
+        "code": code_name(fault.code) if fault.code else None,
+        "seconds": fault.seconds,
+        "count": fault.count,
+    }
 
 
 def _card(card: CardState) -> dict[str, Any]:
     memory = {"total_mib": card.total_mib, "used_mib": card.used_mib, "reserved_mib": card.reserved_mib}
+    ecc = {"on": card.ecc, "corrected": card.ecc_corrected, "uncorrected": card.ecc_uncorrected}
     return {
         "index": card.index,
         "uuid": card.uuid,
@@ -43,42 +66,14 @@ def _card(card: CardState) -> dict[str, Any]:
         "numa": card.numa,
         "mig": card.mig,
         "lost": card.lost,
+        "bus_id": card.bus_id,
+        "ecc": None if card.ecc is None else ecc,
+        "recovery_action": card.recovery_action,
     }
 
 
 def _process(process: ProcessState) -> dict[str, Any]:
     return {"pid": process.pid, "name": process.name, "mib": process.mib}
-
-
-def _tables(driver: str, cuda: int, cards: Sequence[CardState]) -> str:
-    lines = [f"simulated cards  driver {driver}  CUDA {_cuda(cuda)}", ""]
-    lines += _columns([_CARD_COLUMNS, *map(_card_row, cards)])
-    rows = [_process_row(card, process) for card in cards for process in card.processes]
-    lines += ["", *(_columns([_PROCESS_COLUMNS, *rows]) if rows else ["no processes"])]
-    return "\n".join(lines) + "\n"
-
-
-def _card_row(card: CardState) -> tuple[str, ...]:
-    state = "lost" if card.lost else "MIG" if card.mig else "ok"
-    return (
-        str(card.index),
-        card.name,
-        card.uuid,
-        f"{card.used_mib}MiB / {card.total_mib}MiB",
-        f"{card.utilization}%",
-        f"{card.temperature}C",
-        f"{card.power_watts:.0f}W / {card.power_limit_watts:.0f}W",
-        state,
-    )
-
-
-def _process_row(card: CardState, process: ProcessState) -> tuple[str, ...]:
-    return str(card.index), str(process.pid), process.name, "N/A" if process.mib is None else f"{process.mib}MiB"
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def _cuda(version: int) -> str:

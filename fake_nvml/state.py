@@ -4,69 +4,31 @@ One file, shared by everybody on the node: whoever simulates containers adds the
 in any process answers from it. Memory in MiB (1024² bytes). A card's used memory is that of its processes, plus what
 ``set_value("memory-used")`` added; what a driver from R510 on keeps for itself (``reserved_mib``) counts apart, as
 nvidia-smi prints it.
+
+Each method is one step: it is checked whole, then happens whole, and two at once happen one after the other. All raise
+StateError, and change nothing, for a card that is not there.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from fake_nvml import call_faults, card_changes
+from fake_nvml.call_faults import CallFault
+from fake_nvml.card_state import CardState, card_states
 from fake_nvml.errors import CardFullError, StateError
 from fake_nvml.fill import MIB, fill
-from fake_nvml.layout import (
-    COMPUTE,
-    EVENTS,
-    FREE,
-    LOST,
-    UNKNOWN32,
-    UNKNOWN64,
-    Card,
-    Process,
-    StateFile,
-    blank,
-)
+from fake_nvml.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
 from fake_nvml.mapping import MappedState, create_file
-from fake_nvml.records import find_process, free_bytes, free_row, memory_used, other_bytes, processes, slot_of
+from fake_nvml.records import find_process, free_bytes, free_row, other_bytes, slot_of
 from fake_nvml.values import parse_value
 
 if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
     from fake_nvml.box import Box
 
-# NVML's bit for an Xid among the event types.
-XID_EVENT = 0x8
 # As long as a record has room for, in bytes, with the NUL.
 _NAME_BYTES = Process.name.size - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessState:
-    """One process on a card; ``mib`` None: the driver does not know."""
-
-    pid: int
-    name: str
-    mib: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class CardState:
-    """One card at one moment. ``index`` is NVML's; memory in MiB. ``serial`` "" or ``numa`` None: there is none."""
-
-    index: int
-    uuid: str
-    name: str
-    serial: str
-    total_mib: int
-    used_mib: int
-    reserved_mib: int
-    processes: tuple[ProcessState, ...]
-    utilization: int
-    temperature: int
-    power_watts: float
-    power_limit_watts: float
-    numa: int | None
-    mig: bool
-    lost: bool
 
 
 class State:
@@ -117,13 +79,12 @@ class State:
 
     def cards(self) -> list[CardState]:
         """All cards in NVML's order, lost ones too."""
-        content = self.read()
-        return [_card_state(content, index) for index in range(content.header.card_count)]
+        return card_states(self.read())
 
     def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
         """A process uses ``mib`` on a card from now on; one of that pid on that card is replaced.
 
-        Raises CardFullError where the card has less free, StateError for an unknown card or a pid that can be none.
+        Raises CardFullError where the card has less free, StateError for a pid that can be none.
         """
         if not 0 < pid < 2**31 or mib < 0:
             raise StateError(f"process {pid} with {mib} MiB: a pid is from 1 on, memory from 0 on")
@@ -144,7 +105,7 @@ class State:
             row.kind = COMPUTE
 
     def remove_process(self, uuid: str, pid: int) -> bool:
-        """A process is gone; answers whether it was there. Raises StateError for an unknown card."""
+        """A process is gone; answers whether it was there."""
         with self._mapped.writing() as content:
             row = find_process(content, slot_of(content, uuid), pid)
             if row is not None:
@@ -152,7 +113,10 @@ class State:
             return row is not None
 
     def set_value(self, uuid: str, key: str, value: str) -> None:
-        """Change one value of a card (``values.KEYS``). Raises StateError where key, value or card make no sense."""
+        """Change one value of a card (``values.KEYS``, or ``uuid``). Raises StateError where key or value make no sense."""
+        if key == "uuid":
+            self.change_uuid(uuid, value)
+            return
         with self._mapped.writing() as content:
             slot = slot_of(content, uuid)
             card = content.cards[slot]
@@ -163,41 +127,90 @@ class State:
                 card.mig_pending = number
             setattr(card, field, number)
 
-    def post_xid(self, uuid: str, xid: int) -> None:
-        """The driver reports an Xid on a whole card; each event set that listens there gets it once."""
+    def post_xid(self, uuid: str, xid: int, *, lose: bool = False) -> None:
+        """The driver reports an Xid on a whole card; each event set that listens there gets it once.
+
+        What it leaves on the card is in ``xids``. With ``lose`` the card answers nothing from then on.
+        """
         if not 0 < xid < 2**32:
             raise StateError(f"Xid {xid}: Xids are numbers from 1 on")
         with self._mapped.writing() as content:
-            slot, number = slot_of(content, uuid), content.header.next_event
-            event = content.events[number % EVENTS]
-            event.number, event.type, event.data, event.card = number, XID_EVENT, xid, slot
-            event.gpu_instance = event.compute_instance = UNKNOWN32
-            content.header.next_event = number + 1
-            content.header.wake = (content.header.wake + 1) % 2**32
+            slot = slot_of(content, uuid)
+            card_changes.report_xid(content, slot, xid)
+            if lose:
+                card_changes.lose(content, slot)
 
+    def lose(self, uuid: str) -> None:
+        """The card answers GPU_IS_LOST to everything; it keeps its index."""
+        with self._mapped.writing() as content:
+            card_changes.lose(content, slot_of(content, uuid))
 
-def _card_state(content: StateFile, index: int) -> CardState:
-    card: Card = content.cards[index]
-    return CardState(
-        index=index,
-        uuid=card.uuid.decode(),
-        name=card.name.decode(),
-        serial=card.serial.decode(),
-        total_mib=card.memory_total // MIB,
-        used_mib=memory_used(content, index) // MIB,
-        reserved_mib=card.memory_reserved // MIB,
-        processes=tuple(_process_state(row) for row in processes(content, index)),
-        utilization=card.utilization,
-        temperature=card.temperature,
-        power_watts=card.power / 1000,
-        power_limit_watts=card.power_limit / 1000,
-        numa=None if card.numa < 0 else card.numa,
-        mig=bool(card.mig_mode),
-        lost=card.state == LOST,
-    )
+    def repair(self, uuid: str) -> None:
+        """The card answers again, and the driver's advice for it (recovery action) is none."""
+        with self._mapped.writing() as content:
+            card_changes.repair(content, slot_of(content, uuid))
 
+    def add_card(self, model: str, *, uuid: str | None = None, numa: int | None = None) -> str:
+        """A card of the catalogue comes, into the lowest free slot; answers its UUID, a new one where none is given.
 
-def _process_state(row: Process) -> ProcessState:
-    mib = None if row.memory == UNKNOWN64 else row.memory // MIB
-    # A long name may end within a character.
-    return ProcessState(row.pid, row.name.decode(errors="ignore"), mib)
+        Raises CatalogueError for a model that is not there or that the driver does not know.
+        """
+        from fake_nvml.box import BoxCard
+        from fake_nvml.cards import model as find_model
+
+        found = find_model(model)
+        with self._mapped.writing() as content:
+            known = uuid or card_changes.new_uuid(content)
+            card_changes.checked_uuid(content, known)
+            serial = card_changes.new_serial(known) if found.data_center else ""
+            card_changes.put_card(content, card_changes.free_slot(content), BoxCard(found, known, serial, numa))
+        return known
+
+    def remove_card(self, uuid: str) -> None:
+        """The card is pulled, with its processes: lost for programs that know it, not listed after a new nvmlInit."""
+        with self._mapped.writing() as content:
+            card_changes.take_card(content, slot_of(content, uuid))
+
+    def change_uuid(self, uuid: str, new: str | None = None) -> str:
+        """Another card of the model is in this one's place, idle and healthy, as after a cloud machine's stop and start.
+
+        Answers the new UUID, made up where none is given.
+        """
+        with self._mapped.writing() as content:
+            slot = slot_of(content, uuid)
+            known = new or card_changes.new_uuid(content)
+            card_changes.swap_card(content, slot, card_changes.checked_uuid(content, known))
+        return known
+
+    def reboot(self, *, still_lost: bool = False) -> None:
+        """What a reboot leaves: processes and faults are gone, errors and advice too; lost cards are back unless told."""
+        with self._mapped.writing() as content:
+            card_changes.reboot(content, still_lost=still_lost)
+
+    def set_init_return(self, code: int) -> None:
+        """What nvmlInit answers from now on, 0 for success (``call_faults.CODES``): 9 is "no driver loaded"."""
+        if not 0 <= code < 2**31:
+            raise StateError(f"return codes are numbers from 0 on, not {code}")
+        with self._mapped.writing() as content:
+            content.header.init_return = code
+
+    def add_fault(
+        self, function: str, *, card: str | None = None, code: int = 0, seconds: float = 0, count: int | None = None
+    ) -> None:
+        """Calls of a C function (``nvmlDeviceGetMemoryInfo``, any version of it; ``nvmlDeviceGet*``) fail or are slow.
+
+        ``card`` is a UUID, None for any; the call waits ``seconds``, then answers ``code``, or goes on where that is 0;
+        ``count`` calls, None for ever. A fault of the same function and card is replaced. Raises StateError for an
+        unknown function and for nonsensical numbers.
+        """
+        with self._mapped.writing() as content:
+            call_faults.add_fault(content, CallFault(function, card, code, seconds, count))
+
+    def faults(self) -> list[CallFault]:
+        """All faults in force; where two apply to a call, the first happens."""
+        return call_faults.call_faults(self.read())
+
+    def clear_faults(self) -> int:
+        """No call is slow or fails any more; answers how many faults there were."""
+        with self._mapped.writing() as content:
+            return call_faults.clear_faults(content)

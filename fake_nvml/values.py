@@ -12,11 +12,24 @@ from fake_nvml.layout import HEALTHY, LOST, Card
 
 _SWITCH = {"off": 0, "on": 1}
 _STATE = {"healthy": HEALTHY, "lost": LOST}
+_ADVICE = {
+    "none": 0,
+    "gpu-reset": 1,
+    "node-reboot": 2,
+    "drain-p2p": 3,
+    "drain-and-reset": 4,
+    "imex": 5,
+    "bus-reset": 6,
+    "system-reboot": 7,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: its record field, the values it takes, and their factor to the record's unit."""
+    """One key: its record field, the values it takes, and their factor to the record's unit.
+
+    Where there are ``words``, only with ``numbers`` numbers are taken too.
+    """
 
     field: str
     help: str
@@ -24,6 +37,7 @@ class Key:
     most: int = 2**31
     factor: int = 1
     words: Mapping[str, int] | None = None
+    numbers: bool = False
     offered: Callable[[Card], bool] = lambda _: True
 
 
@@ -40,7 +54,9 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "ecc": Key("ecc_mode", "on or off", words=_SWITCH, offered=lambda card: bool(card.ecc_supported)),
         "ecc-corrected": Key("ecc_corrected", "errors", offered=lambda card: bool(card.ecc_supported)),
         "ecc-uncorrected": Key("ecc_uncorrected", "errors", offered=lambda card: bool(card.ecc_supported)),
-        "recovery-action": Key("recovery_action", "NVML's number, 0 none to 7 system reboot", most=7),
+        "recovery-action": Key(
+            "recovery_action", f"NVML's number, or {', '.join(_ADVICE)}", most=7, words=_ADVICE, numbers=True
+        ),
     }
 )
 
@@ -52,10 +68,10 @@ def parse_value(key: str, value: str, card: Card) -> tuple[str, int]:
         raise StateError(f"no key {key!r}; there are {', '.join(KEYS)}")
     if not known.offered(card):
         raise StateError(f"{card.name.decode()} has no {key}")
-    if known.words is not None:
-        if value not in known.words:
-            raise StateError(f"{key} is {' or '.join(known.words)}, not {value!r}")
+    if known.words is not None and value in known.words:
         return known.field, known.words[value]
+    if known.words is not None and not known.numbers:
+        raise StateError(f"{key} is {' or '.join(known.words)}, not {value!r}")
     if not (value.isascii() and value.isdigit() and known.least <= int(value) <= known.most):
         raise StateError(f"{key} is a whole number from {known.least} to {known.most} ({known.help}), not {value!r}")
     return known.field, int(value) * known.factor

@@ -99,9 +99,10 @@ class NodeAddress(msgspec.Struct, gc=False):
 
 
 class NodeSystemInfo(msgspec.Struct, rename="camel", gc=False):
-    """What the kubelet says of itself."""
+    """What the kubelet says of itself and of its machine; ``boot_id`` is another after each boot."""
 
     kubelet_version: str = ""
+    boot_id: str = msgspec.field(name="bootID", default="")
 
 
 class NodeStatus(msgspec.Struct, rename="camel", gc=False):

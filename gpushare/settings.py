@@ -16,6 +16,7 @@ from typing import Final
 from gpushare import __version__, wire
 from gpushare.errors import InvalidQuantityError, UsageError
 from gpushare.model.quantity import MemoryUnit
+from gpushare.plugin_flags import PluginFlags, add_flags, read_flags
 
 # LOG_LEVEL of the original, and Python's own names.
 LOG_LEVELS: Final = {
@@ -31,6 +32,8 @@ _GLOG_SWITCHES: Final = ("logtostderr", "alsologtostderr")
 _GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at")
 # The original listens here where PORT is not set.
 DEFAULT_EXTENDER_PORT: Final = 39999
+# As many processes as NVIDIA's MPS serves on one card; each takes some hundred MiB for its context alone.
+DEFAULT_SLOTS: Final = 48
 _TRUE: Final = ("true", "1", "t", "yes")
 _FALSE: Final = ("false", "0", "f", "no")
 
@@ -63,6 +66,8 @@ class DevicePluginSettings:
     """The kubeconfig's context, or None for its current one."""
     memory_unit: MemoryUnit
     """What one unit of gpu-mem is."""
+    slots: int
+    """Slots of each card in slots mode; 0 in ids mode."""
     max_ids: int | None
     """The most ids to announce; None takes the kubelet's own limits."""
     device_plugin_path: str
@@ -71,8 +76,8 @@ class DevicePluginSettings:
     """Where the kubelet says which container has which ids."""
     nvml_library: str | None
     """An NVML library, or None for the system's."""
-    visible_devices: str
-    """How NVIDIA_VISIBLE_DEVICES names a card: ``uuid`` or ``index``."""
+    extra: PluginFlags
+    """What it observes and reports, and what a container gets."""
     log_level: int
     """A level of the logging module."""
 
@@ -116,6 +121,20 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
     _flag(parser, "memory-unit", default="GiB", help="GiB, MiB, or a number of MiB such as 256MiB (default: GiB)")
     _flag(
         parser,
+        "mode",
+        default="ids",
+        choices=("ids", "slots"),
+        help="ids: one fake device for each unit; slots: exact MiB on cards of any size, and one aliyun.com/gpu-slot for "
+        "each container (default: ids)",
+    )
+    _flag(
+        parser,
+        "slots",
+        default="",
+        help=f"in slots mode, how many containers share a card at once (default: {DEFAULT_SLOTS})",
+    )
+    _flag(
+        parser,
         "max-ids",
         default="",
         help="most ids to announce (default: what this release of the kubelet takes)",
@@ -133,13 +152,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         help="the kubelet's PodResources socket (default: %(default)s)",
     )
     _flag(parser, "nvml-library", default="", help="path of an NVML library (default: the system's)")
-    _flag(
-        parser,
-        "visible-devices",
-        default="uuid",
-        choices=("uuid", "index"),
-        help="how NVIDIA_VISIBLE_DEVICES names a card (default: uuid)",
-    )
+    add_flags(parser, _flag, _switch)
     _ignored_flags(parser)
     _connection_flags(parser, env)
     parsed = _parse(parser, argv)
@@ -154,13 +167,21 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         kubeconfig=parsed.kubeconfig or None,
         context=parsed.context or None,
         memory_unit=unit,
+        slots=_slots(parsed.mode, parsed.slots),
         max_ids=_number(parsed.max_ids, "max-ids", 1, 10**6) if parsed.max_ids else None,
         device_plugin_path=parsed.device_plugin_path,
         pod_resources_socket=parsed.pod_resources_socket,
         nvml_library=parsed.nvml_library or None,
-        visible_devices=parsed.visible_devices,
+        extra=read_flags(parsed),
         log_level=_log_level(parsed.log_level),
     )
+
+
+def _slots(mode: str, slots: str) -> int:
+    """Slots of a card; 0 in ids mode. Raises UsageError for slots that nobody would count."""
+    if mode == "ids" and slots:
+        raise UsageError("--slots means something with --mode slots only")
+    return _number(slots, "slots", 1, 1000) if slots else DEFAULT_SLOTS if mode == "slots" else 0
 
 
 def _parser(program: str, description: str) -> argparse.ArgumentParser:

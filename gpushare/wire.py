@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-# Resources of a node and of a container.
+# Resources of a node and of a container; what all of them begin with.
+RESOURCE_PREFIX: Final = "aliyun.com/gpu-"
 RESOURCE_MEMORY: Final = "aliyun.com/gpu-mem"
 RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
+# Ours: one for each container that asks for memory, on nodes in slots mode; on others it is there and means nothing.
+RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 
 # Annotations of a pod, written by the extender with the Binding; ASSIGNED is turned to "true" by the device plugin.
 ANNOTATION_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
@@ -23,6 +26,9 @@ ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 
 # Annotation of a node (ours): what each card of it is, as model.node.NodeCards.
 ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
+# Annotation of a node, written by an operator and removed by the device plugin that acted on it: cards, by index or
+# UUID and with commas between, that are well again. Ours.
+ANNOTATION_RECOVERED: Final = "gpushare.aliyun.com/recovered"
 
 # Variables of a container, set by the device plugin.
 ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
@@ -50,6 +56,8 @@ UNHEALTHY_CONFIGMAP_NAMESPACE: Final = "kube-system"
 
 # The device plugin's socket beside kubelet.sock, and the only API version that a kubelet accepts.
 PLUGIN_SOCKET: Final = "aliyungpushare.sock"
+# Ours: the socket of gpu-slot, beside it.
+SLOT_SOCKET: Final = "aliyungpushare-slot.sock"
 KUBELET_SOCKET: Final = "kubelet.sock"
 DEVICE_PLUGIN_VERSION: Final = "v1beta1"
 # The folder is a constant of the kubelet: a moved --root-dir does not move it.
@@ -63,4 +71,8 @@ REASON_NO_CARD_FITS: Final = "Insufficient GPU Memory in one device"
 REASON_NOT_A_GPU_NODE: Final = "node is not for GPU share"
 REASON_NO_CARD_LARGE_ENOUGH: Final = "no GPU of the node is large enough"
 REASON_ALL_CARDS_UNHEALTHY: Final = "all GPUs of the node are unhealthy"
+# On nodes in slots mode.
+REASON_NO_SLOT: Final = "no free slot on the GPUs that have the memory"
+REASON_TOO_MANY_CONTAINERS: Final = "no GPU of the node has a slot for each container"
+REASON_SLOT_MISSING: Final = "a container asks for aliyun.com/gpu-mem without exactly one aliyun.com/gpu-slot"
 REASON_UNKNOWN_NODE: Final = "node is not known to the extender"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from clusters.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import pod_resources, registration
+from clusters.kubelet import checkpoint, pod_resources, registration
 from clusters.kubelet.cards import Cards
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.log_endpoint import LogEndpoint
@@ -100,7 +100,7 @@ class Kubelet:
             new_pod_ip=lambda: next(self._addresses),
             shows_device_health=self.machine.minor >= _DEVICE_HEALTH_SINCE,
         )
-        pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable)
+        pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable, self._rng.shuffle)
         logs = LogEndpoint(pods, self._clock, self._tls)
         plugins = RegistrationServer(self.plugin_folder, devices.connect)
         lister = PodResourcesServer(self.pod_resources_socket.parent, pods, self._clock)
@@ -133,16 +133,23 @@ class Kubelet:
         if not keep_containers:
             self.runtime.kill_all()
 
-    async def restart(self) -> None:
+    async def restart(self, *, lose_checkpoint: bool = False) -> None:
         """What ``systemctl restart kubelet`` does: containers run on, plugins have to register again."""
         await self.stop(keep_containers=True)
+        self._wipe(lose_checkpoint)
         await self.start()
 
-    async def reboot(self) -> None:
-        """What a restart of the machine does: every container ends, the checkpoint stays."""
+    async def reboot(self, *, lose_checkpoint: bool = False) -> None:
+        """What a restart of the machine does: every container ends, the checkpoint stays, the boot id is another."""
         await self.stop()
         self._boot += 1
+        self._wipe(lose_checkpoint)
         await self.start()
+
+    def _wipe(self, lose_checkpoint: bool) -> None:
+        """Somebody removed the file by which a kubelet remembers who has which device."""
+        if lose_checkpoint:
+            (self.plugin_folder / checkpoint.FILE_NAME).unlink(missing_ok=True)
 
     async def _stop_tasks(self) -> None:
         tasks, self._tasks = self._tasks, []

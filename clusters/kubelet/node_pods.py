@@ -1,8 +1,8 @@
 """The pods of one node: watched, admitted one after the other, each with a worker.
 
-Pods are admitted in the order in which they became bound; after a start, in which that order is unknown, by creation
-time. A pod is forgotten when its worker has ended *and* the API server has said that it is gone: its last changes may
-still be on their way when we delete it.
+Pods are admitted in the order in which they became bound (unless the timings say otherwise); after a start, in which
+that order is unknown, by creation time. A pod is forgotten when its worker has ended *and* the API server has said that
+it is gone: its last changes may still be on their way when we delete it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clusters.kubelet.admission import Rejection, device_rejection, resource_rej
 from clusters.kubelet.devices import AllocationError, DeviceBook
 from clusters.kubelet.pod_worker import PodWorker
 from clusters.kubelet.pod_writer import PodWriter
-from clusters.kubelet.pods import Object, is_being_deleted, uid_of
+from clusters.kubelet.pods import Object, containers_of, is_being_deleted, uid_of
 from clusters.kubelet.runtime import Run
 from clusters.kubelet.surroundings import Surroundings
 from clusters.resources import PODS
@@ -32,12 +32,18 @@ class NodePods:
     """All pods bound to ``node``. ``allocatable`` is the node's status as the kubelet knows it."""
 
     def __init__(
-        self, client: ApiClient, node: str, around: Surroundings, allocatable: Callable[[], Mapping[str, str]]
+        self,
+        client: ApiClient,
+        node: str,
+        around: Surroundings,
+        allocatable: Callable[[], Mapping[str, str]],
+        shuffle: Callable[[list[str]], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._node = node
         self._around = around
         self._allocatable = allocatable
+        self._shuffle = shuffle
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._queue: asyncio.Queue[str] = asyncio.Queue()
@@ -69,12 +75,36 @@ class NodePods:
     async def admit(self) -> None:
         """Admit pods in their order; ends by cancellation."""
         while True:
-            uid = await self._queue.get()
-            worker = self._workers.get(uid)
-            if worker is not None:
-                await self._begin(uid, worker)
-            if self._first is not None:
-                self._first.discard(uid)
+            for uid in await self._next():
+                worker = self._workers.get(uid)
+                if worker is not None:
+                    await self._begin(uid, worker)
+                if self._first is not None:
+                    self._first.discard(uid)
+
+    async def _next(self) -> list[str]:
+        """Whose turn it is; several, where this kubelet is told not to keep the order of bindings."""
+        uids = [await self._queue.get()]
+        if self._around.timings.admission_shuffle > 0:
+            await asyncio.sleep(self._around.timings.admission_shuffle)
+            while not self._queue.empty():
+                uids.append(self._queue.get_nowait())
+            uids = self._with_equals_shuffled(uids)
+        return uids
+
+    def _with_equals_shuffled(self, uids: list[str]) -> list[str]:
+        """Pods that ask for the same change places among themselves: nobody can tell them apart by what they ask for."""
+        equals: dict[object, list[str]] = {}
+        for uid in uids:
+            equals.setdefault(self._request(uid), []).append(uid)
+        for group in equals.values():
+            self._shuffle(group)
+        return [equals[self._request(uid)].pop() for uid in uids]
+
+    def _request(self, uid: str) -> object:
+        worker = self._workers.get(uid)
+        containers = containers_of(worker.pod) if worker is not None else ()
+        return tuple((one.kind, tuple(sorted(one.limits.items()))) for one in containers)
 
     async def _begin(self, uid: str, worker: PodWorker) -> None:
         rejection = None

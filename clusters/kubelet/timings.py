@@ -28,6 +28,9 @@ class Timings:
     """Before a container that could not be started is tried again the first time (measured); doubles each time."""
     start_retry_longest: float = 15.0
     """The most that it doubles to."""
+    admission_shuffle: float = 0.0
+    """A real kubelet admits pods in the order in which they were bound (measured), so 0. Above, pods that are bound within
+    so many seconds and ask for the same are admitted in any order among themselves: a device plugin has to bear that."""
     restart: float = 10.0
     """Before the second restart of a container (the first is immediate); doubles each time."""
     restart_longest: float = 300.0

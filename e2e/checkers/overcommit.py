@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2e import spec
 from e2e.checkers import UnknownError
+from e2e.checkers.pod_requests import units_of
 
 # Units of each card of each node, by the index that annotations use.
 Sizes = Mapping[str, Mapping[int, int]]
-
-
-def units_of(pod: Mapping[str, Any]) -> int:
-    """What the containers of a pod ask for together."""
-    limits = [(container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"]]
-    return sum(int(amounts.get(spec.RESOURCE_MEMORY, 0)) for amounts in limits)
 
 
 def is_over(pod: Mapping[str, Any]) -> bool:
@@ -29,10 +25,24 @@ def booked_in_api(pods: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], in
     booked: dict[tuple[str, int], int] = defaultdict(int)
     for pod in pods:
         node = pod["spec"].get("nodeName")
-        index = (pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX)
-        if node and index is not None and not is_over(pod):
-            booked[node, int(index)] += units_of(pod)
+        if node and not is_over(pod):
+            for index, units in shares_of(pod).items():
+                booked[node, index] += units
     return dict(booked)
+
+
+def shares_of(pod: Mapping[str, Any]) -> dict[int, int]:
+    """Units that a pod's annotations put on each card: all on one, or on several as the multi-card annotation says."""
+    annotations = pod["metadata"].get("annotations") or {}
+    several = annotations.get(spec.POD_ALLOCATION)
+    if several:
+        shares: dict[int, int] = defaultdict(int)
+        for cards in json.loads(several).values():
+            for index, units in cards.items():
+                shares[int(index)] += int(units)
+        return dict(shares)
+    index = annotations.get(spec.POD_INDEX)
+    return {} if index is None else {int(index): units_of(pod)}
 
 
 def check_api(pods: Sequence[Mapping[str, Any]], sizes: Sizes) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from e2e import spec
+from e2e.checkers.pod_requests import gpu_containers, units_of
 
 
 def check_pod(pod: Mapping[str, Any], containers: Sequence[Mapping[str, str]], uuids: Mapping[int, str]) -> list[str]:
@@ -15,12 +16,11 @@ def check_pod(pod: Mapping[str, Any], containers: Sequence[Mapping[str, str]], u
     index = annotations.get(spec.POD_INDEX)
     if index is None:
         return [f"{name}: no annotation names a card"]
-    limits = [container["resources"]["limits"] for container in pod["spec"]["containers"]]
-    amounts = [str(one[spec.RESOURCE_MEMORY]) for one in limits if spec.RESOURCE_MEMORY in one]
+    amounts = [str(one.units) for one in gpu_containers(pod)]
     findings = []
     if len(containers) != len(amounts):
         findings.append(f"{name}: {len(amounts)} containers ask for memory, {len(containers)} were told something")
-    total = str(sum(map(int, amounts)))
+    total = str(units_of(pod))
     for number, (given, amount) in enumerate(zip(containers, amounts, strict=False)):
         expected = {spec.ENV_INDEX: index, spec.ENV_CONTAINER_UNITS: amount, spec.ENV_POD_UNITS: total}
         findings += [

@@ -6,18 +6,16 @@ kubelet was seen to answer (``compared: recorded``; real kubelets run on kind), 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
 import yaml
 
+from e2e.existing_tests import exists
 from e2e.parity.differences import Difference
 
-ROOT: Final = Path(__file__).parents[2]
 TABLE: Final = Path(__file__).parent / "catalogue.yaml"
 _COMPARED: Final = {"real": "the real programs", "recorded": "what a real kubelet was seen to answer"}
 # What every stand-in must reproduce: API server, scheduler, kubelet.
@@ -53,7 +51,7 @@ def findings(rows: Iterable[Row], differences: dict[str, Difference]) -> list[st
     for row in rows:
         if not row.proved_by and not row.differs:
             found.append(f"{row.reference} {row.behaviour}: nothing proves it")
-        found += [f"{row.reference} {row.behaviour}: no test {name}" for name in row.proved_by if not _exists(name)]
+        found += [f"{row.reference} {row.behaviour}: no test {name}" for name in row.proved_by if not exists(name)]
         if row.differs and row.differs not in differences:
             found.append(f"{row.reference} {row.behaviour}: no difference {row.differs}")
     return found
@@ -67,26 +65,3 @@ def report(rows: Iterable[Row]) -> str:
         how = f"known difference {row.differs}" if row.differs else f"{count}, compared with {_COMPARED[row.compared]}"
         lines.append(f"{row.reference:4} {row.behaviour}: {how}")
     return "\n".join(lines)
-
-
-def _exists(test: str) -> bool:
-    path, _, name = test.partition("::")
-    return name in _tests_in(ROOT / path)
-
-
-@cache
-def _tests_in(path: Path) -> frozenset[str]:
-    """The names of the test functions of a file, with their class where they have one."""
-    if not path.is_file():
-        return frozenset()
-    names = set()
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            names.add(node.name)
-        elif isinstance(node, ast.ClassDef):
-            names |= {
-                f"{node.name}::{one.name}"
-                for one in node.body
-                if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))
-            }
-    return frozenset(names)

@@ -10,7 +10,8 @@ from typing import Any
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.checkers.overcommit import Sizes, booked_in_api, check_inspect, units_of
+from e2e.checkers.overcommit import Sizes, booked_in_api, check_inspect
+from e2e.checkers.pod_requests import units_of
 from e2e.observer import Observer
 
 SEED = 20260901

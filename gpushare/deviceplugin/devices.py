@@ -1,6 +1,7 @@
 """From cards to the fake devices that a kubelet counts: indices, ids, and how many of them it can take. Pure.
 
-A fake device is one memory unit of one card. Its id says the card by the beginning of the card's UUID, so whatever
+A fake device is one memory unit of one card; in slots mode it is room for one container on the card, whose memory is
+then an amount of the node that no ids stand for. Its id says the card by the beginning of the card's UUID, so whatever
 asks about an id later (after a restart of the plugin, of the kubelet, of the machine) gets the same card without any
 state of ours. The prefix belongs to us alone: kubelets of 1.36 look an id's owner up over all resources
 (kubernetes#140323).
@@ -13,20 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare import wire
-from gpushare.errors import TooManyIdsError
-from gpushare.model.node import CARDS_VERSION, CardFacts, NodeCards
-from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit
+import msgspec
+
+from gpushare.model.node import CARDS_VERSION, MODE_IDS, MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards
+from gpushare.model.quantity import MemoryUnit
 
 HEALTHY: Final = "Healthy"
 UNHEALTHY: Final = "Unhealthy"
 _PREFIX: Final = "gs-"
 # Characters of a UUID in an id: one pair in 2^32 would share eight.
 _SHORT: Final = 8
-# The first kubelet that looks every new id up in the allocations of all pods, under its lock.
-_SLOW_LOOKUP_SINCE: Final = (1, 36)
-# Ids that such a kubelet takes in about a second.
-DEFAULT_MAX_IDS: Final = 4000
+# The most spare slots of a node in ids mode: four a pod on a kubelet with its usual 110 pods, and a list of 12 kB.
+_MOST_SPARE_SLOTS: Final = 512
+_EXACT: Final = MemoryUnit(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +46,36 @@ def describe_cards(
     boot: str,
     known: NodeCards | None = None,
     in_use: frozenset[int] = frozenset(),
+    *,
+    slots: int = 0,
 ) -> NodeCards:
-    """The node annotation for these cards.
+    """The node annotation for these cards; with ``slots`` a card in slots mode, whose unit is always MiB.
 
     A card keeps the index that ``known`` (the annotation before) gave its UUID. A new card gets the lowest index that
     no known card has and that no pod of the node names (``in_use``): an index never silently becomes another card
-    under a pod.
+    under a pod. In slots mode a known card that was taken out while a pod names it stays, sick: the amount of the node
+    must not fall below what its pods ask for.
     """
     before = {card.uuid: card.index for card in known.cards} if known else {}
     present = {card.uuid: before[card.uuid] for card in physical if card.uuid in before}
     taken = set(present.values()) | (in_use if known else frozenset())
     free = (index for index in range(len(physical) + len(taken)) if index not in taken)
     indices = {card.uuid: present[card.uuid] if card.uuid in present else next(free) for card in physical}
-    facts = (
-        CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), numa=card.numa)
+    unit = _EXACT if slots else unit
+    facts = [
+        CardFacts(indices[card.uuid], card.uuid, card.model, card.mib, unit.units_of(card.mib), slots, numa=card.numa)
         for card in physical
-    )
-    return NodeCards(CARDS_VERSION, "ids", str(unit), boot, tuple(sorted(facts, key=lambda card: card.index)))
+    ]
+    if slots and known:
+        missed = in_use - set(indices.values())
+        missing = (card for card in known.cards if card.slots and card.uuid not in indices)
+        facts += [_taken_out(card) for card in missing if card.index in missed]
+    mode = MODE_SLOTS if slots else MODE_IDS
+    return NodeCards(CARDS_VERSION, mode, str(unit), boot, tuple(sorted(facts, key=lambda card: card.index)))
+
+
+def _taken_out(card: CardFacts) -> CardFacts:
+    return msgspec.structs.replace(card, healthy=False, reason=REASON_TAKEN_OUT)
 
 
 def short_names(uuids: Iterable[str]) -> dict[str, str]:
@@ -83,8 +96,13 @@ class DeviceIds:
         self._cards = {self._names[card.uuid]: card for card in cards}
 
     def of_card(self, card: CardFacts) -> list[str]:
-        """One id for each unit of the card."""
-        return [f"{_PREFIX}{self._names[card.uuid]}-{number}" for number in range(card.units)]
+        """One id for each unit of the card, or for each slot of it."""
+        prefix = self.prefix_of(card)
+        return [f"{prefix}{number}" for number in range(id_count(card))]
+
+    def prefix_of(self, card: CardFacts) -> str:
+        """What the ids of a card begin with; a number follows."""
+        return f"{_PREFIX}{self._names[card.uuid]}-"
 
     def card_of(self, device_id: str) -> CardFacts | None:
         """The card of an id, or None for an id that is none of ours (the Go plugin's, or of a card that is gone)."""
@@ -97,59 +115,24 @@ class DeviceIds:
         return next(iter(cards.values())) if len(cards) == 1 else None
 
 
+def id_count(card: CardFacts) -> int:
+    """How many ids a card has: its slots in slots mode, its units else."""
+    return card.slots or card.units
+
+
 def device_list(cards: Sequence[CardFacts]) -> list[tuple[str, str]]:
-    """``(id, health)`` of every unit of every card; all ids of a card share its health."""
+    """``(id, health)`` of every id of every card; all ids of a card share its health."""
     ids = DeviceIds(cards)
     return [(device_id, HEALTHY if card.healthy else UNHEALTHY) for card in cards for device_id in ids.of_card(card)]
 
 
-def encoded_size(cards: Sequence[CardFacts]) -> int:
-    """Bytes of the list as the kubelet receives it, in the worst case: every card sick ("Unhealthy" is longer)."""
-    return sum(_device_size(len(device_id)) for device_id, _ in device_list(cards))
+def spare_slots(cards: Sequence[CardFacts]) -> list[tuple[str, str]]:
+    """``(id, health)`` of the slots that a node in ids mode offers so that pods which name one can come to it too.
 
-
-def _device_size(id_length: int) -> int:
-    """One Device in a ListAndWatchResponse: a tag and a length before each of message, id and health."""
-    inner = 2 + id_length + 2 + len(UNHEALTHY)
-    return 2 + inner
-
-
-def check_ids(cards: NodeCards, kubelet_version: str, max_ids: int | None) -> None:
-    """Refuse a list that the kubelet would not take. Raises TooManyIdsError that says which unit would fit.
-
-    Past 4 MiB no kubelet takes it (and shows no resource, without a word on the node). From 1.36 on a kubelet stands
-    still for minutes over tens of thousands of ids; ``max_ids`` (the operator's word) replaces the limit that we
-    assume there. A version that we cannot read counts as new.
+    They stand for nothing and lie on no card; each container that asks for a slot asks for a unit of memory at least.
     """
-    count = sum(card.units for card in cards.cards)
-    kubelet = kubelet_version or "unknown"
-    limit = wire.KUBELET_MESSAGE_LIMIT
-    if max_ids is None and _is_slow(kubelet_version):
-        max_ids = DEFAULT_MAX_IDS
-    if max_ids is not None and count > max_ids:
-        raise TooManyIdsError(
-            f"--memory-unit {cards.unit} makes {count} ids, more than {max_ids} (kubelet {kubelet}); "
-            f"use --memory-unit {_unit_for(cards, max_ids)}, or --max-ids {count} if this kubelet takes them"
-        )
-    if (size := encoded_size(cards.cards)) > limit:
-        fitting = _unit_for(cards, count * limit // size)
-        raise TooManyIdsError(
-            f"--memory-unit {cards.unit} makes {count} ids, {size} bytes; a kubelet takes {limit}; "
-            f"use --memory-unit {fitting}"
-        )
-
-
-def _is_slow(kubelet_version: str) -> bool:
-    match = re.match(r"v?(\d+)\.(\d+)", kubelet_version)
-    return match is None or (int(match[1]), int(match[2])) >= _SLOW_LOOKUP_SINCE
-
-
-def _unit_for(cards: NodeCards, ids: int) -> MemoryUnit:
-    """The smallest unit, a power of two of MiB up to GiB, that makes no more than ``ids`` ids of these cards."""
-    mib = 1
-    while mib < MIB_PER_GIB and sum(card.mib // mib for card in cards.cards) > ids:
-        mib *= 2
-    return MemoryUnit(mib)
+    count = min(sum(card.units for card in cards), _MOST_SPARE_SLOTS)
+    return [(f"{_PREFIX}any-{number}", HEALTHY) for number in range(count)]
 
 
 def visible_device(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
@@ -19,7 +19,10 @@ from gpushare.deviceplugin.devices import device_list
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
+from gpushare.deviceplugin.publication import CardChange
+from gpushare.deviceplugin.spare_slots import SpareSlots
 from gpushare.errors import GpushareError
+from gpushare.model.node import CardFacts
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -28,6 +31,9 @@ _T = TypeVar("_T")
 _SERVER_OPTIONS: Final = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
 # How long calls under way may take when we stop, in seconds.
 _GRACE_SECONDS: Final = 1.0
+_SERVICE: Final = "v1beta1.DevicePlugin"
+# Devices that are encoded together.
+_PART: Final = 2000
 
 Context = grpc.aio.ServicerContext[object, object]
 
@@ -38,12 +44,24 @@ def plugin_options() -> pb.DevicePluginOptions:
 
 
 class DevicePluginServer(pb_grpc.DevicePluginServicer):
-    """The service on our socket."""
+    """The service of one resource, on a socket of its own. ``devices`` makes its list of the node's cards."""
 
-    def __init__(self, allocator: Allocator, node: NodeStatus) -> None:
+    def __init__(
+        self,
+        allocator: Allocator | SpareSlots,
+        node: NodeStatus,
+        *,
+        devices: Callable[[Sequence[CardFacts]], list[tuple[str, str]]] = device_list,
+        options: pb.DevicePluginOptions | None = None,
+    ) -> None:
+        self.options = options or plugin_options()
         self._allocator = allocator
         self._node = node
-        self._streams = 0
+        self._devices = devices
+        # What each open stream waits for, and the list as it was last encoded.
+        self._wakes: set[asyncio.Event] = set()
+        self._encoded: tuple[Sequence[CardFacts], bytes] | None = None
+        node.listeners.append(self.announce)
         self._stopping = asyncio.Event()
         self._server: grpc.aio.Server | None = None
 
@@ -53,12 +71,15 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self._stopping.clear()
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
         pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
+        # In place of the generated one, which would encode for each stream.
+        self._server.add_registered_method_handlers(_SERVICE, {"ListAndWatch": _list_handler(self)})
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
 
     async def stop(self) -> None:
         """End the streams: a kubelet drops whoever is registered when an old stream ends after a new registration."""
         self._stopping.set()
+        self.announce()
         if self._server is not None:
             await self._server.stop(_GRACE_SECONDS)
             self._server = None
@@ -66,23 +87,45 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     @property
     def is_watched(self) -> bool:
         """Does a kubelet hold our list?"""
-        return self._streams > 0
+        return bool(self._wakes)
 
     async def GetDevicePluginOptions(self, request: pb.Empty, context: Context) -> pb.DevicePluginOptions:  # noqa: N802
         """The kubelet asks this while our Register call is pending."""
-        return plugin_options()
+        return self.options
 
-    async def ListAndWatch(self, request: pb.Empty, context: Context) -> AsyncIterator[pb.ListAndWatchResponse]:  # noqa: N802
-        """The full list at once; the stream stays open until we stop."""
-        cards = self._node.cards.cards
-        devices = [pb.Device(ID=device_id, health=health) for device_id, health in device_list(cards)]
-        _LOG.info("announced cards=%d ids=%d", len(cards), len(devices))
-        self._streams += 1
+    async def ListAndWatch(self, request: pb.Empty, context: Context) -> AsyncIterator[bytes]:  # noqa: N802
+        """The full list at once, and again after each change of it; the stream stays open until we stop.
+
+        Messages go out as bytes: encoded once for a change, however many streams there are.
+        """
+        wake = asyncio.Event()
+        self._wakes.add(wake)
+        sent: bytes | None = None
         try:
-            yield pb.ListAndWatchResponse(devices=devices)
-            await self._stopping.wait()
+            while not self._stopping.is_set():
+                wake.clear()
+                message = self._message()
+                if message != sent:
+                    sent = message
+                    yield message
+                await wake.wait()
         finally:
-            self._streams -= 1
+            self._wakes.discard(wake)
+
+    def announce(self, changes: Sequence[CardChange] = ()) -> None:
+        """The cards changed: whoever holds our list gets the new one."""
+        for wake in self._wakes:
+            wake.set()
+
+    def _message(self) -> bytes:
+        """The list of the cards as they are now."""
+        cards = self._node.cards.cards
+        if self._encoded is None or self._encoded[0] is not cards:
+            devices = self._devices(cards)
+            self._encoded = cards, encode(devices)
+            sick = sum(not card.healthy for card in cards)
+            _LOG.info("announced cards=%d unhealthy=%d ids=%d", len(cards), sick, len(devices))
+        return self._encoded[1]
 
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: Context
@@ -111,6 +154,20 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         """May the container with these ids start?"""
         await _answered(self._allocator.verify(request.devices_ids), context)
         return pb.PreStartContainerResponse()
+
+
+def _list_handler(server: DevicePluginServer) -> grpc.RpcMethodHandler[pb.Empty, bytes]:
+    """ListAndWatch without an encoder: it answers bytes."""
+    return grpc.unary_stream_rpc_method_handler(server.ListAndWatch, request_deserializer=pb.Empty.FromString)
+
+
+def encode(devices: Sequence[tuple[str, str]]) -> bytes:
+    """A ListAndWatchResponse of these ids. Encoded in parts: lists joined are one list, and the parts need little memory."""
+    parts = (devices[start : start + _PART] for start in range(0, len(devices), _PART))
+    return b"".join(
+        pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health=health) for one, health in part]).SerializeToString()
+        for part in parts
+    )
 
 
 async def _answered(work: Awaitable[_T], context: Context) -> _T:

@@ -14,12 +14,16 @@ from typing import Final
 
 from gpushare import __version__, logs
 from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.devices import PhysicalCard, check_ids
+from gpushare.deviceplugin.devices import PhysicalCard, spare_slots
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.id_limits import check_ids
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.owner import KubeletBook
-from gpushare.deviceplugin.registration import stay_registered
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
+from gpushare.deviceplugin.spare_slots import SpareSlots
+from gpushare.deviceplugin.takeover import until_released
 from gpushare.errors import GpushareError, InvalidAllocationError, UsageError
 from gpushare.kube import config
 from gpushare.kube.client import ApiClient
@@ -75,7 +79,7 @@ async def _run(settings: DevicePluginSettings) -> None:
     client = config.connect(settings.kubeconfig, settings.context)
     try:
         cards = await _wait_for_cards(settings.nvml_library)
-        node = NodeStatus(client, settings.node_name, cards, settings.memory_unit, _boot_id())
+        node = NodeStatus(client, settings.node_name, cards, settings.memory_unit, _boot_id(), slots=settings.slots)
         pods = NodePods()
         await _prepare(client, node, pods)
         check_ids(node.cards, node.kubelet_version, settings.max_ids)
@@ -90,13 +94,24 @@ async def _serve(settings: DevicePluginSettings, client: ApiClient, node: NodeSt
     # Names of events only: nothing depends on them being hard to guess.
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
     allocator = Allocator(client, pods, node, book, events, visible_by=settings.visible_devices)
+    if settings.slots:
+        await until_released(folder, node.metadata, events)
     await allocator.recover()
     selector = f"spec.nodeName={settings.node_name}"
     watch: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector)
     async with asyncio.TaskGroup() as group:
         group.create_task(watch.run())
         group.create_task(node.keep_published())
-        group.create_task(stay_registered(DevicePluginServer(allocator, node), folder))
+        if settings.slots:
+            group.create_task(stay_registered(DevicePluginServer(allocator, node), folder, SLOTS))
+        else:
+            group.create_task(stay_registered(DevicePluginServer(allocator, node), folder, MEMORY))
+            group.create_task(stay_registered(_spare(node), folder, SLOTS))
+
+
+def _spare(node: NodeStatus) -> DevicePluginServer:
+    """Slots that mean nothing: pods that name one may come to a node in ids mode too."""
+    return DevicePluginServer(SpareSlots(), node, devices=spare_slots, options=pb.DevicePluginOptions())
 
 
 async def _wait_for_cards(library: str | None) -> list[PhysicalCard]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ import grpc
 import grpc.aio
 
 from gpushare import wire
-from gpushare.deviceplugin.grpc_server import DevicePluginServer, plugin_options
+from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 
@@ -37,9 +38,21 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 Identity = tuple[int, int, int]
 
 
-async def stay_registered(server: DevicePluginServer, folder: Path) -> None:
-    """Serve and register for ever; ends only by cancellation, and then stops serving."""
-    own, kubelet = folder / wire.PLUGIN_SOCKET, folder / wire.KUBELET_SOCKET
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What is registered: a name of a resource, and the socket on which its service is."""
+
+    name: str
+    socket: str
+
+
+MEMORY: Final = Resource(wire.RESOURCE_MEMORY, wire.PLUGIN_SOCKET)
+SLOTS: Final = Resource(wire.RESOURCE_SLOT, wire.SLOT_SOCKET)
+
+
+async def stay_registered(server: DevicePluginServer, folder: Path, resource: Resource = MEMORY) -> None:
+    """Serve and register for ever; ends only by cancellation, and then stops serving. One call for each resource."""
+    own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
     pause = _FIRST_PAUSE_SECONDS
     waiting = False
     while True:
@@ -54,8 +67,8 @@ async def stay_registered(server: DevicePluginServer, folder: Path) -> None:
         try:
             await server.start(own)
             try:
-                await register(kubelet)
-                _LOG.info("registered resource=%s socket=%s", wire.RESOURCE_MEMORY, own)
+                await register(kubelet, resource, server.options)
+                _LOG.info("registered resource=%s socket=%s", resource.name, own)
                 pause = _FIRST_PAUSE_SECONDS
                 await _until_changed(server, own, kubelet, kubelet_identity)
             finally:
@@ -68,15 +81,15 @@ async def stay_registered(server: DevicePluginServer, folder: Path) -> None:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
-async def register(kubelet: Path) -> None:
-    """Tell the kubelet our socket and resource. Raises grpc.aio.AioRpcError when it refuses."""
+async def register(kubelet: Path, resource: Resource, plugin_options: pb.DevicePluginOptions) -> None:
+    """Tell the kubelet a resource and its socket. Raises grpc.aio.AioRpcError when it refuses."""
     options = [("grpc.default_authority", "localhost")]
     async with grpc.aio.insecure_channel(f"unix:{kubelet}", options=options) as channel:
         request = pb.RegisterRequest(
             version=wire.DEVICE_PLUGIN_VERSION,
-            endpoint=wire.PLUGIN_SOCKET,
-            resource_name=wire.RESOURCE_MEMORY,
-            options=plugin_options(),
+            endpoint=resource.socket,
+            resource_name=resource.name,
+            options=plugin_options,
         )
         await pb_grpc.RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
 

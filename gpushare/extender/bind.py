@@ -25,7 +25,7 @@ from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo
-from gpushare.model.pod import is_deleting, pod_request
+from gpushare.model.pod import Request, is_deleting, request_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -99,8 +99,8 @@ class Binder:
 
     def _assume(self, pod: Pod, node_name: str) -> dict[str, str]:
         """Choose a card and book it, in memory; the annotations that say so. No await: nobody sees half of it."""
-        request = pod_request(pod)
-        if request == 0:
+        request = request_of(pod)
+        if request.units == 0:
             return {}
         node = self._cache.snapshot().nodes.get(node_name)
         if node is None:
@@ -114,13 +114,15 @@ class Binder:
             self._book(pod, node_name, device.index, request)
         _LOG.info(
             "assumed pod=%s/%s uid=%s node=%s device=%d units=%d free_before=%d",
-            pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name, device.index, request, device.free,
+            pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name, device.index, request.units, device.free,
         )  # fmt: skip
-        allocation = Allocation(((device.index, request),), device.total, self._clock_ns())
+        allocation = Allocation(((device.index, request.units),), device.total, self._clock_ns())
         return encode(allocation)
 
-    def _book(self, pod: Pod, node: str, index: int, request: int) -> None:
-        booking = Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, request, ((index, request),))
+    def _book(self, pod: Pod, node: str, index: int, request: Request) -> None:
+        metadata, units = pod.metadata, request.units
+        shares = ((index, units),)
+        booking = Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, request.slots)
         try:
             self._cache.assume(node, booking)
         except ValueError as error:

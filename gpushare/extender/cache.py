@@ -33,7 +33,7 @@ from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, devices_of, lay_out
-from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.pod import is_finished, pod_request, slot_request
 from gpushare.model.snapshot import Snapshot
 
 # How many ended pods are remembered: far more than can end while one request is under way.
@@ -203,13 +203,13 @@ def _take(bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
 
 def booking_of(pod: Pod) -> tuple[Booking, str | None]:
     """What a bound pod holds, and what is wrong with it: unreadable numbers book nothing, a wrong index no card."""
-    units: int = 0
+    units = slots = 0
     shares: tuple[tuple[int, int], ...] = ()
     problem = None
     try:
-        units = pod_request(pod)
+        units, slots = pod_request(pod), slot_request(pod)
         allocation = decode(pod.metadata.annotations, units) if units > 0 else None
         shares = allocation.shares if allocation is not None else ()
     except GpushareError as error:
         problem = str(error)
-    return Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, units, shares), problem
+    return Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, units, shares, slots), problem

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpushare import wire
-from gpushare.extender.placement import reason_against
+from gpushare.extender.placement import CURABLE, holds, reason_against
+from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 
 
@@ -24,12 +25,15 @@ class FilterResult:
     unresolvable: dict[str, str]
 
 
-def filter_nodes(request: int, names: Iterable[str], snapshot: Snapshot) -> FilterResult:
-    """Ask each node whether one healthy card has ``request`` units free. A pod that asks nothing fits everywhere."""
+def filter_nodes(request: Request, names: Iterable[str], snapshot: Snapshot) -> FilterResult:
+    """Ask each node whether one healthy card holds the request. A pod that asks nothing fits everywhere."""
     # A scheduler never repeats a name; a repeated one must not come back twice (it would count as two nodes).
     asked = dict.fromkeys(names)
-    if request == 0:
+    units = request.units
+    if units == 0:
         return FilterResult(list(asked), {}, {})
+    # What a node computed beforehand answers for one container that names its slot, or on nodes that count none.
+    is_plain = request.slots == 1 and request.names_slots
     fitting: list[str] = []
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
@@ -38,9 +42,9 @@ def filter_nodes(request: int, names: Iterable[str], snapshot: Snapshot) -> Filt
         node = nodes.get(name)
         if node is None:
             unresolvable[name] = wire.REASON_UNKNOWN_NODE
-        elif node.largest_free >= request:
+        elif node.largest_free >= units and (is_plain or not node.counts_slots or holds(node, request)):
             fitting.append(name)
         else:
             reason = reason_against(node, request)
-            (failed if reason == wire.REASON_NO_CARD_FITS else unresolvable)[name] = reason
+            (failed if reason in CURABLE else unresolvable)[name] = reason
     return FilterResult(fitting, failed, unresolvable)

@@ -18,7 +18,7 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.cache import SchedulerCache
 from gpushare.extender.filter import filter_nodes
 from gpushare.extender.inspection import inspect_node, inspect_nodes
-from gpushare.model.pod import pod_request
+from gpushare.model.pod import request_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class HttpServer:
             args = messages.decode_args(body)
             pod = args.pod
             assert pod is not None
-            request = pod_request(pod)
+            request = request_of(pod)
             full = messages.names_of(args.nodes) if args.nodes is not None and args.node_names is None else None
             names = [name for name, _ in full] if full is not None else args.node_names or []
         except GpushareError as error:
@@ -110,7 +110,7 @@ class HttpServer:
         result = filter_nodes(request, names, self._cache.snapshot())
         _LOG.info(
             "filtered pod=%s/%s units=%d nodes=%d fit=%d",
-            pod.metadata.namespace, pod.metadata.name, request, len(names), len(result.fitting),
+            pod.metadata.namespace, pod.metadata.name, request.units, len(names), len(result.fitting),
         )  # fmt: skip
         if full is None:
             return messages.encode_filter_result(result)

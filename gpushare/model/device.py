@@ -11,6 +11,9 @@ class Device:
 
     ``used`` may exceed ``total`` (a pod that bypassed the extender, a card that was swapped for a smaller one): then
     nothing is free, never a wrapped number (defect D12 of the original).
+
+    ``slots`` is how many containers the card takes at once on a node in slots mode, ``slots_used`` how many are booked;
+    0 slots mean that the node is in ids mode, where containers are not counted.
     """
 
     index: int
@@ -19,8 +22,19 @@ class Device:
     healthy: bool = True
     uuid: str = ""
     model: str = ""
+    slots: int = 0
+    slots_used: int = 0
 
     @property
     def free(self) -> int:
         """Units that a new pod can have: none on a sick card."""
         return max(self.total - self.used, 0) if self.healthy else 0
+
+    @property
+    def free_slots(self) -> int:
+        """Containers that the card can still take: none on a sick card. Without meaning in ids mode."""
+        return max(self.slots - self.slots_used, 0) if self.healthy else 0
+
+    def holds(self, units: int, slots: int) -> bool:
+        """Is there room for so many units, and in slots mode for so many containers at once?"""
+        return self.free >= units and (not self.slots or self.free_slots >= slots)

@@ -15,7 +15,10 @@ from gpushare.model.quantity import parse_units
 
 
 class CardFacts(msgspec.Struct, frozen=True, gc=False):
-    """One card in the node annotation. ``index`` is ours: fixed to the UUID; ``units`` counts ``unit``s of memory."""
+    """One card in the node annotation. ``index`` is ours: fixed to the UUID; ``units`` counts ``unit``s of memory.
+
+    ``slots`` is how many containers it takes at once, in slots mode; 0 in ids mode, where nobody counts them.
+    """
 
     index: int
     uuid: str
@@ -29,7 +32,10 @@ class CardFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeCards(msgspec.Struct, frozen=True, gc=False):
-    """The node annotation ``aliyun.com/gpushare-cards``: what the device plugin says of its cards."""
+    """The node annotation ``aliyun.com/gpushare-cards``: what the device plugin says of its cards.
+
+    ``mode`` is ``ids`` (one fake device is one unit) or ``slots`` (one is one container, ``unit`` is MiB).
+    """
 
     v: int
     mode: str
@@ -39,6 +45,10 @@ class NodeCards(msgspec.Struct, frozen=True, gc=False):
 
 
 CARDS_VERSION = 1
+MODE_IDS = "ids"
+MODE_SLOTS = "slots"
+# Why a card is sick that pods of the node name, and that is not there any more (slots mode).
+REASON_TAKEN_OUT = "taken out of the machine"
 _DECODER = msgspec.json.Decoder(NodeCards)
 
 
@@ -54,8 +64,13 @@ def decode_cards(text: str) -> NodeCards | None:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
     indices = {card.index for card in cards.cards}
-    sane = len(indices) == len(cards.cards) and all(card.index >= 0 and card.units >= 0 for card in cards.cards)
-    return cards if cards.v == CARDS_VERSION and sane else None
+    sane = len(indices) == len(cards.cards) and all(_is_sane(card, cards.mode) for card in cards.cards)
+    return cards if cards.v == CARDS_VERSION and cards.mode in (MODE_IDS, MODE_SLOTS) and sane else None
+
+
+def _is_sane(card: CardFacts, mode: str) -> bool:
+    """Numbers that mean something: a card that counts containers but takes none would be refused for ever."""
+    return card.index >= 0 and card.units >= 0 and (card.slots > 0 if mode == MODE_SLOTS else card.slots >= 0)
 
 
 def capacity(node: Node, resource: str) -> int:
@@ -91,13 +106,17 @@ def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Dev
     cards = published_cards(node)
     if cards is not None:
         found: Iterable[Device] = (
-            Device(card.index, card.units, 0, card.healthy, card.uuid, card.model)
+            Device(card.index, card.units, 0, card.healthy, card.uuid, card.model, _slots_of(card, cards))
             for card in sorted(cards.cards, key=lambda card: card.index)
         )
     else:
         total, count = capacity(node, wire.RESOURCE_MEMORY), capacity(node, wire.RESOURCE_COUNT)
         found = (Device(index, total // count) for index in range(count if total else 0))
     return tuple(replace(device, healthy=False) if device.index in unhealthy else device for device in found)
+
+
+def _slots_of(card: CardFacts, cards: NodeCards) -> int:
+    return card.slots if cards.mode == MODE_SLOTS else 0
 
 
 def parse_unhealthy(text: str) -> frozenset[int]:
@@ -107,21 +126,27 @@ def parse_unhealthy(text: str) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A pod on a node: ``shares`` are ``(card index, units)``; empty where no valid annotation says a card."""
+    """A pod on a node: ``shares`` are ``(card index, units)``; empty where no valid annotation says a card.
+
+    ``slots`` is how many containers it may have at once on each of these cards. (Which container of a pod of several
+    cards is on which nobody needs to know: a card may then count one too many, never one too few.)
+    """
 
     uid: str
     namespace: str
     name: str
     units: int
     shares: tuple[tuple[int, int], ...]
+    slots: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
     """A node's cards with its pods laid on them.
 
-    ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first. ``unplaced`` are
-    units of pods that no annotation puts on one of the node's cards.
+    ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first; in slots mode only
+    a card with a free slot counts as free. ``unplaced`` are units of pods that no annotation puts on one of the node's
+    cards. ``counts_slots`` says that the node is in slots mode.
     """
 
     name: str
@@ -130,28 +155,36 @@ class NodeInfo:
     largest_free: int
     largest_total: int
     unplaced: int
+    counts_slots: bool = False
 
 
 def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking]) -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's."""
     laid = tuple(bookings)
     used: dict[int, int] = {device.index: device.used for device in devices}
+    slots: dict[int, int] = {device.index: device.slots_used for device in devices}
     unplaced = 0
     for booking in laid:
         placed = 0
         for index, units in booking.shares:
             if index in used:
                 used[index] += units
+                slots[index] += booking.slots
                 placed += units
         unplaced += max(booking.units - placed, 0)
-    booked = tuple(replace(device, used=used[device.index]) for device in devices)
+    counts_slots = any(device.slots for device in devices)
+    booked = tuple(
+        replace(device, used=used[device.index], slots_used=slots[device.index] if counts_slots else 0)
+        for device in devices
+    )
     return NodeInfo(
         name=name,
         devices=booked,
         bookings=laid,
-        largest_free=max((device.free for device in booked), default=0),
+        largest_free=max((device.free for device in booked if device.holds(0, 1)), default=0),
         largest_total=max((device.total for device in booked if device.healthy), default=0),
         unplaced=unplaced,
+        counts_slots=counts_slots,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from gpushare import wire
@@ -32,21 +34,65 @@ def is_sidecar(container: Container) -> bool:
 
 
 def pod_request(pod: Pod) -> int:
-    """Units that the pod holds at its worst moment: the scheduler's own rule for requests.
+    """Units that the pod holds at its worst moment: the scheduler's own rule for requests. Raises InvalidQuantityError."""
+    return _worst(pod, container_request)
 
-    Ordinary init containers run one after the other, each beside the sidecars started before it; then all containers
-    run beside all sidecars. Raises InvalidQuantityError.
+
+def slot_request(pod: Pod) -> int:
+    """Slots that the pod holds at its worst moment: one for each container that asks for card memory.
+
+    An ordinary init container's slot goes to a container after it, as the kubelet hands its ids on. Raises
+    InvalidQuantityError.
+    """
+    return _worst(pod, lambda container: int(container_request(container) > 0))
+
+
+def _worst(pod: Pod, amount_of: Callable[[Container], int]) -> int:
+    """Ordinary init containers run one after the other, each beside the sidecars started before it; then all
+    containers run beside all sidecars.
     """
     sidecars = 0
     worst = 0
     for container in pod.spec.init_containers or ():
-        request = container_request(container)
+        amount = amount_of(container)
         if is_sidecar(container):
-            sidecars += request
+            sidecars += amount
             worst = max(worst, sidecars)
         else:
-            worst = max(worst, sidecars + request)
-    return max(worst, sidecars + sum(container_request(container) for container in pod.spec.containers or ()))
+            worst = max(worst, sidecars + amount)
+    return max(worst, sidecars + sum(amount_of(container) for container in pod.spec.containers or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a pod asks of one card: units of its memory, slots where the node counts containers.
+
+    ``names_slots`` says that each container which asks for memory also asks for exactly one ``gpu-slot``: without it, a
+    kubelet in slots mode would start the container without a variable of ours, and it would see every card.
+    """
+
+    units: int
+    slots: int = 1
+    names_slots: bool = True
+
+
+def request_of(pod: Pod) -> Request:
+    """What the pod asks for. Raises InvalidQuantityError."""
+    units = pod_request(pod)
+    return Request(units, slot_request(pod), _names_slots(pod)) if units > 0 else Request(0, 0)
+
+
+def _names_slots(pod: Pod) -> bool:
+    asking = (
+        one for one in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())) if container_request(one)
+    )
+    return all(_slots_named(container) == 1 for container in asking)
+
+
+def _slots_named(container: Container) -> int:
+    """The slots in the limits, which are what a kubelet allocates. Raises InvalidQuantityError."""
+    limits = (container.resources.limits if container.resources else None) or {}
+    return parse_units(limits.get(wire.RESOURCE_SLOT, 0))
 
 
 def gpu_containers(pod: Pod) -> tuple[tuple[str, int], ...]:

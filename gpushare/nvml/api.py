@@ -34,10 +34,14 @@ class UnreadableCard:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All cards that NVML counts, in its order: those that answer, and those that do not."""
+    """All cards that NVML counts, in its order: those that answer, and those that do not.
+
+    ``missed`` are UUIDs of cards whose driver began to ask for a recovery while nobody listened (``nvml.session``).
+    """
 
     cards: tuple[Card, ...]
     unreadable: tuple[UnreadableCard, ...]
+    missed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,40 @@ class Process:
 
     pid: int
     mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """The driver's report of a fault: ``code`` is NVIDIA's number for it."""
+
+    uuid: str
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnheardCard:
+    """A card whose events cannot be listened to, and why."""
+
+    uuid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was heard since the last time: Xids in their order, cards that are lost, cards that answer with an error."""
+
+    xids: tuple[Xid, ...] = ()
+    lost: tuple[str, ...] = ()
+    failed: tuple[UnheardCard, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """Whether a card answers; ``action`` is what its driver asks for (NVML field 230: 0 nothing, 1 a reset, 2 a reboot,
+    ...), None where the driver or the card does not know that field."""
+
+    answers: bool
+    action: int | None = None
 
 
 class Nvml(Protocol):

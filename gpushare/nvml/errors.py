@@ -2,6 +2,7 @@
 
 NvmlError
 ├── NoDriverError       no library, no kernel module, or the two do not match: no card of this machine can be used
+├── NotInitializedError somebody shut NVML down under us; open it again
 ├── CardLostError       the card fell off the bus; its place in the list stays
 ├── CardNotFoundError   no card of that UUID
 └── UnsupportedError    this card or this driver cannot answer that
@@ -22,6 +23,10 @@ class NvmlError(GpushareError):
 
 class NoDriverError(NvmlError):
     """There is no NVML to ask; the text says what to install or mount."""
+
+
+class NotInitializedError(NvmlError):
+    """NVML was shut down under us, or not opened yet; opening it again helps."""
 
 
 class CardLostError(NvmlError):

@@ -1,4 +1,4 @@
-"""NVML through the real pynvml: the one door.
+"""NVML through the real pynvml: loading it, and what it says of cards and processes.
 
 pynvml keeps one library a process, and so do we: ``open_library`` twice in one process shares it. What a driver's age
 takes away (process lists before R510, MIG before R450) is asked in an older form, or answered with "not known".
@@ -10,14 +10,15 @@ import contextlib
 import ctypes
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pynvml
 
 from gpushare.nvml.api import Card, Process, Survey, UnreadableCard
-from gpushare.nvml.errors import CardLostError, CardNotFoundError, NoDriverError, NvmlError, UnsupportedError
+from gpushare.nvml.errors import NoDriverError, NvmlError
+from gpushare.nvml.translation import FAILURES, known, text, translated
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,28 +28,6 @@ _SYSFS: Final = Path("/sys")
 # Words of 64 NUMA nodes each to ask for.
 _AFFINITY_WORDS: Final = 4
 _AFFINITY_NODE: Final = 0
-
-# Raised in place of FunctionNotFound by some functions of some pynvml versions; no NVMLError.
-_MISMATCH: Final = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
-_FAILURES: Final = (pynvml.NVMLError, _MISMATCH)
-
-_NO_DRIVER: Final = {
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded; run nvidia-smi on the node to see why",
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
-        "there is no libnvidia-ml.so.1; install the NVIDIA driver on the node and give this container the nvidia "
-        "runtime, or name the library with --nvml-library"
-    ),
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the NVML library is of another version than the kernel module; after an update of the driver, reboot the node"
-    ),
-}
-_KINDS: Final[dict[int, type[NvmlError]]] = {
-    **dict.fromkeys(_NO_DRIVER, NoDriverError),
-    pynvml.NVML_ERROR_GPU_IS_LOST: CardLostError,
-    pynvml.NVML_ERROR_NOT_FOUND: CardNotFoundError,
-    pynvml.NVML_ERROR_NOT_SUPPORTED: UnsupportedError,
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: UnsupportedError,
-}
 
 
 class NvmlLibrary:
@@ -60,7 +39,7 @@ class NvmlLibrary:
 
     def survey(self) -> Survey:
         """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other."""
-        with _translated("count the cards"):
+        with translated("count the cards"):
             count = pynvml.nvmlDeviceGetCount()
         cards, unreadable = [], []
         for index in range(count):
@@ -77,46 +56,51 @@ class NvmlLibrary:
             _LOG.warning("card left out nvml_index=%d reason=%s", card.index, card.reason)
         return survey.cards
 
+    def handle(self, index: int) -> Any:
+        """NVML's handle of the card of that index. Raises CardLostError."""
+        with translated(f"find card {index}"):
+            return pynvml.nvmlDeviceGetHandleByIndex(index)
+
     def processes(self, uuid: str) -> tuple[Process, ...]:
         """The processes on a card, by pid. One that computes and draws is in two lists with the same memory."""
-        with _translated(f"find card {uuid}"):
+        with translated(f"find card {uuid}"):
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
         found: dict[int, int | None] = {}
         for pid, mib in _running(handle, f"list the processes of card {uuid}"):
-            known = found.get(pid)
-            found[pid] = mib if known is None else max(known, mib or 0)
+            before = found.get(pid)
+            found[pid] = mib if before is None else max(before, mib or 0)
         return tuple(Process(pid, found[pid]) for pid in sorted(found))
 
     def driver_version(self) -> str:
         """The driver's version."""
-        with _translated("ask the driver's version"):
-            return _text(pynvml.nvmlSystemGetDriverVersion())
+        with translated("ask the driver's version"):
+            return text(pynvml.nvmlSystemGetDriverVersion())
 
     def close(self) -> None:
         """Shut NVML down, for this user of it."""
         if not self._open:
             return
         self._open = False
-        with contextlib.suppress(*_FAILURES):  # there is nothing left to lose
+        with contextlib.suppress(*FAILURES):  # there is nothing left to lose
             pynvml.nvmlShutdown()
 
     def _card(self, index: int) -> Card:
-        with _translated(f"describe card {index}"):
+        with translated(f"describe card {index}"):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             uuid, model = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
             minor = pynvml.nvmlDeviceGetMinorNumber(handle)
             # Version 1: the only one that drivers before R510 have, and its total is the same.
             total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
             numa, mig = self._numa(handle), _is_mig(handle)
-        return Card(index, _text(uuid), minor, _text(model), total // _MIB, numa, mig)
+        return Card(index, text(uuid), minor, text(model), total // _MIB, numa, mig)
 
     def _numa(self, handle: Any) -> int | None:
-        words = _known(lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE))
+        words = known(lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE))
         if words is not None:
             nodes = [64 * word + bit for word, bits in enumerate(words) for bit in range(64) if bits >> bit & 1]
             return nodes[0] if len(nodes) == 1 else None
-        pci = _known(lambda: pynvml.nvmlDeviceGetPciInfo(handle))
-        return None if pci is None else self._numa_of_bus(_text(pci.busId))
+        pci = known(lambda: pynvml.nvmlDeviceGetPciInfo(handle))
+        return None if pci is None else self._numa_of_bus(text(pci.busId))
 
     def _numa_of_bus(self, bus_id: str) -> int | None:
         """What the kernel says; it writes the address with a domain of four digits, and -1 for "not known"."""
@@ -137,7 +121,7 @@ def open_library(path: str | None) -> NvmlLibrary:
     if path is not None:
         _load(path)
     where = path or "the system's NVML"
-    with _translated(f"initialise {where}"):
+    with translated(f"initialise {where}"):
         pynvml.nvmlInit()
     return NvmlLibrary()
 
@@ -155,48 +139,21 @@ def _load(path: str) -> None:
         pynvml._nvmlGetFunctionPointer_cache.clear()
 
 
-@contextlib.contextmanager
-def _translated(act: str) -> Iterator[None]:
-    """NVML's errors as ours; ``act`` says what was tried."""
-    try:
-        yield
-    except _FAILURES as error:
-        code = getattr(error, "value", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-        reason = _NO_DRIVER.get(code) or f"NVML says: {error} (code {code})"
-        raise _KINDS.get(code, NvmlError)(f"cannot {act}: {reason}", code) from error
-
-
-def _known(ask: Callable[[], Any]) -> Any:
-    """An answer, or None where there is none: a fact that is nice to have must not cost the card that lacks it."""
-    try:
-        with _translated("ask"):
-            return ask()
-    except CardLostError:
-        raise
-    except NvmlError:
-        return None
-
-
-def _text(value: str | bytes) -> str:
-    """Some pynvml versions answer bytes where others answer str."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
 def _is_mig(handle: Any) -> bool:
-    modes = _known(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    modes = known(lambda: pynvml.nvmlDeviceGetMigMode(handle))
     return modes is not None and bool(modes[0])
 
 
 def _running(handle: Any, act: str) -> Iterator[tuple[int, int | None]]:
     """Pid and MiB of the rows of all three lists; only the first must be there."""
-    with _translated(act):
+    with translated(act):
         rows = _list(handle, "Compute")
     for kind in ("Graphics", "MPSCompute"):
-        rows += _known(functools.partial(_list, handle, kind)) or []
+        rows += known(functools.partial(_list, handle, kind)) or []
     for row in rows:
         # pynvml turns "not known" into None; in the oldest rows it is still all ones.
-        known = row.usedGpuMemory not in (None, _NOT_KNOWN)
-        yield row.pid, row.usedGpuMemory // _MIB if known else None
+        is_known = row.usedGpuMemory not in (None, _NOT_KNOWN)
+        yield row.pid, row.usedGpuMemory // _MIB if is_known else None
 
 
 def _list(handle: Any, kind: str) -> list[Any]:

@@ -26,7 +26,8 @@ from fake_nvml.box import MAX_CARDS
         (layout.Card.memory_total, 232),
         (layout.Card.pci_domain, 256),
         (layout.Card.ecc_corrected, 336),
-        (layout.Card.reserved, 360),
+        (layout.Card.first_event, 360),
+        (layout.Card.reserved, 368),
         (layout.Process.kind, 0),
         (layout.Process.memory, 16),
         (layout.Process.name, 32),
@@ -43,8 +44,8 @@ def test_no_field_moves_without_a_new_version(field: object, offset: int) -> Non
     assert field.offset == offset  # type: ignore[attr-defined]
 
 
-def test_sizes_are_those_of_version_1() -> None:
-    assert (layout.VERSION, layout.SIZE) == (1, 188928)
+def test_sizes_are_those_of_version_2() -> None:
+    assert (layout.VERSION, layout.SIZE) == (2, 188928)
     assert layout.CARDS == MAX_CARDS
 
 

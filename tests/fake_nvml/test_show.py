@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from fake_nvml.box import Box
+from fake_nvml.card_state import CardState
 from fake_nvml.show import render
-from fake_nvml.state import CardState, State
+from fake_nvml.state import State
 
 TABLE = """\
 simulated cards  driver 418.87.00  CUDA 10.1

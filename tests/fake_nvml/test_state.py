@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import Box
+from fake_nvml.card_state import ProcessState
 from fake_nvml.errors import CardFullError, StateError
 from fake_nvml.layout import PROCESSES
-from fake_nvml.state import ProcessState, State
+from fake_nvml.state import State
 from fake_nvml.values import KEYS
 
 

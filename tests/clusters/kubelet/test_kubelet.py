@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import grpc.aio
 import pytest
@@ -638,3 +639,37 @@ async def test_numa_nodes_are_those_of_the_allocation(kubelet, api):
     (device,) = answer.pod_resources[0].containers[0].devices
     assert (list(device.device_ids), [node.ID for node in device.topology.nodes]) == (["a"], [1])
     await near.stop()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+async def test_equal_pods_may_be_admitted_in_another_order(folder, api, state, pod_timings, seconds):
+    """Where the timings say so: pods that ask for the same change places among themselves, the others keep theirs."""
+    kubelet = Kubelet(
+        Machine("n1"),
+        folder,
+        api.client,
+        behaviours=Behaviours.load(),
+        cards=StateFileCards(state),
+        seed=1,
+        clock=lambda: 1_700_000_000.0,
+        timings=replace(pod_timings, admission_shuffle=seconds),
+    )
+    await kubelet.start()
+    plugin = Plugin(ids(f"id-{n}" for n in range(40)))
+    await plug(kubelet, api, plugin)
+    equal = [f"equal-{number}" for number in range(12)]
+    names = [*equal[:6], "other", *equal[6:]]
+    try:
+        for name in names:
+            await api.put(pod(name, container("main", 2 if name == "other" else 1)))
+        await until(lambda: len(plugin.asked("allocate")) == len(names), "all are admitted")
+        book = await lister(kubelet, lambda stub: stub.List(podresources_pb2.ListPodResourcesRequest()))
+        owner = {i: p.name for p in book.pod_resources for c in p.containers for d in c.devices for i in d.device_ids}
+        order = [owner[one[0]] for one in plugin.asked("allocate")]
+    finally:
+        await kubelet.stop()
+        await plugin.stop()
+
+    assert sorted(order) == sorted(names)
+    assert (order == names) is (seconds == 0)
+    assert order[6] == "other"

@@ -11,15 +11,12 @@ from hypothesis import strategies as st
 from gpushare.deviceplugin.devices import (
     DeviceIds,
     PhysicalCard,
-    check_ids,
     describe_cards,
     device_list,
-    encoded_size,
     short_names,
+    spare_slots,
     visible_device,
 )
-from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
-from gpushare.errors import TooManyIdsError
 from gpushare.model.node import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
@@ -128,52 +125,39 @@ def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
     assert [health for _, health in device_list(cards)] == ["Healthy", "Healthy", "Unhealthy", "Unhealthy"]
 
 
-@given(st.integers(1, 3), st.integers(0, 400))
-def test_the_computed_size_is_the_encoded_size_of_a_sick_node(count: int, units: int) -> None:
-    """To the byte, against the real encoder."""
-    cards = [
-        CardFacts(i, f"GPU-{uuid.UUID(int=(i + 1) << 96)}", "m", units, units, healthy=False) for i in range(count)
-    ]
-    message = pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health=health) for one, health in device_list(cards)])
-
-    assert encoded_size(cards) == message.ByteSize()
-
-
-def test_a_list_that_no_kubelet_takes_is_refused_with_a_unit_that_fits() -> None:
-    """Eight cards of 80 GiB in MiB are 655,360 ids: 16 MB, where 4 MiB are taken."""
-    cards = facts(8, 81920, MIB)
-    with pytest.raises(TooManyIdsError, match="use --memory-unit 8MiB") as refused:
-        check_ids(cards, "v1.35.1", None)
-
-    assert "655360 ids" in str(refused.value)
-    check_ids(facts(8, 81920, MemoryUnit.parse("8MiB")), "v1.35.1", None)
-
-
-@pytest.mark.parametrize("version", ["v1.36.3", "v1.40.0-alpha.1", "v2.0.0", "", "nonsense"])
-def test_a_new_or_unknown_kubelet_gets_a_few_thousand_ids_unless_told_otherwise(version: str) -> None:
-    """From 1.36 on it stands still over tens of thousands."""
-    cards = facts(2, 15360, MIB)
-    with pytest.raises(TooManyIdsError, match="--max-ids 30720"):
-        check_ids(cards, version, None)
-
-    check_ids(cards, version, 30720)
-    check_ids(facts(2, 15360, MemoryUnit.parse("8MiB")), version, None)
-
-
-def test_an_old_kubelet_takes_what_fits_in_four_mebibytes() -> None:
-    """Two T4 in MiB, as the original announces them."""
-    check_ids(facts(2, 15360, MIB), "v1.28.2", None)
-
-
-def test_an_operators_limit_holds_for_old_kubelets_too() -> None:
-    """--max-ids is a word, not a hint."""
-    with pytest.raises(TooManyIdsError, match="more than 100"):
-        check_ids(facts(1, 15360, MIB), "v1.28.2", 100)
-
-
 def test_a_card_is_named_by_uuid_or_by_nvmls_index() -> None:
     """NVML's index, not ours: the runtime knows no other (defect D27)."""
     card = CardFacts(0, "GPU-a", "m", 1, 1)
 
     assert visible_device(card, {"GPU-a": 3}, "uuid") == "GPU-a"
     assert visible_device(card, {"GPU-a": 3}, "index") == "3"
+
+
+def test_a_card_in_slots_mode_has_its_mebibytes_and_an_id_for_each_slot() -> None:
+    """Whatever unit was said: the amount is exact, and the ids stay few and short."""
+    cards = describe_cards(physical("a", mib=143771), GIB, "boot", slots=3)
+
+    assert (cards.mode, cards.unit, cards.cards[0].units, cards.cards[0].slots) == ("slots", "MiB", 143771, 3)
+    assert device_list(cards.cards) == [(f"gs-aaaaaaaa-{number}", "Healthy") for number in range(3)]
+    assert DeviceIds(cards.cards).card_of("gs-aaaaaaaa-2") == cards.cards[0]
+
+
+@given(st.integers(1, 8), st.integers(0, 2000))
+def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int) -> None:
+    """In ids mode each container with a unit finds one; no id of theirs is a memory id, for a kubelet mixes them up."""
+    cards = [CardFacts(i, f"GPU-{uuid.UUID(int=(i + 1) << 96)}", "m", units, units) for i in range(count)]
+    spare = [device_id for device_id, _ in spare_slots(cards)]
+
+    assert len(set(spare)) == len(spare) == min(units * count, 512)
+    assert not set(spare) & {device_id for device_id, _ in device_list(cards)}
+    assert all(DeviceIds(cards).card_of(device_id) is None for device_id in spare)
+
+
+def test_a_card_that_was_taken_out_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
+    """A kubelet that starts anew with less than its running pods ask for would refuse these."""
+    known = describe_cards(physical("a", "b"), GIB, "boot", slots=2)
+    kept = describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}), slots=2).cards
+
+    assert [(card.index, card.healthy, card.units) for card in kept] == [(0, False, 15079), (1, True, 15079)]
+    assert indices(describe_cards(physical("b"), GIB, "boot", known, frozenset({1}), slots=2)) == {"b": 1}
+    assert indices(describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}))) == {"b": 1}

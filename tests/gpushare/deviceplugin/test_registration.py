@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 import grpc.aio
@@ -24,6 +24,7 @@ from gpushare.model.node import CardFacts, NodeCards
 class OneCard:
     """A node with one card of two units; all that the server reads of it."""
 
+    listeners: ClassVar[list[Any]] = []
     cards = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "GPU-aaaaaaaa", "m", 2048, 2),))
 
 

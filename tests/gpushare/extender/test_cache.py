@@ -15,6 +15,7 @@ from gpushare.extender.cache import ENDED_REMEMBERED, SchedulerCache
 from gpushare.extender.placement import choose_device
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.node import Booking
+from gpushare.model.pod import Request
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
@@ -291,7 +292,7 @@ class CacheMachine(RuleBasedStateMachine):
         if info is None or self.api[uid] is not None or (uid, where) in self.assumed or uid in self.told:
             return
         try:
-            device = choose_device(info, self.units[uid])
+            device = choose_device(info, Request(self.units[uid]))
         except DoesNotFitError:
             return
         self.cache.assume(where, booking(uid, self.units[uid], device.index))

@@ -11,6 +11,7 @@ from gpushare.errors import DoesNotFitError
 from gpushare.extender.placement import choose_device, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo, lay_out
+from gpushare.model.pod import Request
 
 DEVICES = st.lists(
     st.builds(Device, index=st.just(0), total=st.integers(0, 20), used=st.integers(0, 25), healthy=st.booleans()),
@@ -28,7 +29,7 @@ def test_the_chosen_card_holds_the_request_and_no_tighter_one_does(devices: tupl
     """Never over-fills, never a sick card, best fit; and refuses only where no card holds it."""
     fitting = [device for device in devices if device.healthy and device.total - device.used >= request]
     try:
-        chosen = choose_device(node(*devices), request)
+        chosen = choose_device(node(*devices), Request(request))
     except DoesNotFitError:
         assert not fitting
         return
@@ -48,11 +49,11 @@ def test_the_chosen_card_holds_the_request_and_no_tighter_one_does(devices: tupl
 )
 def test_a_refusal_says_what_would_have_to_change(devices: tuple[Device, ...], reason: str) -> None:
     """Each reason is another thing to do: another node, a repair, a larger card, or patience."""
-    assert reason_against(node(*devices), 20) == reason
+    assert reason_against(node(*devices), Request(20)) == reason
     with pytest.raises(DoesNotFitError, match=reason):
-        choose_device(node(*devices), 20)
+        choose_device(node(*devices), Request(20))
 
 
 def test_unequal_cards_are_not_averaged() -> None:
     """60 of 80+24 fits on the large card; the original booked each as 52 (defect D6)."""
-    assert choose_device(node(Device(0, 24), Device(1, 80)), 60).index == 1
+    assert choose_device(node(Device(0, 24), Device(1, 80)), Request(60)).index == 1

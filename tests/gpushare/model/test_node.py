@@ -96,6 +96,7 @@ def test_two_cards_of_one_index_are_no_annotation() -> None:
                 model=st.text(st.characters(codec="utf-8"), max_size=9),
                 mib=st.integers(0, 10**6),
                 units=st.integers(0, 10**6),
+                slots=st.integers(1, 99),
             ),
             unique_by=lambda card: card.index,
             max_size=4,
@@ -177,3 +178,45 @@ def test_a_share_on_a_card_that_is_not_there_is_unplaced() -> None:
     )
 
     assert (info.devices[0].used, info.unplaced) == (4, 5)
+
+
+SLOTTED = NodeCards(
+    1,
+    "slots",
+    "MiB",
+    "boot",
+    (CardFacts(0, "GPU-a", "A", 81920, 81920, slots=2), CardFacts(1, "GPU-b", "A", 81920, 81920, slots=3)),
+)
+
+
+def test_slots_are_counted_where_the_annotation_says_slots_mode() -> None:
+    """In MiB, with each card's own number; in ids mode the number means nothing."""
+    slotted = node(gpus("163840", "2"), encode_cards(SLOTTED))
+    as_ids = node(gpus("163840", "2"), encode_cards(NodeCards(1, "ids", "MiB", "boot", SLOTTED.cards)))
+
+    assert [(device.total, device.slots) for device in devices_of(slotted)] == [(81920, 2), (81920, 3)]
+    assert [device.slots for device in devices_of(as_ids)] == [0, 0]
+
+
+@pytest.mark.parametrize(("mode", "slots"), [("slots", 0), ("slots", -1), ("ids", -1), ("other", 2)])
+def test_an_annotation_of_a_mode_or_of_slots_that_cannot_be_is_no_annotation(mode: str, slots: int) -> None:
+    """A card that counts containers but takes none would be refused for ever; an unknown mode is a later version's."""
+    cards = NodeCards(1, mode, "MiB", "", (CardFacts(0, "GPU-a", "A", 8, 8, slots=slots),))
+
+    assert decode_cards(encode_cards(cards)) is None
+
+
+def test_a_booking_takes_its_slots_of_each_of_its_cards() -> None:
+    """And a card without a free slot is not free, however much memory it has."""
+    devices = (Device(0, 80, slots=2), Device(1, 40, slots=3))
+    info = lay_out("n", devices, [Booking("u", "d", "a", 5, ((0, 2), (1, 3)), 2)])
+
+    assert [(device.slots_used, device.free_slots) for device in info.devices] == [(2, 0), (2, 1)]
+    assert (info.counts_slots, info.largest_free, info.largest_total) == (True, 37, 80)
+
+
+def test_a_node_in_ids_mode_counts_no_slots() -> None:
+    """However many containers: its memory alone decides."""
+    info = lay_out("n", (Device(0, 80),), [Booking("u", "d", "a", 5, ((0, 5),), 9)])
+
+    assert (info.counts_slots, info.largest_free, info.devices[0].slots_used) == (False, 75, 0)

@@ -1,0 +1,67 @@
+"""A node's simulated cards from outside, and the device plugin that runs on them: the state file and the programs that use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.program import Program
+from clusters.provider import ClusterError
+from clusters.targets import Target
+
+_STATE_VARIABLE: Final = "FAKENVML_STATE"
+
+
+class SimulatedNode:
+    """The cards of ``name``, in a state file in ``folder``, which is short enough for unix sockets."""
+
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.folder = folder
+        self.state_file = folder / "nvml"
+        self._environment = {**environment, _STATE_VARIABLE: str(self.state_file)}
+
+    def cards(self) -> list[dict[str, Any]]:
+        """What the cards hold. Raises ClusterError."""
+        argv = ["fake-nvml", "show", "-o", "json"]
+        done = subprocess.run(argv, env=self._environment, check=False, capture_output=True, text=True)
+        return list(json.loads(self._checked(argv, done.returncode, done.stdout, done.stderr))["cards"])
+
+    async def fake_nvml(self, *arguments: str) -> str:
+        """What the command prints. Raises ClusterError with its error."""
+        argv = ["fake-nvml", *arguments]
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*argv, env=self._environment, stdout=pipe, stderr=pipe)
+        out, error = await process.communicate()
+        return self._checked(argv, process.returncode or 0, out.decode(), error.decode())
+
+    def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
+        """The plugin, started through the fake: it loads NVML as it always does."""
+        argv, environment = target.device_plugin.command(
+            node=self.name,
+            kubeconfig=str(kubeconfig),
+            device_plugin_path=str(self.folder / "device-plugins"),
+            pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
+        )
+        return Program(
+            f"device plugin of {self.name}",
+            ["fake-nvml", "exec", "--", *argv, *arguments],
+            {**self._environment, **environment},
+            self.folder / "device-plugin.log",
+        )
+
+    def _checked(self, argv: Sequence[str], code: int, out: str, error: str) -> str:
+        if code:
+            raise ClusterError(f"{' '.join(argv)} on {self.name} ended with {code}: {error.strip()}")
+        return out
+
+
+def environment_of_programs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Programs are found where this interpreter's are, and reach this machine without a proxy."""
+    path = f"{Path(sys.executable).parent}:{environment.get('PATH', '/usr/bin:/bin')}"
+    return {**environment, "PATH": path, "NO_PROXY": "127.0.0.1,localhost"}

@@ -1,0 +1,47 @@
+"""How many bursts, from which seed; what they came to is printed at the end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from e2e.bursts.commit import commit_number
+from e2e.bursts.result import Result, total
+
+RESULTS: Final = pytest.StashKey[list[Result]]()
+SEED: Final = pytest.StashKey[int]()
+_FEWER_WHERE_TIME_IS_REAL: Final = 5
+_MANY: Final = 100
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How much of what is random a run shall see."""
+    group = parser.getgroup("bursts", "random bursts of pods")
+    group.addoption("--bursts", type=int, help="how many (default: 100 on embedded, 5 elsewhere)")
+    group.addoption("--burst-seed", type=int, help="seed of the first (default: the commit)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The seed is the same for every worker of this run."""
+    config.stash[RESULTS] = []
+    chosen = config.getoption("--burst-seed", default=None)
+    config.stash[SEED] = chosen if chosen is not None else commit_number()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A case for each burst, named by what plays it again."""
+    if "burst_seed" in metafunc.fixturenames:
+        embedded = metafunc.config.getoption("--cluster") == "embedded"
+        chosen = metafunc.config.getoption("--bursts", default=None)
+        count = chosen if chosen is not None else (_MANY if embedded else _FEWER_WHERE_TIME_IS_REAL)
+        seed = metafunc.config.stash[SEED]
+        metafunc.parametrize("burst_seed", [f"{seed}/{number}" for number in range(count)])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Sums over the bursts of this run."""
+    results = config.stash[RESULTS]
+    if results:
+        terminalreporter.section(f"{len(results)} random bursts; again: --burst-seed {config.stash[SEED]}")
+        terminalreporter.write_line(total(results))

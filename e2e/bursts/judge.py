@@ -1,0 +1,114 @@
+"""What was seen at the end of a burst → findings, none when all is well. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from e2e import spec
+from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
+from e2e.checkers.pod_requests import gpu_containers, units_of
+from e2e.checkers.right_card import check_pod
+
+# How a kubelet turns a pod away while its device plugin, or it itself, starts anew.
+_TURNED_AWAY: Final = (
+    "no healthy devices present",
+    "unknown Device Plugin",
+    "has been stopped",
+    "code = Unavailable",
+    "code = Canceled",
+    "requested number of devices unavailable",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a burst left behind."""
+
+    pods: Sequence[Mapping[str, Any]]
+    told: Mapping[str, Sequence[Mapping[str, str]]]
+    """Variables of each running pod's GPU containers, by the pod's name."""
+    held: Mapping[tuple[str, int], int]
+    """MiB that processes hold on each (node, card)."""
+    uuids: Mapping[str, Mapping[int, str]]
+    sizes: Sizes
+
+
+def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
+    """Did the pod fail because its node's kubelet or plugin was starting anew? Its owner would replace it."""
+    status = pod["status"]
+    if status.get("phase") != "Failed" or pod["spec"].get("nodeName") not in restarted:
+        return False
+    message = status.get("message", "")
+    return status.get("reason", "").startswith("OutOf") or any(reason in message for reason in _TURNED_AWAY)
+
+
+def is_running(pod: Mapping[str, Any]) -> bool:
+    """Do all its containers run?"""
+    statuses = pod["status"].get("containerStatuses") or []
+    return pod["status"].get("phase") == "Running" and all(one.get("ready") for one in statuses)
+
+
+def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:
+    """Pods that should do something yet: run where they are bound, be bound where a card has room, or be gone."""
+    names = {pod["metadata"]["labels"]["burst-pod"] for pod in pods}
+    findings = [f"{name}: is not there" for name in sorted(expected - names)]
+    findings += [f"{pod['metadata']['name']}: is still there" for pod in pods if _should_be_gone(pod, expected)]
+    booked = booked_in_api(pods)
+    largest = max(units - booked.get((node, card), 0) for node, cards in sizes.items() for card, units in cards.items())
+    for pod in pods:
+        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
+        if node and not is_running(pod):
+            findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
+        elif not node and units_of(pod) <= largest:
+            findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {largest}")
+    return findings
+
+
+def why(pod: Mapping[str, Any]) -> str:
+    """What a pod's status says of itself and its containers."""
+    status = pod["status"]
+    texts = [status.get("message", "")]
+    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        for state, of in (one.get("state") or {}).items():
+            if state != "running":
+                texts.append(f"{one['name']} {state} {of.get('reason', '')} {of.get('message', '')}".strip())
+    return "; ".join(text for text in texts if text)
+
+
+def findings(seen: Seen) -> list[str]:
+    """Containers on another card than their pod's annotation names, or told wrong amounts; cards beyond their units."""
+    running = [pod for pod in seen.pods if is_running(pod)]
+    found = [
+        finding
+        for pod in running
+        for finding in check_pod(pod, seen.told[pod["metadata"]["name"]], seen.uuids[pod["spec"]["nodeName"]])
+    ]
+    if running:
+        found += check_api(seen.pods, seen.sizes)
+    found += [
+        f"{pod['metadata']['name']}: a container ended and was started again: {why(pod)}"
+        for pod in running
+        if any(one.get("restartCount") for one in pod["status"].get("containerStatuses") or ())
+    ]
+    return found + _check_held(running, seen)
+
+
+def _check_held(running: Sequence[Mapping[str, Any]], seen: Seen) -> list[str]:
+    """The processes on each card are those of the pods whose annotation names it, to the MiB."""
+    expected: dict[tuple[str, int], int] = defaultdict(int)
+    for pod in running:
+        (index,) = shares_of(pod) or (-1,)
+        units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
+        expected[pod["spec"]["nodeName"], index] += units * spec.MIB_PER_UNIT
+    return [
+        f"card {card} of {node}: processes hold {seen.held.get((node, card), 0)} MiB, its pods {expected.get((node, card), 0)}"
+        for node, card in sorted(seen.held.keys() | expected.keys())
+        if seen.held.get((node, card), 0) != expected.get((node, card), 0)
+    ]
+
+
+def _should_be_gone(pod: Mapping[str, Any], expected: frozenset[str]) -> bool:
+    return pod["metadata"]["labels"]["burst-pod"] not in expected

@@ -1,0 +1,38 @@
+"""What came of a burst, as data and as text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one burst."""
+
+    seed: str
+    pods: int = 0
+    running: int = 0
+    replaced: int = 0
+    repairs: int = 0
+    seconds: float = 0.0
+    findings: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """One line, and a line for each finding."""
+        line = (
+            f"burst {self.seed}: {self.pods} pods, {self.running} run, {self.replaced} replaced after a restart, "
+            f"{self.repairs} repairs, {self.seconds:.1f} s"
+        )
+        return "\n".join([line, *(f"  {finding}" for finding in self.findings)])
+
+
+def total(results: Sequence[Result]) -> str:
+    """One line over all."""
+    pods, running = sum(one.pods for one in results), sum(one.running for one in results)
+    replaced, repairs = sum(one.replaced for one in results), sum(one.repairs for one in results)
+    failed = sum(1 for one in results if one.findings)
+    return (
+        f"{pods} pods created, {running} ran in the end, {replaced} replaced after a restart, {repairs} repairs, "
+        f"{failed} bursts with findings"
+    )

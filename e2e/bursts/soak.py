@@ -1,0 +1,122 @@
+"""``python -m e2e.bursts.soak``: a thousand random bursts. Stopped at any time, it goes on where it was, from its state file.
+
+Exit code 0 when no burst had a finding, 1 when one had (its seed is printed: ``--only`` plays it again), 130 when stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.providers import PROVIDERS, Choices
+from clusters.targets import load_target
+from e2e.bursts.commit import commit_number
+from e2e.bursts.plan import make_burst
+from e2e.bursts.result import Result, total
+from e2e.bursts.stage import NODES, open_player
+
+_STATE: Final = Path("artefacts") / "soak-bursts.json"
+# A cluster is made anew after so many bursts: logs and histories do not grow for ever.
+_A_CLUSTER: Final = 100
+
+
+class Progress:
+    """What was played so far, kept in a file after each burst."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path = path
+        self.seed = seed
+        self.results: list[Result] = []
+
+    @classmethod
+    def load(cls, path: Path, seed: int | None) -> Progress:
+        """Go on with the file's seed; another ``seed`` begins anew. Raises ValueError for a file that is not ours."""
+        if not path.exists():
+            return cls(path, commit_number() if seed is None else seed)
+        try:
+            document: dict[str, Any] = json.loads(path.read_text())
+            progress = cls(path, int(document["seed"]))
+            progress.results = [Result(**one) for one in document["results"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not the state of a soak ({error!r}); remove it to begin anew") from error
+        return progress if seed in (None, progress.seed) else cls(path, seed or 0)
+
+    def add(self, result: Result) -> None:
+        """One more; the file is replaced in one step."""
+        self.results.append(result)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".new")
+        temporary.write_text(json.dumps({"seed": self.seed, "results": [asdict(one) for one in self.results]}))
+        temporary.replace(self.path)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command."""
+    arguments = _parser().parse_args(argv)
+    try:
+        progress = Progress.load(arguments.state, arguments.seed)
+    except ValueError as error:
+        sys.stderr.write(f"soak-bursts: {error}\n")
+        return 1
+    try:
+        return asyncio.run(_until_signal(arguments, progress))
+    except asyncio.CancelledError:
+        _say(f"stopped after {len(progress.results)} of {arguments.bursts}; the same command goes on")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m e2e.bursts.soak", description=__doc__)
+    parser.add_argument("--bursts", type=int, default=1000, help="how many in all (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="default: that of the state file, else the commit")
+    parser.add_argument("--state", type=Path, default=_STATE, help="default: %(default)s")
+    parser.add_argument("--only", metavar="SEED/NUMBER", help="play this burst alone, and keep no state")
+    parser.add_argument("--cluster", default="embedded", choices=PROVIDERS)
+    parser.add_argument("--target", default="gpushare")
+    return parser
+
+
+async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    if arguments.only:
+        results: list[Result] = []
+        await _play(arguments, [arguments.only], results.append)
+        return 1 if results[0].findings else 0
+    _say(f"seed {progress.seed}, state in {progress.path}: {len(progress.results)} of {arguments.bursts} are played")
+    while len(progress.results) < arguments.bursts:
+        first = len(progress.results)
+        numbers = range(first, min(first + _A_CLUSTER, arguments.bursts))
+        await _play(arguments, [f"{progress.seed}/{number}" for number in numbers], progress.add)
+    _say(total(progress.results))
+    failed = [one for one in progress.results if one.findings]
+    for one in failed:
+        _say(one.text())
+    return 1 if failed else 0
+
+
+async def _play(arguments: argparse.Namespace, seeds: Sequence[str], take: Callable[[Result], None]) -> None:
+    async with open_player(arguments.cluster, load_target(arguments.target), Choices(dict(os.environ))) as player:
+        for seed in seeds:
+            result = await player.play(make_burst(seed, NODES))
+            _say(result.text())
+            take(result)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The verdict on a burst finds what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from e2e import spec
+from e2e.bursts.judge import Seen, findings, is_turned_away, unsettled
+from e2e.bursts.plan import PodPlan
+
+SIZES = {"n": {0: 14, 1: 14}}
+UUIDS = {"n": {0: "GPU-a", 1: "GPU-b"}}
+
+
+def pod(name: str, *units: int, card: int = 0, phase: str = "Running", node: str | None = "n") -> dict[str, Any]:
+    """A pod as the API shows it."""
+    made = PodPlan(name, units).manifest()
+    if node is not None:
+        made["spec"]["nodeName"] = node
+        made["metadata"]["annotations"] = {spec.POD_INDEX: str(card), spec.POD_ASSIGNED: "true"}
+    statuses = [{"name": "c0", "ready": phase == "Running", "restartCount": 0, "state": {"running": {}}}]
+    return made | {"status": {"phase": phase, "containerStatuses": statuses}}
+
+
+def told(card: int, units: int, total: int | None = None) -> dict[str, str]:
+    """What a container was given."""
+    return {
+        spec.ENV_INDEX: str(card),
+        spec.ENV_VISIBLE: UUIDS["n"][card],
+        spec.ENV_CONTAINER_UNITS: str(units),
+        spec.ENV_POD_UNITS: str(total or units),
+    }
+
+
+GOOD = Seen(
+    [pod("a", 3), pod("b", 3, card=1)],
+    {"a": [told(0, 3)], "b": [told(1, 3)]},
+    {("n", 0): 3072, ("n", 1): 3072},
+    UUIDS,
+    SIZES,
+)
+
+
+def test_what_is_right_has_no_findings() -> None:
+    """Two pods, each on its card."""
+    assert findings(GOOD) == []
+    assert unsettled(GOOD.pods, frozenset({"a", "b"}), SIZES) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        (replace(GOOD, told={"a": [told(1, 3)], "b": [told(0, 3)]}), "should see card 0"),
+        (replace(GOOD, held={("n", 0): 6144, ("n", 1): 0}), "card 0 of n: processes hold 6144 MiB, its pods 3072"),
+        (replace(GOOD, told={"a": [told(0, 3, total=8)], "b": [told(1, 3)]}), "POD is 8, should be 3"),
+        (replace(GOOD, sizes={"n": {0: 2, 1: 14}}), "card 0 of n: 3 booked in the API, it has 2"),
+    ],
+    ids=["swapped", "memory on another card", "another pod's sum", "over-booked"],
+)
+def test_what_is_wrong_is_found(seen: Seen, text: str) -> None:
+    """The check can fail."""
+    assert any(text in finding for finding in findings(seen))
+
+
+def test_a_container_that_was_out_of_memory_is_found() -> None:
+    """It ended and was started again: its card was fuller than the book says."""
+    again = pod("a", 3)
+    again["status"]["containerStatuses"][0]["restartCount"] = 1
+
+    assert any("started again" in finding for finding in findings(replace(GOOD, pods=[again, GOOD.pods[1]])))
+
+
+@pytest.mark.parametrize(
+    ("pods", "text"),
+    [
+        ([pod("a", 3)], "b: is not there"),
+        ([pod("a", 3), pod("b", 3), pod("c", 3)], "c: is still there"),
+        ([pod("a", 3), pod("b", 3, phase="Pending")], "b: bound to n, but Pending"),
+        ([pod("a", 3), pod("b", 14, node=None, phase="Pending")], "b: waits for 14 units, but a card has 14"),
+    ],
+    ids=["missing", "left over", "stuck", "not scheduled"],
+)
+def test_what_is_stuck_is_found(pods: list[dict[str, Any]], text: str) -> None:
+    """Whoever should run, wait or be gone and does not."""
+    assert any(text in finding for finding in unsettled(pods, frozenset({"a", "b"}), SIZES))
+
+
+def test_a_pod_may_wait_when_no_card_has_room() -> None:
+    """That reason holds."""
+    pods = [pod("a", 3), pod("b", 12, node=None, phase="Pending"), pod("c", 3, card=1)]
+
+    assert unsettled(pods, frozenset({"a", "b", "c"}), SIZES) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "restarted", "is_replaced"),
+    [
+        ("Allocate failed due to no healthy devices present; cannot allocate", frozenset({"n"}), True),
+        ("Allocate failed due to no healthy devices present; cannot allocate", frozenset({"m"}), False),
+        ("Allocate failed due to rpc error: desc = no pod waits for 3 units", frozenset({"n"}), False),
+    ],
+    ids=["restart", "restart elsewhere", "refused by the plugin"],
+)
+def test_only_whom_a_restart_turned_away_is_replaced(
+    message: str, restarted: frozenset[str], is_replaced: bool
+) -> None:
+    """Every other failure is a finding."""
+    failed = pod("a", 3, phase="Failed")
+    failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
+
+    assert is_turned_away(failed, restarted) is is_replaced
+    assert any("Failed" in finding for finding in unsettled([failed], frozenset({"a"}), SIZES))

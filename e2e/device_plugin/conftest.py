@@ -1,0 +1,43 @@
+"""A plugin and its kubelet for each case; the table of promises at the end of a run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from clusters.provider import Cluster
+from clusters.providers import Choices
+from clusters.scratch import scratch_folder
+from clusters.targets import Target
+from e2e.device_plugin import catalogue
+from e2e.device_plugin.stage import PluginStage
+from e2e.observer import Observer
+
+_NUMBERS = itertools.count(1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of ids: what each promises, and what this run has shown of it."""
+    outcomes = {
+        report.nodeid: outcome
+        for outcome in ("passed", "skipped", "failed", "error")
+        for report in terminalreporter.stats.get(outcome, ())
+    }
+    if any(catalogue.FOLDER in nodeid for nodeid in outcomes):
+        terminalreporter.section("promises of the device plugin (DP) and of its reading of PodResources (PR)")
+        terminalreporter.write_line(catalogue.report(catalogue.load(), outcomes))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stage(cluster: Cluster, observer: Observer, target: Target, choices: Choices) -> AsyncIterator[PluginStage]:
+    """A node of the case's own, in the case's namespace; the case opens it with the cards that it wants."""
+    with scratch_folder() as folder:
+        node = f"plugin-{next(_NUMBERS)}"
+        stage = PluginStage(cluster, target, choices.environment, observer.namespace, node, folder)
+        try:
+            yield stage
+        finally:
+            await stage.close()

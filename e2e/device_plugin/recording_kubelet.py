@@ -1,0 +1,198 @@
+"""The kubelet's two sockets and nothing else: it takes registrations, reads lists, and asks only when a case does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto import podresources_pb2 as pr
+from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
+
+_UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_SOCKET_OPTIONS: Final = [*_UNLIMITED, ("grpc.so_reuseport", 0)]
+_CLIENT_OPTIONS: Final = [
+    *_UNLIMITED,
+    ("grpc.default_authority", "localhost"),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+_DIAL_SECONDS: Final = 10.0
+# Who holds which ids: (namespace, pod) → container → groups of ids, each a message of its own.
+Holdings = dict[tuple[str, str], dict[str, list[list[str]]]]
+
+
+@dataclass(slots=True)
+class Registration:
+    """One Register call, and what came of it."""
+
+    version: str
+    endpoint: str
+    resource: str
+    options: pb.DevicePluginOptions = field(default_factory=pb.DevicePluginOptions)
+    """Asked of the plugin before Register was answered."""
+    lists: list[pb.ListAndWatchResponse] = field(default_factory=list)
+    older_streams: int = 0
+    """How many streams of this resource were open when it called."""
+    has_ended: bool = False
+    """Whether its stream has ended."""
+
+    def ids(self, healthy: bool | None = None) -> list[str]:
+        """The ids of the newest list; those that are healthy, or not, where that is asked."""
+        wanted = {True: ("Healthy",), False: ("Unhealthy",), None: ("Healthy", "Unhealthy")}[healthy]
+        return [device.ID for device in self.lists[-1].devices if device.health in wanted] if self.lists else []
+
+
+class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerServicer):
+    """``refusal`` is the text with which Register is refused; ``holdings`` what PodResources says.
+
+    ``pod_resources_refusals`` are errors (code, text) with which PodResources answers its next calls.
+    """
+
+    def __init__(self, plugin_folder: Path, pod_resources: Path) -> None:
+        self.registrations: list[Registration] = []
+        self.refusal = ""
+        self.holdings: Holdings = {}
+        self.pod_resources_refusals: list[tuple[grpc.StatusCode, str]] = []
+        self.pod_resources_calls = 0
+        self._folder = plugin_folder
+        self._pod_resources = pod_resources
+        self._servers: list[grpc.aio.Server] = []
+        self._channels: list[grpc.aio.Channel] = []
+        self._streams: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Serve both sockets; those that lie there are replaced, as by a kubelet that starts."""
+        for folder in (self._folder, self._pod_resources.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        for socket in self._folder.glob("*.sock"):
+            socket.unlink()
+        self._pod_resources.unlink(missing_ok=True)
+        for path in (self._folder / "kubelet.sock", self._pod_resources):
+            server = grpc.aio.server(options=_SOCKET_OPTIONS)
+            pb_grpc.add_RegistrationServicer_to_server(self, server)
+            pr_grpc.add_PodResourcesListerServicer_to_server(self, server)
+            server.add_insecure_port(f"unix:{path}")
+            await server.start()
+            self._servers.append(server)
+
+    async def stop(self) -> None:
+        """Leave without a word."""
+        for stream in list(self._streams):
+            stream.cancel()
+        await asyncio.gather(*self._streams, return_exceptions=True)
+        for channel in self._channels:
+            await channel.close()
+        for server in self._servers:
+            await server.stop(None)
+        self._servers, self._channels = [], []
+
+    async def restart(self) -> None:
+        """A kubelet that starts anew: new sockets, no memory of plugins."""
+        await self.stop()
+        await self.start()
+
+    def latest(self, resource: str) -> Registration | None:
+        """The newest registration of a resource that has a list."""
+        found = [one for one in self.registrations if one.resource == resource and one.lists and not one.has_ended]
+        return found[-1] if found else None
+
+    async def prefer(
+        self, resource: str, available: Collection[str], size: int, must: Collection[str] = ()
+    ) -> list[str]:
+        """GetPreferredAllocation for one container. Raises grpc.aio.AioRpcError."""
+        one = pb.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
+        )
+        async with self._channel(resource) as channel:
+            answer = await pb_grpc.DevicePluginStub(channel).GetPreferredAllocation(
+                pb.PreferredAllocationRequest(container_requests=[one])
+            )
+        return list(answer.container_responses[0].deviceIDs)
+
+    async def allocate(self, resource: str, *ids: Sequence[str]) -> list[pb.ContainerAllocateResponse]:
+        """Allocate, with one request a container. Raises grpc.aio.AioRpcError."""
+        requests = [pb.ContainerAllocateRequest(devices_ids=list(one)) for one in ids]
+        async with self._channel(resource) as channel:
+            answer = await pb_grpc.DevicePluginStub(channel).Allocate(pb.AllocateRequest(container_requests=requests))
+        return list(answer.container_responses)
+
+    async def pre_start(self, resource: str, ids: Sequence[str]) -> None:
+        """PreStartContainer, with a kubelet's 30 s. Raises grpc.aio.AioRpcError."""
+        async with self._channel(resource) as channel:
+            request = pb.PreStartContainerRequest(devices_ids=list(ids))
+            await pb_grpc.DevicePluginStub(channel).PreStartContainer(request, timeout=30)
+
+    def hold(self, namespace: str, pod: str, container: str, *groups: Sequence[str]) -> None:
+        """From now on PodResources says that a container has these ids."""
+        self.holdings.setdefault((namespace, pod), {})[container] = [list(group) for group in groups]
+
+    def _channel(self, resource: str) -> grpc.aio.Channel:
+        registration = self.latest(resource)
+        assert registration is not None, f"nobody is registered for {resource}"
+        return grpc.aio.insecure_channel(f"unix:{self._folder / registration.endpoint}", options=_CLIENT_OPTIONS)
+
+    async def Register(  # noqa: N802  # gRPC's name
+        self, request: pb.RegisterRequest, context: grpc.aio.ServicerContext[object, object]
+    ) -> pb.Empty:
+        """Dial the plugin, ask for its options, and only then answer."""
+        registration = Registration(request.version, request.endpoint, request.resource_name)
+        registration.older_streams = sum(
+            1 for one in self.registrations if one.resource == registration.resource and one.lists and not one.has_ended
+        )
+        self.registrations.append(registration)
+        if self.refusal:
+            await context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
+        channel = grpc.aio.insecure_channel(f"unix:{self._folder / request.endpoint}", options=_CLIENT_OPTIONS)
+        self._channels.append(channel)
+        stub = pb_grpc.DevicePluginStub(channel)
+        registration.options = await stub.GetDevicePluginOptions(pb.Empty(), timeout=_DIAL_SECONDS, wait_for_ready=True)
+        stream = asyncio.create_task(self._follow(stub, registration))
+        self._streams.add(stream)
+        stream.add_done_callback(self._streams.discard)
+        return pb.Empty()
+
+    async def _follow(self, stub: pb_grpc.DevicePluginStub, registration: Registration) -> None:
+        try:
+            async for message in stub.ListAndWatch(pb.Empty()):
+                registration.lists.append(message)
+        except grpc.aio.AioRpcError:
+            pass
+        finally:
+            registration.has_ended = True
+
+    async def List(  # noqa: N802
+        self, request: pr.ListPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]
+    ) -> pr.ListPodResourcesResponse:
+        """Who holds which ids."""
+        await self._check(context)
+        return pr.ListPodResourcesResponse(pod_resources=[_message(key, held) for key, held in self.holdings.items()])
+
+    async def Get(  # noqa: N802
+        self, request: pr.GetPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]
+    ) -> pr.GetPodResourcesResponse:
+        """As a kubelet on which this verb is off."""
+        await context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
+        raise AssertionError("abort raises")
+
+    async def _check(self, context: grpc.aio.ServicerContext[object, object]) -> None:
+        self.pod_resources_calls += 1
+        if self.pod_resources_refusals:
+            await context.abort(*self.pod_resources_refusals.pop(0))
+
+
+def _message(key: tuple[str, str], held: Mapping[str, Sequence[Sequence[str]]]) -> pr.PodResources:
+    containers = [
+        pr.ContainerResources(
+            name=name,
+            devices=[pr.ContainerDevices(resource_name="aliyun.com/gpu-mem", device_ids=group) for group in groups],
+        )
+        for name, groups in held.items()
+    ]
+    return pr.PodResources(namespace=key[0], name=key[1], containers=containers)

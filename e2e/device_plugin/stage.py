@@ -1,0 +1,154 @@
+"""One device plugin as a process, a kubelet that records, a Node and pods of the case's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.api_client import ApiError, Object
+from clusters.program import Program
+from clusters.provider import Cluster
+from clusters.resources import EVENTS, NODES, PODS
+from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration
+from fake_nvml.box import Box
+from fake_nvml.state import State
+
+# A kubelet of this release takes few thousand ids at most; an older one many.
+NEW_KUBELET: Final = "v1.36.3"
+OLD_KUBELET: Final = "v1.30.14"
+
+
+class PluginStage:
+    """A node without a real kubelet: ``open`` makes it, ``plug`` starts the plugin, ``close`` ends all of it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        target: Target,
+        environment: Mapping[str, str],
+        namespace: str,
+        node: str,
+        folder: Path,
+    ) -> None:
+        self.api = cluster.api
+        self.namespace = namespace
+        self.node = node
+        self.kubelet = RecordingKubelet(folder / "device-plugins", folder / "pod-resources" / "kubelet.sock")
+        self.cards = SimulatedNode(node, folder, environment_of_programs(environment))
+        self.plugin: Program | None = None
+        self._cluster = cluster
+        self._target = target
+        self._stack = contextlib.AsyncExitStack()
+
+    async def open(self, box: str, *, driver: str | None = None, kubelet: str = NEW_KUBELET) -> None:
+        """The Node, its cards, and the kubelet's sockets."""
+        State.create(self.cards.state_file, Box.load(box, seed=self.node, driver=driver)).close()
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node, "labels": {"gpushare": "true"}}}
+        await self.api.create(node)
+        self._stack.push_async_callback(self._remove_node)
+        info = {"kubeletVersion": kubelet, "bootID": f"{self.node}-1"}
+        await self.api.patch(NODES, self.node, {"status": {"nodeInfo": _node_info(info)}}, subresource="status")
+        await self.kubelet.start()
+        self._stack.push_async_callback(self.kubelet.stop)
+
+    async def close(self) -> None:
+        """End the plugin first."""
+        if self.plugin is not None:
+            await self.plugin.stop()
+        for pod in await self.api.list(PODS, self.namespace):
+            await self.api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
+        await self._stack.aclose()
+
+    async def plug(self, *arguments: str, resource: str = spec.RESOURCE_MEMORY) -> Registration:
+        """Start the plugin and wait for its first list."""
+        await self.launch(*arguments)
+        return await self.registered(resource)
+
+    async def launch(self, *arguments: str) -> Program:
+        """Start the plugin, and wait for nothing."""
+        if self.plugin is None or arguments:
+            account = await self._cluster.kubeconfig_of(self._target.device_plugin.account)
+            self.plugin = self.cards.device_plugin(self._target, account, arguments)
+        await self.plugin.launch(_at_once)
+        return self.plugin
+
+    async def registered(self, resource: str = spec.RESOURCE_MEMORY, *, after: int = 0) -> Registration:
+        """Wait for a registration with a list, beyond the first ``after`` ones of that resource; the newest."""
+
+        async def look() -> Registration | None:
+            count = sum(1 for one in self.kubelet.registrations if one.resource == resource)
+            return self.kubelet.latest(resource) if count > after else None
+
+        found = await eventually(look, lambda one: one is not None, f"{resource} is registered ({self._tail()})")
+        assert found is not None
+        return found
+
+    async def book(self, name: str, *units: int, card: int, position: int = 0, **metadata: str) -> Object:
+        """A pod that the extender has put onto a card: bound, with its annotations. ``position`` orders the assume times."""
+        pod = gpu_pod(name, *units, bound_to=self.node)
+        pod["metadata"]["annotations"] = annotations(sum(units), card, position) | metadata
+        return await self.create(pod)
+
+    async def create(self, pod: Object) -> Object:
+        """Any pod."""
+        return await self.api.create(pod, self.namespace)
+
+    async def pod(self, name: str) -> Object:
+        """As the API has it."""
+        return await self.api.get(PODS, name, self.namespace)
+
+    async def node_object(self) -> Object:
+        """As the API has it."""
+        return await self.api.get(NODES, self.node)
+
+    async def logged(self, text: str) -> str:
+        """Wait until the plugin has logged a text; its log."""
+
+        async def look() -> str:
+            return self.plugin.log() if self.plugin is not None else ""
+
+        return await eventually(look, lambda log: text in log, f"the plugin logs {text!r}")
+
+    async def events(self, name: str) -> list[tuple[str, str]]:
+        """Reason and message of the events about a pod."""
+        found = await self.api.list(EVENTS, self.namespace, field_selector=f"involvedObject.name={name}")
+        return [(event["reason"], event["message"]) for event in found]
+
+    def _tail(self) -> str:
+        return self.plugin.tail() if self.plugin is not None else "no plugin was started"
+
+    async def _remove_node(self) -> None:
+        with contextlib.suppress(ApiError):
+            await self.api.delete(NODES, self.node)
+
+
+def annotations(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
+    """What the extender writes with a Binding."""
+    return {
+        spec.POD_INDEX: str(card),
+        spec.POD_UNITS: str(units),
+        spec.POD_DEVICE_UNITS: str(device_units),
+        spec.POD_ASSIGNED: "false",
+        spec.POD_ASSUME_TIME: str(1_700_000_000_000_000_000 + position),
+        spec.POD_EXTENDER: "gpushare/1",
+    }
+
+
+def _node_info(known: Mapping[str, str]) -> dict[str, Any]:
+    """All of ``nodeInfo`` has to be there."""
+    names = (
+        "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
+        "kubeProxyVersion", "operatingSystem", "architecture",
+    )  # fmt: skip
+    return {name: known.get(name, "simulated") for name in names}
+
+
+async def _at_once() -> bool:
+    return True

@@ -1,0 +1,142 @@
+"""Changes of cards in a writer of the state file. Each is given the card's slot; whoever calls has checked the rest."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from fake_nvml.errors import StateError
+from fake_nvml.fill import fill_card
+from fake_nvml.layout import CARDS, EVENTS, FREE, HEALTHY, LOST, UNKNOWN32, Card, StateFile
+from fake_nvml.records import card_slots
+from fake_nvml.xids import UNLISTED, XIDS
+
+if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
+    from fake_nvml.box import BoxCard
+
+# NVML's bit for an Xid among the event types.
+XID_EVENT: Final = 0x8
+_UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,80}")
+
+
+def checked_uuid(content: StateFile, wanted: str) -> bytes:
+    """The UUID of a card to come. Raises StateError where it has no UUID's form, or a card has it."""
+    if not _UUID.fullmatch(wanted):
+        raise StateError(f"{wanted!r} is no card's UUID; it begins with GPU-, then letters, digits and dashes")
+    encoded = wanted.encode()
+    if any(content.cards[slot].uuid == encoded for slot in card_slots(content)):
+        raise StateError(f"a card of this box has the UUID {wanted} already; choose another")
+    return encoded
+
+
+def new_uuid(content: StateFile) -> str:
+    """A UUID that no card of this file has or had: the file's count of writes goes into it."""
+    header, first = content.header, content.cards[0].uuid.decode()
+    digest = hashlib.sha256(f"later card {first}/{header.generation}/{header.sequence}".encode()).digest()
+    return f"GPU-{uuid.UUID(bytes=digest[:16])}"
+
+
+def new_serial(card_uuid: str) -> str:
+    """A serial number that goes with a UUID."""
+    digest = hashlib.sha256(f"serial {card_uuid}".encode()).digest()
+    return f"{int.from_bytes(digest[:8], 'big') % 10**13:013d}"
+
+
+def free_slot(content: StateFile) -> int:
+    """Where another card goes: the lowest slot without one. Raises StateError where all are taken."""
+    used = set(card_slots(content))
+    for slot in range(CARDS):
+        if slot not in used:
+            return slot
+    raise StateError(f"no room for another card: {CARDS} are there; remove one")
+
+
+def put_card(content: StateFile, slot: int, card: BoxCard) -> None:
+    """A card comes into a free slot. Raises CatalogueError, before any change, where the driver does not know it."""
+    fill_card(content, slot, card, content.header.driver.decode())
+    content.header.card_count = max(content.header.card_count, slot + 1)
+
+
+def take_card(content: StateFile, slot: int) -> None:
+    """The card is gone, with its processes and the faults of its calls."""
+    _vacate(content, slot)
+    card = content.cards[slot]
+    ctypes.memset(ctypes.addressof(card), 0, ctypes.sizeof(card))
+    content.header.card_count = max(card_slots(content), default=-1) + 1
+
+
+def swap_card(content: StateFile, slot: int, new: bytes) -> None:
+    """Another card of the same model is in the slot: healthy, idle, with a serial number of its own."""
+    _vacate(content, slot)
+    card = content.cards[slot]
+    card.uuid = new
+    if card.serial:
+        card.serial = new_serial(new.decode()).encode()
+    card.first_event = content.header.next_event
+    card.state = HEALTHY
+    _idle(card)
+
+
+def lose(content: StateFile, slot: int) -> None:
+    """The card answers nothing any more."""
+    content.cards[slot].state = LOST
+    _wake(content)
+
+
+def repair(content: StateFile, slot: int) -> None:
+    """The card answers, and the driver advises nothing."""
+    card = content.cards[slot]
+    card.state, card.recovery_action = HEALTHY, 0
+
+
+def reboot(content: StateFile, *, still_lost: bool) -> None:
+    """What a node's reboot leaves: the cards, without processes, errors and faults; lost ones only if ``still_lost``."""
+    for table in (content.processes, content.faults):
+        ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
+    content.header.process_rows = 0
+    content.header.init_return = 0
+    content.header.generation += 1
+    for slot in card_slots(content):
+        card = content.cards[slot]
+        if not still_lost:
+            card.state = HEALTHY
+        _idle(card)
+
+
+def report_xid(content: StateFile, slot: int, xid: int) -> None:
+    """The driver reports an Xid on a whole card, which leaves on it what ``xids`` says."""
+    card, left = content.cards[slot], XIDS.get(xid, UNLISTED)
+    if card.ecc_supported:
+        card.ecc_corrected += left.corrected
+        card.ecc_uncorrected += left.uncorrected
+    # A lesser advice does not take back a greater one.
+    card.recovery_action = max(card.recovery_action, left.recovery_action)
+    number = content.header.next_event
+    event = content.events[number % EVENTS]
+    event.number, event.type, event.data, event.card = number, XID_EVENT, xid, slot
+    event.gpu_instance = event.compute_instance = UNKNOWN32
+    content.header.next_event = number + 1
+    _wake(content)
+
+
+def _idle(card: Card) -> None:
+    card.memory_other = card.utilization = card.memory_utilization = 0
+    card.ecc_corrected = card.ecc_uncorrected = card.recovery_action = 0
+
+
+def _vacate(content: StateFile, slot: int) -> None:
+    for index in range(content.header.process_rows):
+        row = content.processes[index]
+        if row.card == slot:
+            row.kind = FREE
+    for fault in content.faults:
+        if fault.card == slot:
+            fault.used = 0
+    _wake(content)
+
+
+def _wake(content: StateFile) -> None:
+    content.header.wake = (content.header.wake + 1) % 2**32

@@ -1,0 +1,86 @@
+"""The cards of a state file as values for programs: what ``State.cards`` answers. Memory in MiB (1024² bytes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fake_nvml.fill import MIB
+from fake_nvml.layout import LOST, UNKNOWN64, Card, Process, StateFile
+from fake_nvml.records import card_slots, memory_used, processes
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """One process on a card; ``mib`` None: the driver does not know."""
+
+    pid: int
+    name: str
+    mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardState:
+    """One card at one moment. ``index`` is NVML's after a new init; memory in MiB. ``serial`` "" or ``numa`` None: none.
+
+    ``ecc``: None where the card has none, else whether it is on. ``recovery_action`` is NVML's number, 0 for none.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    serial: str
+    total_mib: int
+    used_mib: int
+    reserved_mib: int
+    processes: tuple[ProcessState, ...]
+    utilization: int
+    temperature: int
+    power_watts: float
+    power_limit_watts: float
+    numa: int | None
+    mig: bool
+    lost: bool
+    bus_id: str
+    ecc: bool | None
+    ecc_corrected: int
+    ecc_uncorrected: int
+    recovery_action: int
+    can_mig: bool
+
+
+def card_states(content: StateFile) -> list[CardState]:
+    """All cards in NVML's order, lost ones too."""
+    return [_card_state(content, index, slot) for index, slot in enumerate(card_slots(content))]
+
+
+def _card_state(content: StateFile, index: int, slot: int) -> CardState:
+    card: Card = content.cards[slot]
+    return CardState(
+        index=index,
+        uuid=card.uuid.decode(),
+        name=card.name.decode(),
+        serial=card.serial.decode(),
+        total_mib=card.memory_total // MIB,
+        used_mib=memory_used(content, slot) // MIB,
+        reserved_mib=card.memory_reserved // MIB,
+        processes=tuple(_process_state(row) for row in processes(content, slot)),
+        utilization=card.utilization,
+        temperature=card.temperature,
+        power_watts=card.power / 1000,
+        power_limit_watts=card.power_limit / 1000,
+        numa=None if card.numa < 0 else card.numa,
+        mig=bool(card.mig_mode),
+        lost=card.state == LOST,
+        bus_id=f"{card.pci_domain:08X}:{card.pci_bus:02X}:{card.pci_device:02X}.0",
+        ecc=bool(card.ecc_mode) if card.ecc_supported else None,
+        ecc_corrected=card.ecc_corrected,
+        ecc_uncorrected=card.ecc_uncorrected,
+        recovery_action=card.recovery_action,
+        can_mig=bool(card.mig_slices),
+    )
+
+
+def _process_state(row: Process) -> ProcessState:
+    mib = None if row.memory == UNKNOWN64 else row.memory // MIB
+    # A long name may end within a character.
+    return ProcessState(row.pid, row.name.decode(errors="ignore"), mib)

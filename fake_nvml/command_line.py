@@ -1,0 +1,215 @@
+"""The arguments of ``fake-nvml``: one parser for the command line and for a scenario's steps."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from fake_nvml.box import box_names
+from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
+from fake_nvml.loader import LAYERS
+from fake_nvml.show import FORMATS
+from fake_nvml.values import KEYS
+
+_HELP: Final = """\
+Cards of a node:
+  init         make a state file with the cards of a box, or put another box into it
+  show         print the cards and their processes; -w: and again when they change
+  record       write what NVML says of a node's cards into a box file
+Programs on them:
+  exec         run a program on the simulated cards: fake-nvml exec -- nvitop -1
+  process      add or remove a process on a card
+What happens to a card:
+  set          change a value: memory, load, temperature, MIG, ECC, UUID ...
+  xid          report an Xid; --lose: the card is gone with it
+  lose         answer "GPU is lost" for a card
+  repair       let a card answer again, with nothing advised
+  add          plug a card in
+  remove       pull a card out
+  swap         put another card of the model in a card's place
+  reboot       what a reboot of the node leaves
+What happens to NVML:
+  slow         make calls of a function slow
+  fail         let calls of a function fail
+  faults       list what is slow and fails; faults clear: nothing any more
+  init-fails   let nvmlInit fail, as without a driver
+  run          a scenario: such commands one after the other, at their times
+
+CARD is an index as shown, or a UUID. "fake-nvml COMMAND --help" says more. Exit codes: 0 good, 1 failed, 2 usage."""
+
+
+class UsageError(Exception):
+    """Arguments that make no command; ``usage`` is the line that says what would."""
+
+    def __init__(self, text: str, usage: str) -> None:
+        super().__init__(text)
+        self.usage = usage
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError instead of leaving the program, and guesses what a wrong word was meant to be."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        wrong = re.fullmatch(r"(.*invalid choice: '(.*?)') \(choose from (.*)\)", message)
+        if wrong is not None:
+            choices = [word.strip("' ") for word in wrong[3].split(",")]
+            close = difflib.get_close_matches(wrong[2], choices, n=2)
+            hint = f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(choices)}"
+            message = wrong[1] + hint
+        raise UsageError(f"{message}\nRun '{self.prog} --help' for usage.", self.format_usage())
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments; what follows the first ``--`` is ``exec``'s command. Usage errors leave as SystemExit(2)."""
+    try:
+        return parse_words(argv)
+    except UsageError as error:
+        sys.stderr.write(f"{error.usage}fake-nvml: {error}\n")
+        raise SystemExit(2) from error
+
+
+def parse_words(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments in ``words``. Raises UsageError; ``--help`` leaves as SystemExit(0)."""
+    own, separator, command = list(words), False, []
+    if "--" in own:
+        position = own.index("--")
+        own, separator, command = own[:position], True, own[position + 1 :]
+    parser = _parser()
+    arguments = parser.parse_args(own)
+    if arguments.command == "exec" and not command:
+        parser.error("exec needs a program: fake-nvml exec -- CMD [ARG ...]")
+    if arguments.command != "exec" and separator:
+        parser.error(f"{arguments.command} takes nothing after --")
+    arguments.argv = command
+    return arguments
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="fake-nvml",
+        description="Simulated NVIDIA cards for programs that use NVML.",
+        epilog=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    common = Parser(add_help=False)
+    common.add_argument(
+        "--state", metavar="PATH", help=f"the state file (default: ${STATE_VARIABLE}, else {DEFAULT_STATE})"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="Commands, see below")
+
+    def command(name: str, description: str, usage: str | None = None, epilog: str | None = None) -> Parser:
+        return commands.add_parser(
+            name, parents=[common], description=description, usage=usage, epilog=epilog, allow_abbrev=False
+        )
+
+    for add in (_add_cards, _add_programs, _add_card_events, _add_call_faults):
+        add(command)
+    _add_process(commands, common)
+    return parser
+
+
+_Command = Callable[..., Parser]
+
+
+def _add_cards(command: _Command) -> None:
+    init = command("init", "Make a state file with the cards of a box, or put another box into it.")
+    init.add_argument(
+        "--box", default="mixed", metavar="NAME|FILE", help=f"the cards: {', '.join(box_names())} (default: mixed)"
+    )
+    init.add_argument("--driver", metavar="VERSION", help="instead of the box's own: 418, 418.87 or 535.104.05")
+    init.add_argument("--seed", help="a node's name: UUIDs follow from it (default: node; recorded cards keep theirs)")
+
+    show = command("show", "Print the cards and their processes.")
+    show.add_argument("-o", "--output", choices=FORMATS, default="table", help="(default: table)")
+    show.add_argument(
+        "-w", "--watch", action="store_true", help="print again on a change and each second, until Ctrl-C"
+    )
+
+    record = command(
+        "record",
+        "Write what NVML says of this node's cards into a box file for init, with the return code of each call. "
+        "Reads the simulated cards where --state or FAKENVML_STATE names them, else the node's own driver.",
+    )
+    record.add_argument("-o", "--output", metavar="FILE", help="(default: print it)")
+    record.add_argument("--library", metavar="PATH", help="the NVML library to ask, instead")
+
+
+def _add_programs(command: _Command) -> None:
+    run = command(
+        "exec",
+        "Run a program on the simulated cards; it takes this command's place, pid and exit code.",
+        usage="fake-nvml exec [--state PATH] [--layer auto|c|python] -- CMD [ARG ...]",
+    )
+    run.add_argument(
+        "--layer",
+        choices=LAYERS,
+        default="auto",
+        help="c: the library in C, for any program; python: a hook below pynvml, without a compiler; "
+        "auto: c where it can be built (default)",
+    )
+    scenario = command("run", "Do the steps of a scenario at their times; all are checked before the first.")
+    scenario.add_argument("scenario", metavar="FILE", help="see fake_nvml/scenarios")
+
+
+def _add_card_events(command: _Command) -> None:
+    change = command("set", "Change a value of a card.", epilog=_key_help())
+    _add_card(change)
+    change.add_argument("key", metavar="KEY", choices=(*KEYS, "uuid"))
+    change.add_argument("value", metavar="VALUE")
+    xid = command("xid", "Report an Xid on a card, which may leave errors and an advice on it.")
+    _add_card(xid)
+    xid.add_argument("xid", metavar="XID", type=int)
+    xid.add_argument("--lose", action="store_true", help="the card answers nothing from then on")
+    _add_card(command("lose", 'Answer "GPU is lost" for a card, which keeps its index.'))
+    _add_card(command("repair", "Let a card answer again, with recovery action none."))
+    add = command("add", "Plug a card in; programs see it after their next nvmlInit.")
+    add.add_argument("--model", required=True, metavar="NAME", help="of the catalogue, as t4 or h200")
+    add.add_argument("--uuid", metavar="UUID", help="(default: a new one)")
+    add.add_argument("--numa", type=int, metavar="NODE", help="its NUMA node (default: not known)")
+    _add_card(command("remove", "Pull a card out, with its processes; it is lost for programs that know it."))
+    swap = command("swap", "Put another card of the model in a card's place: another UUID, healthy and idle.")
+    _add_card(swap)
+    swap.add_argument("--uuid", metavar="UUID", help="(default: a new one)")
+    reboot = command("reboot", "What a reboot leaves: processes, errors, advice and faults are gone, lost cards back.")
+    reboot.add_argument("--still-lost", action="store_true", help="lost cards stay lost")
+
+
+def _add_call_faults(command: _Command) -> None:
+    slow = command("slow", "Make calls of a C function slow; any version of it, or all that begin with FUNCTION*.")
+    fail = command("fail", "Let calls of a C function fail; any version of it, or all that begin with FUNCTION*.")
+    for parser, seconds in ((slow, 5.0), (fail, 0.0)):
+        parser.add_argument("function", metavar="FUNCTION", help="as nvmlDeviceGetMemoryInfo or nvmlDeviceGet*")
+        parser.add_argument("--card", metavar="CARD", help="only for this card (default: any)")
+        parser.add_argument("--count", type=int, metavar="N", help="only the next N calls (default: until cleared)")
+        parser.add_argument("--seconds", type=float, default=seconds, help=f"to wait before (default: {seconds:g})")
+    fail.add_argument("--with", required=True, dest="code", metavar="CODE|NAME", help="as 15, GPU_IS_LOST or UNKNOWN")
+    faults = command("faults", "List the faults of calls in force, or clear them.")
+    faults.add_argument("action", nargs="?", choices=("list", "clear"), default="list")
+    init_fails = command("init-fails", "Let nvmlInit fail from now on, as without a driver.")
+    init_fails.add_argument("code", metavar="CODE|NAME|none", help="as DRIVER_NOT_LOADED; none: it works")
+
+
+def _add_process(commands: argparse._SubParsersAction[Parser], common: Parser) -> None:
+    process = commands.add_parser("process", description="Processes on a card.", allow_abbrev=False)
+    actions = process.add_subparsers(dest="action", required=True, metavar="add|remove")
+    add = actions.add_parser("add", parents=[common], description="A process uses memory of a card from now on.")
+    remove = actions.add_parser("remove", parents=[common], description="A process is gone.")
+    for parser in (add, remove):
+        _add_card(parser)
+        parser.add_argument("pid", metavar="PID", type=int)
+    add.add_argument("mib", metavar="MIB", type=int)
+    add.add_argument("--name", default="python", help="the program's name (default: python)")
+
+
+def _add_card(parser: Parser) -> None:
+    parser.add_argument("card", metavar="CARD", help="index or UUID")
+
+
+def _key_help() -> str:
+    return "; ".join([*(f"{name}: {key.help}" for name, key in KEYS.items()), "uuid: another card is in its place"])

@@ -1,0 +1,132 @@
+"""``python -m fake_nvml.native.build``: build the C library for every driver era, once, into the user's cache.
+
+``<cache>/fake-nvml/<sources and compiler>/<era>/libnvidia-ml.so.1``; whoever looks there sees all eras or none. A second
+call finds them and returns at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from fake_nvml.drivers import branch
+from fake_nvml.eras import ERAS, era_of
+from fake_nvml.errors import FakeNvmlError
+from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
+from fake_nvml.native.generate import bound_symbols, header, stubs, version_script
+
+LIBRARY: Final = "libnvidia-ml.so.1"
+# As clusters keeps its programs: another place for everything that is built.
+CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
+_SOURCE: Final = Path(__file__).with_name("fake_nvml.c")
+_COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pthread", "-I.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 when the libraries are there, 1 when they could not be built; prints where they are."""
+    parser = argparse.ArgumentParser(prog="python -m fake_nvml.native.build", description="Build the simulated libnvidia-ml.so.1.")
+    parser.add_argument("--driver", help="print the folder for this driver alone, for instance 470.57")
+    arguments = parser.parse_args(argv)
+    environment = dict(os.environ)  # noqa: TID251  # this is a program's main
+    try:
+        found = library_folder(arguments.driver, environment) if arguments.driver else ensure(environment)
+    except FakeNvmlError as error:
+        print(f"fake-nvml: {error}", file=sys.stderr)  # noqa: T201  # a command's error
+        return 1
+    print(found)  # noqa: T201  # a command's answer
+    return 0
+
+
+def library_folder(driver: str, environment: Mapping[str, str] | None = None) -> Path:
+    """The folder with the ``libnvidia-ml.so.1`` that is as old as this driver; builds what is missing.
+
+    ``environment`` says where the cache and the compiler are, by default this process's. Raises FakeNvmlError
+    (CatalogueError for a driver that is none, CompilerError without a compiler).
+    """
+    era = era_of(branch(driver))
+    return ensure(os.environ if environment is None else environment) / str(era)  # noqa: TID251  # a caller without one
+
+
+def ensure(environment: Mapping[str, str]) -> Path:
+    """The folder of all eras' folders, built where it is missing. Raises CompilerError."""
+    compiler, sources = find_compiler(environment), write_sources(_pynvml_source())
+    target = cache_folder(environment) / _digest(compiler, sources)
+    if target.is_dir():
+        return target
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as draft:
+            done = Path(draft) / "done"
+            compile_libraries(compiler, sources, Path(draft), done)
+            _publish(done, target)
+    except OSError as error:
+        raise CompilerError(f"{target} cannot be written: {error}; set {CACHE_VARIABLE} to a folder that can") from error
+    return target
+
+
+def write_sources(pynvml_source: str) -> dict[str, str]:
+    """All source files by name: the one in C, and what is generated around it for a pynvml."""
+    bound = bound_symbols(pynvml_source)
+    scripts = {f"{era}.map": version_script(bound, era) for era in ERAS}
+    return {_SOURCE.name: _SOURCE.read_text(), "state_file.h": header(), "stubs.c": stubs(bound), **scripts}
+
+
+def compile_libraries(
+    compiler: Compiler, sources: Mapping[str, str], work: Path, target: Path, *, flags: Sequence[str] = (), eras: Sequence[int] = ERAS
+) -> None:
+    """Compile in ``work`` and put a library for each era below ``target``. ``flags`` go to compiler and linker."""
+    for name, text in sources.items():
+        (work / name).write_text(text)
+    objects = [name.replace(".c", ".o") for name in sources if name.endswith(".c")]
+    for name in objects:
+        compiler.run([*_COMPILE, *flags, "-c", name.replace(".o", ".c"), "-o", name], work)
+    for era in eras:
+        folder = target / str(era)
+        folder.mkdir(parents=True)
+        link = ["-shared", *flags, f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={era}.map", "-o", str(folder / LIBRARY)]
+        compiler.run([*link, *objects, "-pthread", "-ldl"], work)
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where built libraries are kept between checkouts: GPUSHARE_CACHE, else the user's cache."""
+    if environment.get(CACHE_VARIABLE):
+        return Path(environment[CACHE_VARIABLE]).absolute() / "fake-nvml"
+    home = environment.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+    cache = environment.get("XDG_CACHE_HOME") or Path(home) / ".cache"
+    return Path(cache).absolute() / "gpushare" / "fake-nvml"
+
+
+def _pynvml_source() -> str:
+    spec = find_spec("pynvml")
+    if spec is None or spec.origin is None:
+        raise CompilerError("pynvml is missing, whose symbols the library must have; `pip install nvidia-ml-py`")
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _digest(compiler: Compiler, sources: Mapping[str, str]) -> str:
+    parts = [*compiler.command, compiler.identity, *_COMPILE]
+    parts += [part for name in sorted(sources) for part in (name, sources[name])]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _publish(done: Path, target: Path) -> None:
+    """Show a finished build under its name; where another process was quicker, its build is the same."""
+    try:
+        done.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        shutil.rmtree(done)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

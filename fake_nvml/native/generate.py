@@ -1,0 +1,89 @@
+"""The part of the C library's source that Python knows better: records, numbers, texts, stubs, symbols of an era. Pure."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from fake_nvml import layout, nvml_numbers, returns
+from fake_nvml.calls import CALLS
+from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
+
+# The symbol that says of a loaded library: these cards are simulated.
+MARKER: Final = "fakenvml_version"
+MARKER_TEXT: Final = f"simulated cards, state file version {layout.VERSION}"
+
+_BOUND = re.compile(r"_nvmlGetFunctionPointer\(['\"](nvml\w+)['\"]\)")
+_RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.StateFile)
+_TYPES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uint64: "uint64_t", ctypes.c_char: "char"}
+
+
+def bound_symbols(pynvml_source: str) -> frozenset[str]:
+    """The C functions that a pynvml looks up."""
+    return frozenset(_BOUND.findall(pynvml_source))
+
+
+def header() -> str:
+    """``state_file.h``: the layout as C sees it, each offset and size asserted, and NVML's numbers and texts."""
+    parts = ["#pragma once", "#include <stddef.h>", "#include <stdint.h>", ""]
+    for module in (layout, returns, nvml_numbers):
+        parts += [f"#define {name} {_number(value)}" for name, value in _numbers(module)]
+    parts += [
+        f"#define RECOVERY_ACTION_SINCE {RECOVERY_ACTION_SINCE}",
+        f'#define FAKENVML_MAGIC "{layout.MAGIC.decode()}"',
+        f'#define FAKENVML_MARKER "{MARKER_TEXT}"',
+        f'#define FAKENVML_UNKNOWN_TEXT "{returns.UNKNOWN_TEXT.decode()}"',
+        *_tables(),
+    ]
+    for record in _RECORDS:
+        parts += ["", *_record(record)]
+    return "\n".join(parts) + "\n"
+
+
+def stubs(bound: Iterable[str]) -> str:
+    """``stubs.c``: a function that says NOT_SUPPORTED for each bound symbol that the C file does not answer."""
+    names = sorted(set(bound) - set(CALLS))
+    lines = [f'int {name}(void);\nint {name}(void) {{ return fakenvml_not_supported("{name}"); }}' for name in names]
+    return "\n".join(["int fakenvml_not_supported(const char *function);", *lines]) + "\n"
+
+
+def version_script(bound: Iterable[str], branch: int) -> str:
+    """What a library of a driver branch exports, for the linker; all else stays inside."""
+    names = [name for name in sorted(set(bound) | set(CALLS)) if has_symbol(name, branch)]
+    return "{ global: " + " ".join(f"{name};" for name in (*names, MARKER)) + " local: *; };\n"
+
+
+def _numbers(module: Any) -> Iterator[tuple[str, int]]:
+    return ((name, value) for name, value in vars(module).items() if name.isupper() and type(value) is int and name[0] != "_")
+
+
+def _number(value: int) -> str:
+    return str(value) if value < 2**31 else f"{value:#x}U" if value < 2**32 else f"{value:#x}ULL"
+
+
+def _tables() -> Iterator[str]:
+    yield "static const struct { int code; const char *text; } fakenvml_texts[] = {"
+    yield from (f'    {{{code}, "{text.decode()}"}},' for code, text in returns.TEXTS.items())
+    yield "};"
+    yield "static const struct { uint32_t capability, number; } fakenvml_architectures[] = {"
+    yield from (f"    {{{major * 100 + minor}, {number}}}," for (major, minor), number in nvml_numbers.ARCHITECTURES.items())
+    yield "};"
+
+
+def _record(record: Any) -> Iterator[str]:
+    name = record.__name__
+    yield "typedef struct {"
+    yield from (f"    {_declaration(field, kind)};" for field, kind in record._fields_)
+    yield f"}} {name};"
+    yield f'_Static_assert(sizeof({name}) == {ctypes.sizeof(record)}, "size of {name}");'
+    for field, _ in record._fields_:
+        offset = getattr(record, field).offset
+        yield f'_Static_assert(offsetof({name}, {field}) == {offset}, "offset of {name}.{field}");'
+
+
+def _declaration(field: str, kind: Any) -> str:
+    if issubclass(kind, ctypes.Array):
+        return f"{_declaration(field, kind._type_)}[{kind._length_}]"
+    return f"{_TYPES.get(kind, kind.__name__)} {field}"

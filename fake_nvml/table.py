@@ -1,0 +1,89 @@
+"""The cards and their processes in the shape that readers of nvidia-smi know, and said to be simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fake_nvml.call_faults import CallFault, code_name
+from fake_nvml.card_state import CardState, ProcessState
+
+_WIDE = 87
+# The three cells of a card.
+_WIDTHS = (41, 22, 22)
+_RULE = "+" + "-" * _WIDE + "+"
+_NOT_THERE = "N/A"
+
+_CARD_HEADER = (
+    (" GPU  Name                 Persistence-M ", " Bus-Id        Disp.A ", " Volatile Uncorr. ECC "),
+    (" Fan  Temp   Perf          Pwr:Usage/Cap ", "         Memory-Usage ", " GPU-Util  Compute M. "),
+    (" UUID", "", "               MIG M. "),
+)
+_PROCESS_HEADER = (
+    " Processes:",
+    "  GPU   GI   CI        PID   Type   Process name                            GPU Memory ",
+    "        ID   ID                                                             Usage      ",
+)
+
+
+def table(
+    driver: str, cuda: str, cards: Sequence[CardState], faults: Sequence[CallFault] = (), init_return: int = 0
+) -> str:
+    """The whole page; what is wrong with the library itself stands at its end."""
+    lines = [
+        _RULE,
+        _wide(f" FAKE-NVML (simulated)       Driver Version: {driver:<14}   CUDA Version: {cuda}"),
+        _cells("-", "+", edge="|"),
+        *(_row(row) for row in _CARD_HEADER),
+        _cells("=", "+", edge="|"),
+    ]
+    for card in cards:
+        lines += [*(_row(row) for row in _card(card)), _cells("-", "+")]
+    if not cards:
+        lines += [_wide("  No cards"), _RULE]
+    lines += ["", _RULE, *map(_wide, _PROCESS_HEADER), "|" + "=" * _WIDE + "|"]
+    rows = [_process(card, process) for card in cards for process in card.processes]
+    lines += [*map(_wide, rows or ["  No running processes found"]), _RULE, *_trouble(faults, init_return)]
+    return "\n".join(lines) + "\n"
+
+
+def _card(card: CardState) -> tuple[tuple[str, str, str], ...]:
+    mig = ("Enabled" if card.mig else "Disabled") if card.can_mig else _NOT_THERE
+    ecc = _NOT_THERE if card.ecc is None else str(card.ecc_uncorrected) if card.ecc else "Off"
+    first = f" {card.index:>3}  {card.name:<30.30} Off "
+    bus = f" {card.bus_id:>16} Off "
+    last = f" {card.uuid}"
+    if card.lost:
+        lost = (" ERR!  ERR!  ERR!           ERR! /  ERR! ", f"{'GPU is lost':>21} ", "     ERR!         ERR! ")
+        return (first, bus, f" {'ERR!':>20} "), lost, (last, "", f" {'ERR!':>20} ")
+    power = f"{card.power_watts:.0f}W / {card.power_limit_watts:>3.0f}W"
+    performance = "P0" if card.utilization else "P8"
+    sensors = f" {_NOT_THERE:<4} {f'{card.temperature}C':>4}    {performance:<3}{power:>23} "
+    memory = f"{f'{card.used_mib}MiB / {card.total_mib}MiB':>21} "
+    load = f" {f'{card.utilization}%':>7}  {'Default':>11} "
+    return (first, bus, f" {ecc:>20} "), (sensors, memory, load), (last, "", f" {mig:>20} ")
+
+
+def _process(card: CardState, process: ProcessState) -> str:
+    memory = _NOT_THERE if process.mib is None else f"{process.mib}MiB"
+    # A name may hold anything; a line of the table may not.
+    name = "".join(character if character.isprintable() else "?" for character in process.name)
+    return f"  {card.index:>3}   N/A  N/A {process.pid:>9}      C   {name:<39.39} {memory:>10} "
+
+
+def _trouble(faults: Sequence[CallFault], init_return: int) -> Iterator[str]:
+    if init_return:
+        yield f"nvmlInit answers {code_name(init_return)}"
+    if faults:
+        yield f"{len(faults)} faults of calls in force; fake-nvml faults lists them"
+
+
+def _cells(line: str, joint: str, *, edge: str = "+") -> str:
+    return edge + joint.join(line * width for width in _WIDTHS) + edge
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "|" + "|".join(f"{cell:<{width}.{width}}" for cell, width in zip(cells, _WIDTHS, strict=True)) + "|"
+
+
+def _wide(text: str) -> str:
+    return f"|{text:<{_WIDE}.{_WIDE}}|"

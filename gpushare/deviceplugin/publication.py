@@ -1,0 +1,65 @@
+"""What our Node should show of its cards, and what is new about them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare import wire
+from gpushare.manifests import Node
+from gpushare.model.node import MODE_SLOTS, CardFacts, NodeCards, capacity
+
+TAKEN_OUT: Final = "taken out of the machine"
+
+
+@dataclass(frozen=True, slots=True)
+class CardChange:
+    """A card fell ill or recovered; ``why`` is the reason, or the rule."""
+
+    card: CardFacts
+    healthy: bool
+    why: str
+
+
+def shape(cards: NodeCards) -> tuple[object, ...]:
+    """What a kubelet counts of the cards, and where: all but their health."""
+    return cards.mode, cards.unit, tuple((card.index, card.uuid, card.units, card.slots) for card in cards.cards)
+
+
+def amounts(node: Node, cards: NodeCards, *, is_moving: bool) -> dict[str, str]:
+    """What the capacity should say; a count of 0 while the kubelet's sum is that of other cards."""
+    total = sum(card.units for card in cards.cards)
+    if cards.mode == MODE_SLOTS:
+        # Ours to write: sum and annotation change together, and nobody sees the one without the other.
+        return {wire.RESOURCE_COUNT: "0" if is_moving else str(len(cards.cards)), wire.RESOURCE_MEMORY: str(total)}
+    is_other = is_moving or capacity(node, wire.RESOURCE_MEMORY) not in (0, total)
+    return {wire.RESOURCE_COUNT: "0" if is_other else str(len(cards.cards))}
+
+
+def about_us(node: Node) -> tuple[object, ...]:
+    """The part of a Node that we read or write."""
+    annotations, status = node.metadata.annotations or {}, node.status
+    shown = ((status.capacity if status else None) or {}).items()
+    return (
+        node.metadata.uid,
+        annotations.get(wire.ANNOTATION_CARDS),
+        annotations.get(wire.ANNOTATION_RECOVERED),
+        (node.metadata.labels or {}).get(wire.LABEL_ISOLATION_OFF),
+        status.node_info if status else None,
+        tuple(sorted((name, str(amount)) for name, amount in shown if name.startswith(wire.RESOURCE_PREFIX))),
+    )
+
+
+def changes_between(before: NodeCards, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
+    """Who fell ill, recovered or was taken out; a card that is new and well is no news for anybody's pod."""
+    old = {card.uuid: card for card in before.cards}
+    present = {card.uuid for card in after.cards}
+    changes = [CardChange(card, False, TAKEN_OUT) for card in before.cards if card.uuid not in present]
+    for card in after.cards:
+        was = old[card.uuid].healthy if card.uuid in old else True
+        if was and not card.healthy:
+            changes.append(CardChange(card, False, card.reason))
+        elif card.healthy and not was:
+            changes.append(CardChange(card, True, rules.get(card.uuid, f"no longer: {old[card.uuid].reason}")))
+    return tuple(changes)

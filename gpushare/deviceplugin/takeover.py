@@ -1,0 +1,87 @@
+"""Before slots mode: wait until the kubelet has let go of ``gpu-mem``.
+
+A kubelet owns every resource for which a device plugin ever registered, until it forgets it: it writes its own count over
+any amount in the node's status, and refuses pods that ask for the resource while no plugin serves it. What it owns is
+in its checkpoint. A node that ran in ids mode (or the original's plugin) has such a one. Only an operator can decide
+when its pods may go, so the plugin says what to do, on the node too, and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gpushare import wire
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta
+
+_LOG = logging.getLogger(__name__)
+
+CHECKPOINT: Final = "kubelet_internal_checkpoint"
+# How often the checkpoint is looked at, and how often the event is repeated, in seconds.
+_LOOK_SECONDS: Final = 1.0
+_REPEAT_SECONDS: Final = 300.0
+
+
+class _Entry(msgspec.Struct, gc=False):
+    ResourceName: str = ""
+
+
+class _Data(msgspec.Struct, gc=False):
+    PodDeviceEntries: list[_Entry] | None = None
+    RegisteredDevices: dict[str, list[str] | None] | None = None
+
+
+class _Checkpoint(msgspec.Struct, gc=False):
+    Data: _Data = msgspec.field(default_factory=_Data)
+
+
+async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) -> None:
+    """Return once the kubelet whose checkpoint lies in ``folder`` does not own ``gpu-mem``; until then say so."""
+    said = -_REPEAT_SECONDS
+    loop = asyncio.get_running_loop()
+    while owns(checkpoint_in(folder), wire.RESOURCE_MEMORY):
+        if loop.time() - said >= _REPEAT_SECONDS:
+            said = loop.time()
+            text = advice(folder)
+            _LOG.warning("waiting node=%s reason=%s", node.name, text)
+            await events.record("Node", node, "GPUShareResourceOwned", text)
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def advice(folder: Path) -> str:
+    """What an operator has to do."""
+    path = folder / CHECKPOINT
+    return (
+        f"the kubelet still owns {wire.RESOURCE_MEMORY} (by {path}) and would overwrite the amount of slots mode: drain the "
+        f"node, stop the kubelet, move {path} away, start the kubelet; the device plugin then goes on by itself"
+    )
+
+
+def checkpoint_in(folder: Path) -> bytes:
+    """The kubelet's checkpoint; empty where there is none."""
+    try:
+        return (folder / CHECKPOINT).read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def owns(checkpoint: bytes, resource: str) -> bool:
+    """Does a kubelet with this checkpoint count the resource's devices, or has it given some to a pod?
+
+    One that cannot be read says nothing: a kubelet that cannot read it either begins anew.
+    """
+    if not checkpoint:
+        return False
+    try:
+        data = msgspec.json.decode(checkpoint, type=_Checkpoint).Data
+    except msgspec.DecodeError as error:
+        _LOG.warning("cannot read the kubelet's checkpoint error=%s", error)
+        return False
+    return resource in (data.RegisteredDevices or ()) or any(
+        entry.ResourceName == resource for entry in data.PodDeviceEntries or ()
+    )

@@ -1,0 +1,183 @@
+"""What pods use of the cards against what they booked. Pure.
+
+Scheduling is not isolation: nothing stops a process from taking more of a card than its pod booked, and then another
+pod's allocation fails. So the use is compared with the booking, and what stays above it for a while is said once, of
+the pod that does it.
+
+What the driver does not say is not zero: a process without a figure makes its pod's sum a lower bound, and a pod none
+of whose processes has a figure has no use that could be shown or judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpushare.errors import GpushareError, InvalidQuantityError
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.allocation import decode
+from gpushare.model.node import NodeCards
+from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.quantity import MemoryUnit
+
+MIB: Final = 1024 * 1024
+# A static pod's containers carry the hash of its manifest where others carry their uid; its mirror in the API names it.
+_MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodCard:
+    """A pod on a card, by our index; ``uid`` tells two pods of one name apart."""
+
+    namespace: str
+    pod: str
+    uid: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """A process on a card: of which pod (None: of none that we know), how many MiB (None: the driver does not say)."""
+
+    index: int
+    pod_uid: str | None
+    mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """What a pod booked and uses of a card, in bytes. ``used`` is None where the driver says it of none of its processes."""
+
+    on: PodCard
+    booked: int
+    used: int | None = None
+
+    @property
+    def over(self) -> int:
+        """Bytes above the booking; 0 where the pod keeps to its share, or nobody knows."""
+        return max((self.used or 0) - self.booked, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """One look at all cards: what each pod uses; by card the bytes of processes of no pod, and how many have no figure."""
+
+    uses: tuple[CardUse, ...] = ()
+    unaccounted: Mapping[int, int] = field(default_factory=dict)
+    without_figure: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far above its booking a pod may be before it is told: a share of the booking, and bytes."""
+
+    percent: int = 0
+    bytes: int = 0
+
+    def limit(self, booked: int) -> int:
+        """The most that a pod with this booking may use, in bytes."""
+        return booked + booked * self.percent // 100 + self.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that told?"""
+
+    since: float
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one look changes: the episodes under way, and what is to be told now."""
+
+    episodes: Mapping[PodCard, Episode]
+    begun: tuple[CardUse, ...] = ()
+    ended: tuple[CardUse, ...] = ()
+
+
+def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
+    """What each pod that has not ended booked of each card; a pod without a valid annotation booked nothing that we know."""
+    try:
+        unit = MemoryUnit.parse(cards.unit).mib * MIB
+    except InvalidQuantityError:
+        return ()
+    found = []
+    for pod in pods:
+        metadata = pod.metadata
+        for index, units in _shares(pod):
+            found.append(CardUse(PodCard(metadata.namespace, metadata.name, metadata.uid, index), units * unit))
+    return tuple(found)
+
+
+def _shares(pod: Pod) -> Sequence[tuple[int, int]]:
+    try:
+        allocation = None if is_finished(pod) else decode(pod.metadata.annotations, pod_request(pod))
+    except GpushareError:
+        return ()
+    return allocation.shares if allocation is not None else ()
+
+
+def uids_in_cgroups(pods: Iterable[Pod]) -> dict[str, ObjectMeta]:
+    """The pods by the uid that the names of their control groups carry."""
+    return {(pod.metadata.annotations or {}).get(_MIRROR_ANNOTATION, pod.metadata.uid): pod.metadata for pod in pods}
+
+
+def sum_up(
+    processes: Iterable[ProcessUse],
+    booked: Iterable[CardUse],
+    pods: Mapping[str, ObjectMeta],
+    silent: frozenset[int] = frozenset(),
+) -> NodeUse:
+    """Sum the processes by pod and card. ``pods`` are by the uid that ``processes`` name them with.
+
+    A pod that uses a card on which it booked nothing is in it too, with a booking of 0. ``silent`` cards did not
+    answer: nobody knows what is used of them.
+    """
+    wanted = {use.on: use.booked for use in booked}
+    used: dict[PodCard, int | None] = {}
+    unaccounted: dict[int, int] = {}
+    without: dict[int, int] = {}
+    for process in processes:
+        if process.mib is None:
+            without[process.index] = without.get(process.index, 0) + 1
+        pod = pods.get(process.pod_uid) if process.pod_uid is not None else None
+        if pod is None:
+            unaccounted[process.index] = unaccounted.get(process.index, 0) + (process.mib or 0) * MIB
+            continue
+        on = PodCard(pod.namespace, pod.name, pod.uid, process.index)
+        known = used.get(on)
+        used[on] = known if process.mib is None else (known or 0) + process.mib * MIB
+    uses = (
+        CardUse(on, wanted.get(on, 0), None if on.index in silent else used.get(on, 0)) for on in {**wanted, **used}
+    )
+    return NodeUse(tuple(uses), unaccounted, without)
+
+
+def judge(
+    before: Mapping[PodCard, Episode], uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float
+) -> Verdict:
+    """Who is above its limit, since when, and what of that is news.
+
+    ``begun``: for ``after_seconds`` without a break, told once an episode. ``ended``: those told before that keep to
+    their share again. An unknown use changes nothing; a pod that is gone ends without a word.
+    """
+    episodes: dict[PodCard, Episode] = {}
+    begun, ended = [], []
+    for use in uses:
+        episode = before.get(use.on)
+        if use.used is None:
+            if episode is not None:
+                episodes[use.on] = episode
+        elif use.used <= tolerance.limit(use.booked):
+            if episode is not None and episode.told:
+                ended.append(use)
+        else:
+            since = episode.since if episode is not None else now
+            told = episode is not None and episode.told
+            is_news = not told and now - since >= after_seconds
+            if is_news:
+                begun.append(use)
+            episodes[use.on] = Episode(since, told or is_news)
+    return Verdict(episodes, tuple(begun), tuple(ended))

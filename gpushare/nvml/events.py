@@ -1,0 +1,126 @@
+"""Xid events: one event set for each card, so that one card's fault never hides or delays another's.
+
+What NVML does, and what follows from it: from the moment a card is lost its set answers GPU_IS_LOST at once and for ever,
+so the set is freed and the card is looked at again later; and no question about the event's own handle is answered any
+more, so a handle is known by its address, taken down at registration. An event without a device (a fault of the whole
+machine) reaches each set, and counts for each set's card.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+from typing import Any, Final
+
+import pynvml
+
+from gpushare.nvml.api import Heard, UnheardCard, Xid
+from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError, UnsupportedError
+from gpushare.nvml.translation import FAILURES, translated
+
+_LOG = logging.getLogger(__name__)
+
+# Events of one card taken in one turn: a storm of them must not keep the other cards waiting.
+_EVENTS_A_TURN: Final = 64
+# Do not wait for an event: look whether there is one.
+_NOT_WAITING_MS: Final = 0
+
+
+class EventSets:
+    """Listens to cards. Not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._sets: dict[str, Any] = {}
+        self._uuids: dict[int | None, str] = {}
+
+    def is_listening(self, uuid: str) -> bool:
+        """Are this card's events heard?"""
+        return uuid in self._sets
+
+    def listen(self, uuid: str, handle: Any) -> None:
+        """Hear the Xids of a card from now on. Raises UnsupportedError where it reports none, other NvmlErrors."""
+        self.forget(uuid)
+        with translated(f"listen to the events of card {uuid}"):
+            if not pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
+                raise UnsupportedError(f"card {uuid} reports no Xids", pynvml.NVML_ERROR_NOT_SUPPORTED)
+            events = pynvml.nvmlEventSetCreate()
+            try:
+                pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+            except FAILURES:
+                _free(events)
+                raise
+        self._sets[uuid] = events
+        self._uuids[_address(handle)] = uuid
+
+    def forget(self, uuid: str) -> None:
+        """Stop hearing a card; one that is not heard stays so."""
+        if uuid in self._sets:
+            _free(self._sets.pop(uuid))
+
+    def poll(self) -> Heard:
+        """What happened meanwhile. A card that is lost or fails is not heard any more.
+
+        Raises NotInitializedError and NoDriverError, which concern all cards.
+        """
+        xids: list[Xid] = []
+        lost: list[str] = []
+        failed: list[UnheardCard] = []
+        for uuid in list(self._sets):
+            try:
+                self._drain(uuid, xids)
+            except CardLostError:
+                self.forget(uuid)
+                lost.append(uuid)
+            except (NotInitializedError, NoDriverError):
+                raise
+            except NvmlError as error:
+                self.forget(uuid)
+                failed.append(UnheardCard(uuid, str(error)))
+        return Heard(tuple(xids), tuple(lost), tuple(failed))
+
+    def close(self) -> None:
+        """Stop hearing all cards."""
+        for uuid in list(self._sets):
+            self.forget(uuid)
+        self._uuids.clear()
+
+    def _drain(self, uuid: str, xids: list[Xid]) -> None:
+        for _ in range(_EVENTS_A_TURN):
+            with translated(f"wait for events of card {uuid}"):
+                event = _next(self._sets[uuid])
+            if event is None:
+                return
+            if event.eventType & pynvml.nvmlEventTypeXidCriticalError:
+                xids.append(Xid(self._uuids.get(_address(event.device), uuid), int(event.eventData)))
+
+
+def _next(events: Any) -> Any:
+    """The next event of a set, or None where there is none now."""
+    try:
+        return pynvml.nvmlEventSetWait_v2(events, _NOT_WAITING_MS)
+    except pynvml.NVMLError_Timeout:
+        return None
+    except pynvml.NVMLError_FunctionNotFound:
+        return _next_before_r450(events)
+
+
+def _next_before_r450(events: Any) -> Any:
+    """The same by the older call, for which pynvml has no function; it leaves the newest fields as they are."""
+    event = pynvml.c_nvmlEventData_t()
+    wait = pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")
+    code = wait(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
+    if code == pynvml.NVML_ERROR_TIMEOUT:
+        return None
+    pynvml._nvmlCheckReturn(code)
+    return event
+
+
+def _address(handle: Any) -> int | None:
+    """Where a device handle points; pynvml's handles do not compare equal. None for an event without a device."""
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+def _free(events: Any) -> None:
+    with contextlib.suppress(*FAILURES):  # the library is gone, and the set with it
+        pynvml.nvmlEventSetFree(events)

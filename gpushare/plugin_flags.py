@@ -1,0 +1,198 @@
+"""Flags by which the device plugin is told what to observe and report, and what a container gets. Read by ``settings``.
+
+Words that NVIDIA's device plugin has for the same thing are taken as they are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.errors import UsageError
+
+ENVVAR: Final = "envvar"
+VOLUME_MOUNTS: Final = "volume-mounts"
+CDI_ANNOTATIONS: Final = "cdi-annotations"
+CDI_CRI: Final = "cdi-cri"
+LIST_STRATEGIES: Final = (ENVVAR, VOLUME_MOUNTS, CDI_ANNOTATIONS, CDI_CRI)
+ID_STRATEGIES: Final = ("uuid", "index")
+# A tenth: room for what a context takes on a card, which nobody books.
+DEFAULT_TOLERANCE: Final = "10%"
+
+_LOOPBACK: Final = "127.0.0.1"
+_MIB: Final = 1024 * 1024
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
+_SIZES: Final = {"MiB": _MIB, "GiB": 1024 * _MIB}
+# A day: anything longer is a slip.
+_LONGEST_SECONDS: Final = 86_400.0
+_KIND: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?/[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
+_PREFIX: Final = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/")
+
+Flag = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageFlags:
+    """Whether and how real use is compared with the booking; times in seconds."""
+
+    interval: float
+    """Between two looks at the processes on the cards."""
+    tolerance_percent: int
+    """How far above its booking a pod may be, as a share of it..."""
+    tolerance_bytes: int
+    """...and in bytes; one of the two is 0."""
+    after: float
+    """How long it must be above that before it is told."""
+    proc_root: str
+    """The host's /proc."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFlags:
+    """How a container's runtime is told its card."""
+
+    list_strategies: tuple[str, ...] = (ENVVAR,)
+    """By a variable, by mounts, by the CDI; several are allowed."""
+    id_strategy: str = "uuid"
+    """A card's name there: ``uuid`` or ``index``."""
+    cdi_kind: str = "nvidia.com/gpu"
+    """Vendor and class of the CDI's names."""
+    cdi_annotation_prefix: str = "cdi.k8s.io/"
+    """The beginning of the CDI's annotations."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFlags:
+    """All flags of this module."""
+
+    metrics_address: tuple[str, int] | None
+    """Where /metrics is served, host and port; None for nowhere."""
+    usage: UsageFlags | None
+    """None where real use is not looked at."""
+    delete_unadmitted: bool
+    """Whether pods that failed admission for a reason that has passed are deleted."""
+    container: ContainerFlags
+
+
+def add_flags(parser: argparse.ArgumentParser, flag: Flag, switch: Flag) -> None:
+    """Declare them; ``flag`` and ``switch`` add one to the parser in both of Go's spellings."""
+    flag(
+        parser,
+        "metrics-address",
+        default="",
+        help="serve /metrics and /healthz on HOST:PORT; :PORT is on loopback, port 0 takes a free one (default: off)",
+    )
+    switch(parser, "usage", "compare what pods use of the cards with what they booked; needs hostPID: true")
+    flag(parser, "usage-interval", default="15s", help="between two looks at the cards' processes (default: 15s)")
+    flag(
+        parser,
+        "overuse-tolerance",
+        default=DEFAULT_TOLERANCE,
+        help="above its booking by more than this a pod overuses: 10%%, 256MiB, 0 (default: 10%%)",
+    )
+    flag(parser, "overuse-after", default="60s", help="how long before the pod is told (default: 60s)")
+    flag(parser, "proc-root", default="/proc", help="the host's /proc (default: /proc)")
+    switch(
+        parser,
+        "delete-unadmitted",
+        "delete pods of a controller that failed admission for a reason that has passed, so that it replaces them",
+    )
+    flag(
+        parser,
+        "device-list-strategy",
+        action="append",
+        help=f"how the runtime is told the card, comma-separated: {', '.join(LIST_STRATEGIES)} (default: envvar)",
+    )
+    flag(parser, "device-id-strategy", default="", help="how a card is named there: uuid or index (default: uuid)")
+    flag(parser, "visible-devices", default="", help="the same as --device-id-strategy")
+    flag(parser, "cdi-kind", default="nvidia.com/gpu", help="vendor/class of CDI names (default: nvidia.com/gpu)")
+    flag(parser, "cdi-annotation-prefix", default="cdi.k8s.io/", help="of CDI annotations (default: cdi.k8s.io/)")
+
+
+def read_flags(parsed: argparse.Namespace) -> PluginFlags:
+    """What was said. Raises UsageError that names the flag and what it takes."""
+    percent, size = _tolerance(parsed.overuse_tolerance)
+    usage = UsageFlags(
+        interval=duration(parsed.usage_interval, "usage-interval", least=1.0),
+        tolerance_percent=percent,
+        tolerance_bytes=size,
+        after=duration(parsed.overuse_after, "overuse-after"),
+        proc_root=parsed.proc_root,
+    )
+    return PluginFlags(
+        metrics_address=_address(parsed.metrics_address) if parsed.metrics_address else None,
+        usage=usage if parsed.usage else None,
+        delete_unadmitted=parsed.delete_unadmitted,
+        container=ContainerFlags(
+            list_strategies=_list_strategies(parsed.device_list_strategy or []),
+            id_strategy=_id_strategy(parsed.device_id_strategy, parsed.visible_devices),
+            cdi_kind=_matching(parsed.cdi_kind, _KIND, "cdi-kind", "vendor/class such as nvidia.com/gpu"),
+            cdi_annotation_prefix=_matching(
+                parsed.cdi_annotation_prefix, _PREFIX, "cdi-annotation-prefix", "a prefix such as cdi.k8s.io/"
+            ),
+        ),
+    )
+
+
+def duration(text: str, flag: str, least: float = 0.0) -> float:
+    """Seconds of ``90s``, ``1m30s``, ``500ms`` or a bare number of seconds. Raises UsageError."""
+    match = _DURATION.fullmatch(text)
+    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
+        seconds = float(text)
+    elif match is None or not text:
+        raise UsageError(f"--{flag} is {text!r}, not a time such as 15s or 1m30s")
+    else:
+        hours, minutes, rest, milliseconds = match.groups(default="0")
+        seconds = int(hours) * 3600 + int(minutes) * 60 + float(rest) + int(milliseconds) / 1000
+    if not least <= seconds <= _LONGEST_SECONDS:
+        raise UsageError(f"--{flag} is {text!r}; it takes {least:g}s to {_LONGEST_SECONDS:.0f}s")
+    return seconds
+
+
+def _tolerance(text: str) -> tuple[int, int]:
+    """Percent and bytes."""
+    match = re.fullmatch(r"(\d{1,6})(%|MiB|GiB|)", text, re.ASCII)
+    if match is None or (match[2] == "" and int(match[1])):
+        raise UsageError(
+            f"--overuse-tolerance is {text!r}, neither a share such as 10% nor a size such as 256MiB, nor 0"
+        )
+    number, unit = int(match[1]), match[2]
+    return (number, 0) if unit == "%" else (0, number * _SIZES.get(unit, 0))
+
+
+def _address(text: str) -> tuple[str, int]:
+    """Host and port; no host is loopback: whoever wants to be reached from elsewhere says so."""
+    host, colon, port = text.rpartition(":")
+    known = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+    in_brackets = host.startswith("[") and host.endswith("]")
+    if not colon or not known or (":" in host and not in_brackets):
+        raise UsageError(f"--metrics-address is {text!r}, not HOST:PORT, [IPV6]:PORT or :PORT with a port up to 65535")
+    return (host[1:-1] if in_brackets else host) or _LOOPBACK, int(port)
+
+
+def _list_strategies(texts: Sequence[str]) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(word.strip() for text in texts for word in text.split(",")))
+    for word in found:
+        if word not in LIST_STRATEGIES:
+            raise UsageError(f"--device-list-strategy has {word!r}; it takes {', '.join(LIST_STRATEGIES)}")
+    return found or (ENVVAR,)
+
+
+def _id_strategy(strategy: str, visible_devices: str) -> str:
+    for flag, text in (("device-id-strategy", strategy), ("visible-devices", visible_devices)):
+        if text and text not in ID_STRATEGIES:
+            raise UsageError(f"--{flag} is {text!r}; it takes {', '.join(ID_STRATEGIES)}")
+    if strategy and visible_devices and strategy != visible_devices:
+        raise UsageError(
+            f"--device-id-strategy {strategy} and --visible-devices {visible_devices} contradict each other"
+        )
+    return strategy or visible_devices or "uuid"
+
+
+def _matching(text: str, pattern: re.Pattern[str], flag: str, example: str) -> str:
+    if not pattern.fullmatch(text):
+        raise UsageError(f"--{flag} is {text!r}, not {example}")
+    return text
