@@ -18,6 +18,7 @@ from typing import Any, Final
 import httpx2
 import yaml
 
+from clusters import policies
 from clusters.api_client import ApiClient, ApiError
 from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
@@ -178,6 +179,7 @@ class LocalCluster:
                 # They were in the state that the cluster began with.
                 if error.reason != "AlreadyExists":
                     raise
+        await policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
 
     async def _release(self) -> str:
         """The release of the control plane (``v1.36.3``): its kubelets are of the same."""

@@ -59,6 +59,15 @@ POD_DISRUPTION_BUDGETS = Resource(
     "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), has_status=True
 )
 RESOURCE_QUOTAS = Resource("v1", "resourcequotas", "ResourceQuota", short_names=("quota",), has_status=True)
+MUTATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
+)
+MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 
 ALL = (
     PODS,
@@ -82,6 +91,8 @@ ALL = (
     SERVICES,
     POD_DISRUPTION_BUDGETS,
     RESOURCE_QUOTAS,
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
 )
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 

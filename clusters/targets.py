@@ -48,12 +48,24 @@ class Target:
     roles: tuple[Path, ...] = ()
     """Manifests of the ServiceAccounts of its programs and of what these may do."""
 
+    policies: tuple[Path, ...] = ()
+    """Manifests of admission policies; an API server that has no such kind goes without them."""
+    policy_probe: Mapping[str, str] = field(default_factory=dict)
+    """By what one sees that they act: a pod that ``asks`` for one resource ``gets`` another."""
+
     def role_manifests(self) -> list[dict[str, Any]]:
         """The objects in ``roles``. Raises ClusterError."""
+        return self._manifests("roles", self.roles)
+
+    def policy_manifests(self) -> list[dict[str, Any]]:
+        """The objects in ``policies``. Raises ClusterError."""
+        return self._manifests("policies", self.policies)
+
+    def _manifests(self, what: str, paths: tuple[Path, ...]) -> list[dict[str, Any]]:
         try:
-            return [item for path in self.roles for item in yaml.safe_load_all(path.read_text()) if item]
+            return [item for path in paths for item in yaml.safe_load_all(path.read_text()) if item]
         except (OSError, yaml.YAMLError) as error:
-            raise ClusterError(f"the roles of target {self.name}: {error}") from error
+            raise ClusterError(f"the {what} of target {self.name}: {error}") from error
 
 
 def load_target(name_or_path: str) -> Target:
@@ -67,8 +79,9 @@ def load_target(name_or_path: str) -> Target:
     try:
         document = yaml.safe_load(path.read_text())
         programs = {key: _program(document[key]) for key in ("extender", "device_plugin", "inspect")}
-        roles = tuple(_ROOT / name for name in document.get("roles", ()))
-        return Target(name=document["name"], roles=roles, **programs)
+        roles, policies = (tuple(_ROOT / name for name in document.get(key, ())) for key in ("roles", "policies"))
+        probe = document.get("policy_probe", {})
+        return Target(name=document["name"], roles=roles, policies=policies, policy_probe=probe, **programs)
     except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
         raise ClusterError(f"{path}: not a target: {error!r}") from error
 

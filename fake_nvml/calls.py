@@ -1,13 +1,15 @@
-"""The C functions that the stand-in answers. Each takes the library, then C's arguments.
+"""The C functions that the stand-in answers. Each takes what is loaded, the name it was called by, then C's arguments.
 
-A function that ends returns SUCCESS; other codes are raised. What is not in ``CALLS`` answers NOT_SUPPORTED.
+A function that ends returns SUCCESS; other codes are raised. What is not in ``CALLS`` answers NOT_SUPPORTED. Each meets
+the faults of the state file once, as soon as it is known which card it is about (``layout``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fake_nvml.arguments import (
     address,
@@ -19,43 +21,74 @@ from fake_nvml.arguments import (
     write_number,
     write_text,
 )
-from fake_nvml.device_calls import DEVICE_CALLS, bus_id, supported_events
-from fake_nvml.layout import StateFile
+from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id, supported_events
+from fake_nvml.events import EventSets
+from fake_nvml.layout import Card
 from fake_nvml.returns import INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, TEXTS, UNKNOWN_TEXT, ReturnCodeError
+from fake_nvml.session import Session
 
-if TYPE_CHECKING:
-    from fake_nvml.library import Library
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What one loaded library is made of."""
+
+    session: Session
+    events: EventSets
+
 
 Call = Callable[..., Any]
 
 
-def _init(library: Library, _flags: Any = 0) -> None:
-    library.init()
+def not_supported(loaded: Loaded, function: str, *_arguments: Any) -> None:
+    """Any function that is not in ``CALLS``."""
+    loaded.session.meet(function, None)
+    raise ReturnCodeError(NOT_SUPPORTED)
 
 
-def _shutdown(library: Library) -> None:
-    library.shutdown()
+def _about_no_card(call: Call) -> Call:
+    def meet_and_call(loaded: Loaded, function: str, *arguments: Any) -> Any:
+        loaded.session.meet(function, None)
+        return call(loaded, *arguments)
+
+    return meet_and_call
 
 
-def _error_string(_library: Library, code: Any) -> bytes:
+def _about_a_card(call: DeviceCall) -> Call:
+    def meet_and_call(loaded: Loaded, function: str, handle: Any, *arguments: Any) -> None:
+        slot = loaded.session.slot(address(handle))
+        call(loaded.session.device(slot, loaded.session.meet(function, slot)), *arguments)
+
+    return meet_and_call
+
+
+def _init(loaded: Loaded, function: str, _flags: Any = 0) -> None:
+    loaded.session.init(function)
+
+
+def _shutdown(loaded: Loaded) -> None:
+    if loaded.session.shutdown():
+        loaded.events.clear()
+
+
+def _error_string(_loaded: Loaded, _function: str, code: Any) -> bytes:
     return TEXTS.get(number(code), UNKNOWN_TEXT)
 
 
-def _driver_version(library: Library, buffer: Any, size: Any) -> None:
-    write_text(buffer, size, library.read().header.driver)
+def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
+    write_text(buffer, size, loaded.session.read().header.driver)
 
 
-def _nvml_version(library: Library, buffer: Any, size: Any) -> None:
-    header = library.read().header
+def _nvml_version(loaded: Loaded, buffer: Any, size: Any) -> None:
+    header = loaded.session.read().header
     write_text(buffer, size, f"{header.cuda // 1000}.".encode() + header.driver)
 
 
-def _cuda_version(library: Library, version: Any) -> None:
-    write_number(version, library.read().header.cuda)
+def _cuda_version(loaded: Loaded, version: Any) -> None:
+    write_number(version, loaded.session.read().header.cuda)
 
 
-def _process_name(library: Library, pid: Any, buffer: Any, size: Any) -> None:
-    content = library.read()
+def _process_name(loaded: Loaded, pid: Any, buffer: Any, size: Any) -> None:
+    content = loaded.session.read()
     wanted = number(pid)
     rows = (content.processes[index] for index in range(content.header.process_rows))
     name = next((row.name for row in rows if row.kind and row.pid == wanted), None)
@@ -65,94 +98,104 @@ def _process_name(library: Library, pid: Any, buffer: Any, size: Any) -> None:
     target(buffer).value = name[: max(number(size) - 1, 0)]
 
 
-def _count(library: Library, count: Any) -> None:
-    write_number(count, library.card_count)
+def _count(loaded: Loaded, count: Any) -> None:
+    write_number(count, len(loaded.session.slots))
 
 
-def _by_index(library: Library, index: Any, handle: Any) -> None:
-    slot = number(index)
-    if not 0 <= slot < library.card_count:
-        raise ReturnCodeError(INVALID_ARGUMENT)
-    library.device_at(slot)
-    write_handle(handle, library.handle(slot))
+def _answer_found(loaded: Loaded, function: str, slot: int | None, missing: int, handle: Any) -> None:
+    content = loaded.session.meet(function, slot)
+    if slot is None:
+        raise ReturnCodeError(missing)
+    loaded.session.device(slot, content)
+    write_handle(handle, loaded.session.handle(slot))
 
 
-def _find(library: Library, handle: Any, matches: Callable[[StateFile, int], bool]) -> None:
-    content = library.read()
-    for slot in range(min(library.card_count, content.header.card_count)):
-        if matches(content, slot):
-            _by_index(library, slot, handle)
-            return
-    raise ReturnCodeError(NOT_FOUND)
+def _by_index(loaded: Loaded, function: str, index: Any, handle: Any) -> None:
+    slots, wanted = loaded.session.slots, number(index)
+    slot = slots[wanted] if 0 <= wanted < len(slots) else None
+    _answer_found(loaded, function, slot, INVALID_ARGUMENT, handle)
 
 
-def _by_uuid(library: Library, uuid: Any, handle: Any) -> None:
-    wanted = text(uuid).encode()
-    _find(library, handle, lambda content, slot: content.cards[slot].uuid == wanted)
+def _by_name(named: Callable[[str], Callable[[Card], bool]]) -> Call:
+    def find(loaded: Loaded, function: str, name: Any, handle: Any) -> None:
+        matches = named(text(name))
+        slot = next((slot for slot in loaded.session.slots if matches(loaded.session.known(slot))), None)
+        _answer_found(loaded, function, slot, NOT_FOUND, handle)
+
+    return find
 
 
-def _by_serial(library: Library, serial: Any, handle: Any) -> None:
-    wanted = text(serial).encode()
-    _find(library, handle, lambda content, slot: wanted != b"" and content.cards[slot].serial == wanted)
+def _has_uuid(uuid: str) -> Callable[[Card], bool]:
+    return lambda card: bool(card.uuid == uuid.encode())
 
 
-def _by_bus_id(library: Library, bus: Any, handle: Any) -> None:
-    domain, _, rest = text(bus).lower().partition(":")
+def _has_serial(serial: str) -> Callable[[Card], bool]:
+    return lambda card: serial != "" and bool(card.serial == serial.encode())
+
+
+def _has_bus_id(bus: str) -> Callable[[Card], bool]:
+    """The domain may be written with fewer than eight digits."""
+    domain, _, rest = bus.lower().partition(":")
     wanted = f"{domain.rjust(8, '0')}:{rest}"
-    _find(library, handle, lambda content, slot: bus_id(content.cards[slot]).lower() == wanted)
+    return lambda card: bus_id(card).lower() == wanted
 
 
-def _event_set_create(library: Library, event_set: Any) -> None:
-    write_handle(event_set, library.events.create())
+def _event_set_create(loaded: Loaded, event_set: Any) -> None:
+    write_handle(event_set, loaded.events.create())
 
 
-def _event_set_free(library: Library, event_set: Any) -> None:
-    library.events.free(address(event_set))
+def _event_set_free(loaded: Loaded, event_set: Any) -> None:
+    loaded.events.free(address(event_set))
 
 
-def _register_events(library: Library, handle: Any, types: Any, event_set: Any) -> None:
-    device = library.device(address(handle))
+def _register_events(loaded: Loaded, function: str, handle: Any, types: Any, event_set: Any) -> None:
+    slot = loaded.session.slot(address(handle))
+    device = loaded.session.device(slot, loaded.session.meet(function, slot))
     wanted = number(types)
     if wanted & ~supported_events(device.card):
         raise ReturnCodeError(NOT_SUPPORTED)
-    library.events.register(address(event_set), device.slot, wanted, device.content)
+    loaded.events.register(address(event_set), slot, wanted, device.content)
 
 
-def _event_set_wait(library: Library, event_set: Any, data: Any, timeout_ms: Any) -> None:
-    event = library.events.wait(library, address(event_set), number(timeout_ms))
+def _event_set_wait(loaded: Loaded, event_set: Any, data: Any, timeout_ms: Any) -> None:
+    event = loaded.events.wait(address(event_set), number(timeout_ms))
     answer = target(data)
-    write_field_handle(answer, "device", library.handle(event.card))
+    write_field_handle(answer, "device", loaded.session.handle(event.card))
     answer.eventType, answer.eventData = event.type, event.data
     if hasattr(answer, "gpuInstanceId"):
         answer.gpuInstanceId, answer.computeInstanceId = event.gpu_instance, event.compute_instance
 
+
+_ABOUT_NO_CARD: Final[Mapping[str, Call]] = {
+    "nvmlShutdown": _shutdown,
+    "nvmlSystemGetDriverVersion": _driver_version,
+    "nvmlSystemGetNVMLVersion": _nvml_version,
+    "nvmlSystemGetCudaDriverVersion": _cuda_version,
+    "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
+    "nvmlSystemGetProcessName": _process_name,
+    "nvmlDeviceGetCount": _count,
+    "nvmlDeviceGetCount_v2": _count,
+    "nvmlEventSetCreate": _event_set_create,
+    "nvmlEventSetFree": _event_set_free,
+    "nvmlEventSetWait": _event_set_wait,
+    "nvmlEventSetWait_v2": _event_set_wait,
+}
 
 CALLS: Final[Mapping[str, Call]] = MappingProxyType(
     {
         "nvmlInit": _init,
         "nvmlInit_v2": _init,
         "nvmlInitWithFlags": _init,
-        "nvmlShutdown": _shutdown,
         "nvmlErrorString": _error_string,
-        "nvmlSystemGetDriverVersion": _driver_version,
-        "nvmlSystemGetNVMLVersion": _nvml_version,
-        "nvmlSystemGetCudaDriverVersion": _cuda_version,
-        "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
-        "nvmlSystemGetProcessName": _process_name,
-        "nvmlDeviceGetCount": _count,
-        "nvmlDeviceGetCount_v2": _count,
         "nvmlDeviceGetHandleByIndex": _by_index,
         "nvmlDeviceGetHandleByIndex_v2": _by_index,
-        "nvmlDeviceGetHandleByUUID": _by_uuid,
-        "nvmlDeviceGetHandleBySerial": _by_serial,
-        "nvmlDeviceGetHandleByPciBusId": _by_bus_id,
-        "nvmlDeviceGetHandleByPciBusId_v2": _by_bus_id,
-        "nvmlEventSetCreate": _event_set_create,
-        "nvmlEventSetFree": _event_set_free,
+        "nvmlDeviceGetHandleByUUID": _by_name(_has_uuid),
+        "nvmlDeviceGetHandleBySerial": _by_name(_has_serial),
+        "nvmlDeviceGetHandleByPciBusId": _by_name(_has_bus_id),
+        "nvmlDeviceGetHandleByPciBusId_v2": _by_name(_has_bus_id),
         "nvmlDeviceRegisterEvents": _register_events,
-        "nvmlEventSetWait": _event_set_wait,
-        "nvmlEventSetWait_v2": _event_set_wait,
-        **DEVICE_CALLS,
+        **{name: _about_no_card(call) for name, call in _ABOUT_NO_CARD.items()},
+        **{name: _about_a_card(call) for name, call in DEVICE_CALLS.items()},
     }
 )
 

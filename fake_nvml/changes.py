@@ -96,7 +96,7 @@ def _add_fault(state: State, arguments: argparse.Namespace, code: int) -> None:
 
 
 def _faults_clear(state: State, _arguments: argparse.Namespace) -> str:
-    return f"{state.clear_faults()} faults cleared"
+    return f"faults cleared: {state.clear_faults()}"
 
 
 def _init_fails(state: State, arguments: argparse.Namespace) -> str:

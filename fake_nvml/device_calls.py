@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from fake_nvml.arguments import address, number, target, write_number, write_text
+from fake_nvml.arguments import number, target, write_number, write_text
 from fake_nvml.drivers import branch
 from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN32, Card
+from fake_nvml.nvml_numbers import (
+    ARCHITECTURES,
+    EVENT_DOUBLE_BIT,
+    EVENT_SINGLE_BIT,
+    EVENT_XID,
+    FIELD_RECOVERY_ACTION,
+    MEMORY_V2,
+    TEMPERATURE_V1,
+    VALUE_UNSIGNED_INT,
+)
 from fake_nvml.records import memory_used, processes
 from fake_nvml.returns import (
     ARGUMENT_VERSION_MISMATCH,
@@ -20,21 +30,11 @@ from fake_nvml.returns import (
     SUCCESS,
     ReturnCodeError,
 )
-
-if TYPE_CHECKING:
-    from fake_nvml.library import Device, Library
+from fake_nvml.session import Device
 
 DeviceCall = Callable[..., None]
 
-_SINGLE_BIT, _DOUBLE_BIT, _XID = 0x1, 0x2, 0x8
-
-_MEMORY_V2 = 0x02000028
-_TEMPERATURE_V1 = 0x0100000C
-_RECOVERY_ACTION = 230
-_VALUE_UNSIGNED_INT = 1
 _MEMORY_CORRECTED = 0
-# NVML's architecture number by compute capability, newest first; the last is Pascal.
-_ARCHITECTURES = (((9, 0), 9), ((8, 9), 8), ((8, 0), 7), ((7, 5), 6), ((7, 0), 5), ((6, 0), 4))
 
 
 def bus_id(card: Card) -> str:
@@ -44,7 +44,7 @@ def bus_id(card: Card) -> str:
 
 def supported_events(card: Card) -> int:
     """The event types that a card reports: Xids, and memory errors where it has ECC."""
-    return _SINGLE_BIT | _DOUBLE_BIT | _XID if card.ecc_supported else _XID
+    return EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT | EVENT_XID if card.ecc_supported else EVENT_XID
 
 
 def _number(read: Callable[[Device], int]) -> DeviceCall:
@@ -73,7 +73,7 @@ def _pair(read: Callable[[Card], tuple[int, int]], supported: Callable[[Card], b
 
 def _architecture(device: Device) -> int:
     capability = (device.card.compute_major, device.card.compute_minor)
-    return next((number for least, number in _ARCHITECTURES if capability >= least), UNKNOWN32)
+    return next((number for least, number in ARCHITECTURES.items() if capability >= least), UNKNOWN32)
 
 
 def _memory(device: Device, out: Any) -> None:
@@ -85,7 +85,7 @@ def _memory(device: Device, out: Any) -> None:
 
 def _memory_v2(device: Device, out: Any) -> None:
     card, info = device.card, target(out)
-    if info.version != _MEMORY_V2:
+    if info.version != MEMORY_V2:
         raise ReturnCodeError(ARGUMENT_VERSION_MISMATCH)
     used = memory_used(device.content, device.slot)
     info.total, info.reserved, info.used = card.memory_total, card.memory_reserved, used
@@ -134,7 +134,7 @@ def _temperature(device: Device, sensor: Any, out: Any) -> None:
 
 def _temperature_v(device: Device, out: Any) -> None:
     reading = target(out)
-    if reading.version != _TEMPERATURE_V1:
+    if reading.version != TEMPERATURE_V1:
         raise ReturnCodeError(ARGUMENT_VERSION_MISMATCH)
     if reading.sensorType != 0:
         raise ReturnCodeError(INVALID_ARGUMENT)
@@ -154,8 +154,8 @@ def _field_values(device: Device, count: Any, out: Any) -> None:
     known = branch(device.content.header.driver.decode()) >= RECOVERY_ACTION_SINCE
     for position in range(number(count)):
         value = values[position]
-        if value.fieldId == _RECOVERY_ACTION and known:
-            value.nvmlReturn, value.valueType = SUCCESS, _VALUE_UNSIGNED_INT
+        if value.fieldId == FIELD_RECOVERY_ACTION and known:
+            value.nvmlReturn, value.valueType = SUCCESS, VALUE_UNSIGNED_INT
             value.value.uiVal = device.card.recovery_action
         else:
             value.nvmlReturn = NOT_SUPPORTED
@@ -182,18 +182,11 @@ def _mig_device(_device: Device, _index: Any, _out: Any) -> None:
     raise ReturnCodeError(NOT_FOUND)  # MIG mode is simulated, its slices are not
 
 
-def _asks_a_card(call: DeviceCall) -> Callable[..., None]:
-    def with_handle(library: Library, handle: Any, *arguments: Any) -> None:
-        call(library.device(address(handle)), *arguments)
-
-    return with_handle
-
-
 _BY_NAME: Final[Mapping[str, DeviceCall]] = {
     "Name": _text(lambda card: bytes(card.name)),
     "UUID": _text(lambda card: bytes(card.uuid)),
     "Serial": _text(lambda card: bytes(card.serial)),
-    "Index": _number(lambda device: device.slot),
+    "Index": _number(lambda device: device.index),
     "MinorNumber": _number(lambda device: int(device.card.minor)),
     "Brand": _number(lambda device: int(device.card.brand)),
     "Architecture": _number(_architecture),
@@ -228,9 +221,9 @@ _BY_NAME: Final[Mapping[str, DeviceCall]] = {
     "MigDeviceHandleByIndex": _mig_device,
 }
 
-DEVICE_CALLS: Final[Mapping[str, Callable[..., None]]] = MappingProxyType(
+DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
     {
-        **{f"nvmlDeviceGet{name}": _asks_a_card(call) for name, call in _BY_NAME.items()},
-        "nvmlDeviceIsMigDeviceHandle": _asks_a_card(_number(lambda _: 0)),
+        **{f"nvmlDeviceGet{name}": call for name, call in _BY_NAME.items()},
+        "nvmlDeviceIsMigDeviceHandle": _number(lambda _: 0),
     }
 )

@@ -8,13 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from fake_nvml.layout import EVENTS, Event, StateFile
 from fake_nvml.returns import INVALID_ARGUMENT, TIMEOUT, ReturnCodeError
-
-if TYPE_CHECKING:
-    from fake_nvml.library import Library
+from fake_nvml.session import Session
 
 _HANDLES = 0x7FB0_0000_0000
 _STRIDE = 0x100
@@ -24,7 +21,7 @@ _LOOK_SECONDS = 0.005
 
 @dataclass(slots=True)
 class EventSet:
-    """What one caller listens to: per card the wanted event types, and from which event on."""
+    """What one caller listens to: per slot the wanted event types, and from which event on."""
 
     next_event: int = 0
     wanted: dict[int, int] = field(default_factory=dict)
@@ -32,9 +29,10 @@ class EventSet:
 
 
 class EventSets:
-    """The event sets of one library."""
+    """The event sets of one session."""
 
-    def __init__(self, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(self, session: Session, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._session = session
         self._monotonic = monotonic
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -62,45 +60,52 @@ class EventSets:
 
     def register(self, handle: int, slot: int, types: int, content: StateFile) -> None:
         """Listen to ``types`` on a card from now on."""
-        listening = self._get(handle)
-        if not listening.wanted:
-            listening.next_event = content.header.next_event
-        listening.since.setdefault(slot, content.header.next_event)
-        listening.wanted[slot] = listening.wanted.get(slot, 0) | types
+        with self._lock:
+            listening = self._get(handle)
+            if not listening.wanted:
+                listening.next_event = content.header.next_event
+            listening.since.setdefault(slot, content.header.next_event)
+            listening.wanted[slot] = listening.wanted.get(slot, 0) | types
 
-    def wait(self, library: Library, handle: int, timeout_ms: int) -> Event:
+    def wait(self, handle: int, timeout_ms: int) -> Event:
         """The next event of a set. Raises GPU_IS_LOST at once where a card of it is lost, TIMEOUT after ``timeout_ms``.
 
         What happened before the loss comes first.
         """
-        listening = self._get(handle)
         deadline = self._monotonic() + timeout_ms / 1000
         while True:
-            event = _take(listening, library.read())
+            content = self._session.read()
+            with self._lock:
+                listening = self._get(handle)
+                event, slots = self._take(listening, content), tuple(listening.wanted)
             if event is not None:
                 return event
-            for slot in listening.wanted:
-                library.device_at(slot)
+            for slot in slots:
+                self._session.device(slot, content)
             left = deadline - self._monotonic()
             if left <= 0:
                 raise ReturnCodeError(TIMEOUT)
             self._sleep(min(left, _LOOK_SECONDS))
 
     def _get(self, handle: int) -> EventSet:
-        with self._lock:
-            if handle not in self._sets:
-                raise ReturnCodeError(INVALID_ARGUMENT)
-            return self._sets[handle]
+        if handle not in self._sets:
+            raise ReturnCodeError(INVALID_ARGUMENT)
+        return self._sets[handle]
 
+    def _take(self, listening: EventSet, content: StateFile) -> Event | None:
+        end = content.header.next_event
+        listening.next_event = max(listening.next_event, end - EVENTS)
+        while listening.next_event < end:
+            event: Event = content.events[listening.next_event % EVENTS]
+            listening.next_event += 1
+            if self._is_for(listening, event, content):
+                return event
+        return None
 
-def _take(listening: EventSet, content: StateFile) -> Event | None:
-    end = content.header.next_event
-    listening.next_event = max(listening.next_event, end - EVENTS)
-    while listening.next_event < end:
-        event: Event = content.events[listening.next_event % EVENTS]
-        listening.next_event += 1
-        # A new box empties the ring: an event of no type.
-        wanted = listening.wanted.get(event.card, 0) & event.type
-        if wanted and event.number >= listening.since[event.card]:
-            return event
-    return None
+    def _is_for(self, listening: EventSet, event: Event, content: StateFile) -> bool:
+        """Whether an event is of a wanted type (a new box empties the ring: no type), new, and of the card known here."""
+        if not listening.wanted.get(event.card, 0) & event.type or event.number < listening.since[event.card]:
+            return False
+        now = content.cards[event.card]
+        same = now.uuid in (b"", self._session.known(event.card).uuid)
+        return bool(same or event.number < now.first_event)

@@ -15,7 +15,7 @@ _VERSION = re.compile(r"_v\d+")
 
 def in_force(fault: Fault) -> bool:
     """Whether a row holds a fault that still applies; a writer may take any other row."""
-    return fault.used == 1 and fault.count != 0
+    return bool(fault.used == 1 and fault.count != 0)
 
 
 def names(pattern: str, function: str) -> bool:

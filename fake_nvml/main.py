@@ -125,7 +125,7 @@ def _exec(path: Path, arguments: argparse.Namespace, environment: Mapping[str, s
     """Become the command: its pid is this one's, and signals reach it directly."""
     with State.open(path) as state:
         driver = state.driver()
-    child, layer = child_environment(arguments.layer, path, environment, lambda: _library_folder(driver))
+    child, layer = child_environment(arguments.layer, path, environment, lambda: _library_folder(driver, environment))
     command = arguments.argv
     sys.stderr.write(f"fake-nvml: simulated cards for {command[0]} (layer {layer})\n")
     sys.stderr.flush()
@@ -135,12 +135,12 @@ def _exec(path: Path, arguments: argparse.Namespace, environment: Mapping[str, s
         raise StateError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
-def _library_folder(driver: str) -> Path:
+def _library_folder(driver: str, environment: Mapping[str, str]) -> Path:
     try:
         build = importlib.import_module("fake_nvml.native.build")  # the other commands need none of it
     except ImportError as error:
         raise LayerError(f"the library in C is not part of this installation ({error}); use --layer python") from error
-    folder: Path = build.library_folder(driver)
+    folder: Path = build.library_folder(driver, environment)
     return folder
 
 

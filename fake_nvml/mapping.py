@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Self
 
 from fake_nvml.errors import StateError
-from fake_nvml.layout import MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, StateFile
+from fake_nvml.futex import wake_all
+from fake_nvml.layout import MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, StateFile
 
 # Attempts of a reader to meet no writer, before it queues behind them.
 _READ_ATTEMPTS = 200
@@ -54,6 +55,11 @@ class MappedState:
         except BaseException:
             os.close(descriptor)
             raise
+
+    @property
+    def writable(self) -> bool:
+        """Whether this process may change the state."""
+        return self._writable
 
     def close(self) -> None:
         """Unmap. What other processes see does not change. May be called again."""
@@ -92,7 +98,9 @@ class MappedState:
             try:
                 yield content
             finally:
+                content.header.wake = (content.header.wake + 1) % 2**32
                 content.header.sequence += 1
+        wake_all(content.header, Header.wake.offset)
 
     @contextlib.contextmanager
     def _locked(self, kind: int) -> Iterator[None]:

@@ -54,7 +54,7 @@ def record(*, state: Path | None, library: Path | None) -> dict[str, Any]:
 @contextlib.contextmanager
 def _pynvml(state: Path | None, library: Path | None) -> Iterator[Any]:
     try:
-        pynvml = importlib.import_module("pynvml")
+        pynvml: Any = importlib.import_module("pynvml")
     except ImportError as error:
         raise RecordError("pynvml is not installed; pip install nvidia-ml-py") from error
     try:

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from fake_nvml.call_faults import CallFault, code_name
 from fake_nvml.card_state import CardState, ProcessState
 
-_WIDE = 87
+_WIDE = 88
 # The three cells of a card.
-_WIDTHS = (41, 22, 22)
+_WIDTHS = (42, 22, 22)
 _RULE = "+" + "-" * _WIDE + "+"
 _NOT_THERE = "N/A"
 
 _CARD_HEADER = (
-    (" GPU  Name                 Persistence-M ", " Bus-Id        Disp.A ", " Volatile Uncorr. ECC "),
-    (" Fan  Temp   Perf          Pwr:Usage/Cap ", "         Memory-Usage ", " GPU-Util  Compute M. "),
+    (" GPU  Name                  Persistence-M ", " Bus-Id        Disp.A ", " Volatile Uncorr. ECC "),
+    (" Fan  Temp   Perf           Pwr:Usage/Cap ", "         Memory-Usage ", " GPU-Util  Compute M. "),
     (" UUID", "", "               MIG M. "),
 )
 _PROCESS_HEADER = (
     " Processes:",
-    "  GPU   GI   CI        PID   Type   Process name                            GPU Memory ",
-    "        ID   ID                                                             Usage      ",
+    "  GPU   GI   CI        PID   Type   Process name                             GPU Memory ",
+    "        ID   ID                                                              Usage      ",
 )
 
 
@@ -49,15 +49,15 @@ def table(
 def _card(card: CardState) -> tuple[tuple[str, str, str], ...]:
     mig = ("Enabled" if card.mig else "Disabled") if card.can_mig else _NOT_THERE
     ecc = _NOT_THERE if card.ecc is None else str(card.ecc_uncorrected) if card.ecc else "Off"
-    first = f" {card.index:>3}  {card.name:<30.30} Off "
+    first = f" {card.index:>3}  {card.name:<31.31} Off "
     bus = f" {card.bus_id:>16} Off "
     last = f" {card.uuid}"
     if card.lost:
-        lost = (" ERR!  ERR!  ERR!           ERR! /  ERR! ", f"{'GPU is lost':>21} ", "     ERR!         ERR! ")
+        lost = (" ERR!  ERR!  ERR!            ERR! /  ERR! ", f"{'GPU is lost':>21} ", f" {'ERR!':>7}  {'ERR!':>11} ")
         return (first, bus, f" {'ERR!':>20} "), lost, (last, "", f" {'ERR!':>20} ")
     power = f"{card.power_watts:.0f}W / {card.power_limit_watts:>3.0f}W"
     performance = "P0" if card.utilization else "P8"
-    sensors = f" {_NOT_THERE:<4} {f'{card.temperature}C':>4}    {performance:<3}{power:>23} "
+    sensors = f" {_NOT_THERE:<4} {f'{card.temperature}C':>4}    {performance:<3}{power:>24} "
     memory = f"{f'{card.used_mib}MiB / {card.total_mib}MiB':>21} "
     load = f" {f'{card.utilization}%':>7}  {'Default':>11} "
     return (first, bus, f" {ecc:>20} "), (sensors, memory, load), (last, "", f" {mig:>20} ")
@@ -67,14 +67,14 @@ def _process(card: CardState, process: ProcessState) -> str:
     memory = _NOT_THERE if process.mib is None else f"{process.mib}MiB"
     # A name may hold anything; a line of the table may not.
     name = "".join(character if character.isprintable() else "?" for character in process.name)
-    return f"  {card.index:>3}   N/A  N/A {process.pid:>9}      C   {name:<39.39} {memory:>10} "
+    return f"  {card.index:>3}   N/A  N/A {process.pid:>9}      C   {name:<40.40} {memory:>10} "
 
 
 def _trouble(faults: Sequence[CallFault], init_return: int) -> Iterator[str]:
     if init_return:
         yield f"nvmlInit answers {code_name(init_return)}"
     if faults:
-        yield f"{len(faults)} faults of calls in force; fake-nvml faults lists them"
+        yield f"faults of calls in force: {len(faults)}; fake-nvml faults lists them"
 
 
 def _cells(line: str, joint: str, *, edge: str = "+") -> str:

@@ -10,6 +10,15 @@ from __future__ import annotations
 import msgspec
 
 
+class OwnerReference(msgspec.Struct, gc=False):
+    """Whose object this is; the one ``controller`` replaces it when it is gone."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
 class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
     """Identity of an object; ``uid`` tells a re-created object from the one before it under the same name."""
 
@@ -21,6 +30,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
     labels: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class Resources(msgspec.Struct, gc=False):
@@ -78,6 +88,7 @@ class PodStatus(msgspec.Struct, rename="camel", gc=False):
 
     phase: str | None = None
     reason: str | None = None
+    message: str | None = None
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None

@@ -106,8 +106,8 @@ def add_flags(parser: argparse.ArgumentParser, flag: Flag, switch: Flag) -> None
         action="append",
         help=f"how the runtime is told the card, comma-separated: {', '.join(LIST_STRATEGIES)} (default: envvar)",
     )
-    flag(parser, "device-id-strategy", default="", help="how a card is named there: uuid or index (default: uuid)")
-    flag(parser, "visible-devices", default="", help="the same as --device-id-strategy")
+    flag(parser, "device-id-strategy", choices=ID_STRATEGIES, help="how a card is named there (default: uuid)")
+    flag(parser, "visible-devices", choices=ID_STRATEGIES, help="the same as --device-id-strategy")
     flag(parser, "cdi-kind", default="nvidia.com/gpu", help="vendor/class of CDI names (default: nvidia.com/gpu)")
     flag(parser, "cdi-annotation-prefix", default="cdi.k8s.io/", help="of CDI annotations (default: cdi.k8s.io/)")
 
@@ -181,10 +181,7 @@ def _list_strategies(texts: Sequence[str]) -> tuple[str, ...]:
     return found or (ENVVAR,)
 
 
-def _id_strategy(strategy: str, visible_devices: str) -> str:
-    for flag, text in (("device-id-strategy", strategy), ("visible-devices", visible_devices)):
-        if text and text not in ID_STRATEGIES:
-            raise UsageError(f"--{flag} is {text!r}; it takes {', '.join(ID_STRATEGIES)}")
+def _id_strategy(strategy: str | None, visible_devices: str | None) -> str:
     if strategy and visible_devices and strategy != visible_devices:
         raise UsageError(
             f"--device-id-strategy {strategy} and --visible-devices {visible_devices} contradict each other"

@@ -15,6 +15,7 @@ from typing import Final
 
 from gpushare import __version__, wire
 from gpushare.errors import InvalidQuantityError, UsageError
+from gpushare.health_flags import HealthFlags, add_health_flags, read_health_flags
 from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import PluginFlags, add_flags, read_flags
 
@@ -78,6 +79,8 @@ class DevicePluginSettings:
     """An NVML library, or None for the system's."""
     extra: PluginFlags
     """What it observes and reports, and what a container gets."""
+    health: HealthFlags
+    """When a card is sick, and when it is well."""
     log_level: int
     """A level of the logging module."""
 
@@ -153,6 +156,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
     )
     _flag(parser, "nvml-library", default="", help="path of an NVML library (default: the system's)")
     add_flags(parser, _flag, _switch)
+    add_health_flags(parser, _flag, _switch)
     _ignored_flags(parser)
     _connection_flags(parser, env)
     parsed = _parse(parser, argv)
@@ -173,6 +177,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         pod_resources_socket=parsed.pod_resources_socket,
         nvml_library=parsed.nvml_library or None,
         extra=read_flags(parsed),
+        health=read_health_flags(parsed, env),
         log_level=_log_level(parsed.log_level),
     )
 
@@ -202,7 +207,6 @@ def _switch(parser: argparse.ArgumentParser, name: str, help: str) -> None:  # n
 
 def _ignored_flags(parser: argparse.ArgumentParser) -> None:
     """The original's flags that ask for nothing here, and why."""
-    _switch(parser, "health-check", "accepted; health is a later release's")
     _switch(parser, "mps", "accepted; it never did anything in the original")
     _switch(parser, "query-kubelet", "accepted; candidates always come from the API server")
     for name in ("kubelet-address", "kubelet-port", "client-cert", "client-key", "token", "timeout"):

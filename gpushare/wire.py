@@ -21,6 +21,11 @@ ANNOTATION_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ANNOTATION_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 ANNOTATION_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
+# Ours: the index of the other card while the plugin changes IDX; until it is gone the pod is booked on both cards.
+ANNOTATION_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
+# Ours, written with the Binding: the binder's book follows IDX, so the plugin may change it. (The original's would leak.)
+ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
+EXTENDER_BOOK: Final = "gpushare/1"
 # Several cards for one pod: {"<container index>": {"<card index>": units}}.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 

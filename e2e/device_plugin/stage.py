@@ -22,6 +22,7 @@ from fake_nvml.state import State
 
 # A kubelet of this release takes few thousand ids at most; an older one many.
 NEW_KUBELET: Final = "v1.36.3"
+_BOXES: Final = Path(__file__).parents[1] / "boxes"
 OLD_KUBELET: Final = "v1.30.14"
 
 
@@ -49,7 +50,9 @@ class PluginStage:
 
     async def open(self, box: str, *, driver: str | None = None, kubelet: str = NEW_KUBELET) -> None:
         """The Node, its cards, and the kubelet's sockets."""
-        State.create(self.cards.state_file, Box.load(box, seed=self.node, driver=driver)).close()
+        own = _BOXES / f"{box}.yaml"
+        found = Box.load(str(own) if own.is_file() else box, seed=self.node, driver=driver)
+        State.create(self.cards.state_file, found).close()
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node, "labels": {"gpushare": "true"}}}
         await self.api.create(node)
         self._stack.push_async_callback(self._remove_node)
@@ -93,7 +96,7 @@ class PluginStage:
     async def book(self, name: str, *units: int, card: int, position: int = 0, **metadata: str) -> Object:
         """A pod that the extender has put onto a card: bound, with its annotations. ``position`` orders the assume times."""
         pod = gpu_pod(name, *units, bound_to=self.node)
-        pod["metadata"]["annotations"] = annotations(sum(units), card, position) | metadata
+        pod["metadata"]["annotations"] = booking(sum(units), card, position) | metadata
         return await self.create(pod)
 
     async def create(self, pod: Object) -> Object:
@@ -129,7 +132,7 @@ class PluginStage:
             await self.api.delete(NODES, self.node)
 
 
-def annotations(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
+def booking(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
     """What the extender writes with a Binding."""
     return {
         spec.POD_INDEX: str(card),

@@ -1,8 +1,8 @@
-"""Runs at the start of each Python that ``fake-nvml exec`` started, and of its children: simulated cards for pynvml.
+"""Runs at the start of each Python that ``fake-nvml exec`` started, and of its children: simulated cards for all of them.
 
-It does nothing without FAKENVML_STATE, costs next to nothing where pynvml is never imported, and runs the
-sitecustomize that it hides, if there is one. It works in other virtual environments too: the stand-in needs the
-standard library only.
+Whoever loads ``libnvidia-ml.so.1`` by its bare name through ctypes, pynvml above all, gets the stand-in. It does nothing
+without FAKENVML_STATE, costs next to nothing where ctypes is never imported, and runs the sitecustomize that it hides,
+if there is one. It works in other virtual environments too: the stand-in needs the standard library only.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 _VARIABLE = "FAKENVML_STATE"
+_LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 _HERE = __file__.rpartition("/")[0]
 _PACKAGE = _HERE.rpartition("/")[0]
 
 
-class PynvmlLoader:
-    """Loads pynvml as its own loader would, then puts the stand-in below it."""
+class CtypesLoader:
+    """Loads ctypes as its own loader would, then lets it find the stand-in."""
 
     def __init__(self, loader: object, state: str) -> None:
         self._loader = loader
@@ -27,21 +28,21 @@ class PynvmlLoader:
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, then install."""
+        """Run the module, then change it."""
         self._loader.exec_module(module)  # type: ignore[attr-defined]  # any loader of today has it
-        _install(module, self._state)
+        _change(module, self._state)
 
 
-class PynvmlFinder:
-    """Waits for the first import of pynvml."""
+class CtypesFinder:
+    """Waits for the first import of ctypes."""
 
     def __init__(self, state: str) -> None:
         self._state = state
         self._looking = False
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """What the other finders say of pynvml, with our loader around theirs; nothing of any other module."""
-        if name != "pynvml" or self._looking:
+        """What the other finders say of ctypes, with our loader around theirs; nothing of any other module."""
+        if name != "ctypes" or self._looking:
             return None
         from importlib.util import find_spec
 
@@ -51,19 +52,32 @@ class PynvmlFinder:
         finally:
             self._looking = False
         if spec is not None and spec.loader is not None:
-            spec.loader = PynvmlLoader(spec.loader, self._state)  # type: ignore[assignment]  # passes all else on
+            spec.loader = CtypesLoader(spec.loader, self._state)  # type: ignore[assignment]  # passes all else on
         return spec
 
 
-def _install(module: ModuleType, state: str) -> None:
+def _change(ctypes: ModuleType, state: str) -> None:
+    """Let ``ctypes.CDLL`` answer the stand-in, one for the process, for NVML's library."""
+    found: list[object] = []
+
+    def new(kind: type, name: object = None, *arguments: object, **more: object) -> object:
+        if name not in _LIBRARIES:
+            return object.__new__(kind)
+        if not found:
+            found.append(_stand_in(state))
+        return found[0]
+
+    ctypes.CDLL.__new__ = new
+
+
+def _stand_in(state: str) -> object:
     from pathlib import Path
 
     if "fake_nvml" not in sys.modules:
         _import_beside()
-    from fake_nvml.install import install
+    from fake_nvml.library import Library
 
-    # Whoever set the variable for this process meant it.
-    install(Path(state), on_purpose=True, pynvml=module)
+    return Library(Path(state))
 
 
 def _import_beside() -> None:
@@ -94,10 +108,10 @@ def _start() -> None:
     import os
 
     state = os.environ.get(_VARIABLE)  # noqa: TID251  # this file is a program's first line: no main above it reads
-    if state and "pynvml" in sys.modules:
-        _install(sys.modules["pynvml"], state)
+    if state and "ctypes" in sys.modules:
+        _change(sys.modules["ctypes"], state)
     elif state:
-        sys.meta_path.insert(0, PynvmlFinder(state))
+        sys.meta_path.insert(0, CtypesFinder(state))
     _run_hidden()
 
 

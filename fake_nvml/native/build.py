@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.drivers import branch
+from fake_nvml.drivers import branch, complete
 from fake_nvml.eras import ERAS, era_of
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
@@ -52,7 +52,7 @@ def library_folder(driver: str, environment: Mapping[str, str] | None = None) ->
     ``environment`` says where the cache and the compiler are, by default this process's. Raises FakeNvmlError
     (CatalogueError for a driver that is none, CompilerError without a compiler).
     """
-    era = era_of(branch(driver))
+    era = era_of(branch(complete(driver)))
     return ensure(os.environ if environment is None else environment) / str(era)  # noqa: TID251  # a caller without one
 
 

@@ -19,7 +19,8 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.candidates import Candidate, candidates, match
-from gpushare.deviceplugin.devices import DeviceIds, visible_device
+from gpushare.deviceplugin.container_answer import ContainerAnswer, Granted, answer
+from gpushare.deviceplugin.devices import DeviceIds
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.owner import KubeletBook, Owner
@@ -29,8 +30,8 @@ from gpushare.kube.errors import ServerError, UnreachableError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import decode
-from gpushare.model.node import CardFacts
 from gpushare.model.pod import gpu_containers, pod_request
+from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class HeldError(GpushareError):
 
 
 class Allocator:
-    """Answers the kubelet for one node. ``visible_by`` is how a card is named to the runtime: ``uuid`` or ``index``."""
+    """Answers the kubelet for one node. ``rules`` say how the runtime is told a container's card."""
 
     def __init__(
         self,
@@ -59,14 +60,14 @@ class Allocator:
         book: KubeletBook,
         events: EventRecorder,
         *,
-        visible_by: str = "uuid",
+        rules: ContainerFlags | None = None,
     ) -> None:
         self._client = client
         self._events = events
         self._pods = pods
         self._node = node
         self._book = book
-        self._visible_by = visible_by
+        self._rules = rules or ContainerFlags()
         # By pod uid, the containers that were answered. What was granted before our start is the kubelet's to know.
         self._granted: dict[str, list[str]] = {}
         # What GetPreferredAllocation chose, for the Allocate that follows with exactly these ids.
@@ -102,8 +103,8 @@ class Allocator:
             self._chosen = {frozenset(chosen): candidate}
             return chosen
 
-    async def allocate(self, device_ids: Sequence[str]) -> dict[str, str]:
-        """The variables of the container that gets these ids. Raises NoCandidateError."""
+    async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
+        """What the container that gets these ids is told. Raises NoCandidateError."""
         async with self._lock:
             card = self._ids.one_card_of(device_ids)
             if card is None:
@@ -116,13 +117,15 @@ class Allocator:
                 # A kubelet that did not ask, or did not obey.
                 free = {card.index: len(device_ids)}
                 candidate = match(await self._waiting(), len(device_ids), free, must_be=card.index)
+            granted = Granted((card,), candidate.units, candidate.pod_units, self._node.isolation_off)
+            told = answer(granted, self._node.nvml_indices, device_ids, self._rules)
             self._granted.setdefault(candidate.uid, []).append(candidate.container)
             self._meant[key] = candidate
             _LOG.info(
                 "allocated pod=%s/%s uid=%s container=%s device=%d units=%d",
                 candidate.namespace, candidate.pod, candidate.uid, candidate.container, card.index, candidate.units,
             )  # fmt: skip
-            return self._variables(candidate, card)
+            return told
 
     async def verify(self, device_ids: Sequence[str]) -> None:
         """As ``_verify``, and says on the pod why its container is held. Raises HeldError."""
@@ -196,15 +199,3 @@ class Allocator:
         if not owner.uid:
             return self._pods.find(owner.namespace, owner.name)
         return next((pod for pod in self._pods.in_bind_order() if pod.metadata.uid == owner.uid), None)
-
-    def _variables(self, candidate: Candidate, card: CardFacts) -> dict[str, str]:
-        variables = {
-            wire.ENV_VISIBLE_DEVICES: visible_device(card, self._node.nvml_indices, self._visible_by),
-            wire.ENV_INDEX: str(card.index),
-            wire.ENV_POD_UNITS: str(candidate.pod_units),
-            wire.ENV_CONTAINER_UNITS: str(candidate.units),
-            wire.ENV_DEVICE_UNITS: str(card.units),
-        }
-        if self._node.isolation_off:
-            variables[wire.ENV_ISOLATION_OFF] = "true"
-        return variables

@@ -4,13 +4,14 @@ A kubelet admits one pod at a time, in the order in which they were bound, and a
 init containers and sidecars first, then the containers (measured on 1.36, see the conformance notes in
 ``e2e/README.md``). So the next call belongs to the pod that is half done, else to the first pod in bind order of
 which nothing was granted. Pods that the kubelet turned away for another reason are passed over when the amount does
-not match. The order is a hint: the owner is verified before the container starts (``owner``).
+not match. The order is a hint: the kubelet's book says after each call whose it was, and the owner is verified before
+the container starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
@@ -19,10 +20,16 @@ from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_req
 
 _STARTED = ("Running",)
 
+# Card index and units of it; nearly always one pair.
+Cards = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A container that waits for its ids: of which pod, how many units, and on which card the extender put it."""
+    """A container that waits for its ids: of which pod, how many units, and of which cards.
+
+    ``is_begun``: other containers of its pod have theirs.
+    """
 
     uid: str
     namespace: str
@@ -30,66 +37,141 @@ class Candidate:
     container: str
     units: int
     pod_units: int
-    index: int
+    cards: Cards
+    is_begun: bool = False
 
 
-def candidates(pods: Iterable[Pod], granted: Mapping[str, Sequence[str]]) -> list[Candidate]:
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a call leaves to choose from: how many ids it wants, and by card index the ids that may and that must be among them.
+
+    ``room`` are the units that are physically left on each card, apart from the ids offered. ``counts_slots``: an id is
+    a container, not a unit. ``must_pod`` is the only pod that it can be for (its init container's ids are reused).
+    """
+
+    size: int
+    free: Mapping[int, int]
+    room: Mapping[int, int]
+    must: Mapping[int, int] = field(default_factory=dict)
+    counts_slots: bool = False
+    must_pod: str = ""
+
+
+def candidates(
+    pods: Iterable[Pod], granted: Mapping[str, Collection[str]], aims: Mapping[str, int], latest: str = ""
+) -> list[Candidate]:
     """The next container of each pod that is not fully granted, most likely first.
 
-    ``pods`` are the node's, in bind order; ``granted`` names by uid the containers that were answered already. Pods
-    that have ended, that run, that are assigned or that no valid annotation puts on one card are no candidates.
+    ``pods`` are the node's, in bind order; ``granted`` names by uid the containers that have their ids, ``latest`` the
+    pod that was answered last. ``aims`` says by uid the card for pods of one card, where that is not the annotated one.
+    Pods that have ended, that run, that are assigned or that no valid annotation puts on a card are no candidates.
     """
     begun: list[Candidate] = []
     fresh: list[Candidate] = []
     for pod in pods:
         done = granted.get(pod.metadata.uid, ())
-        candidate = _next_of(pod, done)
+        candidate = _next_of(pod, done, aims.get(pod.metadata.uid))
         if candidate is not None:
             (begun if done else fresh).append(candidate)
-    return begun + fresh
+    return sorted(begun, key=lambda candidate: candidate.uid != latest) + fresh
 
 
-def _next_of(pod: Pod, done: Sequence[str]) -> Candidate | None:
-    if is_finished(pod) or is_deleting(pod) or (pod.status and pod.status.phase in _STARTED):
+def is_waiting(pod: Pod) -> bool:
+    """May the kubelet still come to this pod?"""
+    return not (is_finished(pod) or is_deleting(pod) or (pod.status and pod.status.phase in _STARTED))
+
+
+def _next_of(pod: Pod, done: Collection[str], aim: int | None) -> Candidate | None:
+    if not is_waiting(pod):
         return None
     try:
-        allocation = decode(pod.metadata.annotations, pod_request(pod))
+        request = pod_request(pod)
+        allocation = decode(pod.metadata.annotations, request)
         waiting = [(name, units) for name, units in gpu_containers(pod) if name not in done]
+        if allocation is None or allocation.assigned or not waiting:
+            return None
+        name, units = waiting[0]
+        cards = container_cards(pod, allocation, name, units, aim)
     except GpushareError:
         return None
-    if allocation is None or not _is_open(allocation) or not waiting:
-        return None
-    name, units = waiting[0]
     metadata = pod.metadata
-    return Candidate(metadata.uid, metadata.namespace, metadata.name, name, units, pod_request(pod), allocation.index)
+    return Candidate(metadata.uid, metadata.namespace, metadata.name, name, units, request, cards, bool(done))
 
 
-def _is_open(allocation: Allocation) -> bool:
-    return not allocation.assigned and len(allocation.shares) == 1
+def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
+    """The cards of one container: what the multi-card annotation says of it, else the pod's one card.
 
-
-def match(
-    waiting: Sequence[Candidate], units: int, free_ids: Mapping[int, int], must_be: int | None = None
-) -> Candidate:
-    """The candidate for a call that asks for ``units``.
-
-    ``free_ids`` says how many ids each card has left for it; ``must_be`` is the card where the ids are already
-    chosen. Raises NoCandidateError that says who waits for what.
+    That annotation knows the containers only; an init container gets its units of the pod's cards in their order, as
+    far as each goes. Answers no cards where the amounts do not agree.
     """
+    if allocation.by_container is None:
+        return ((allocation.index if aim is None else aim, units),)
+    names = [container.name for container in pod.spec.containers or ()]
+    if name in names:
+        shares = tuple(share for share in allocation.by_container.get(names.index(name), ()) if share[1])
+        return shares if sum(amount for _, amount in shares) == units else ()
+    cards: list[tuple[int, int]] = []
+    for index, amount in allocation.shares:
+        taken = min(amount, units - sum(given for _, given in cards))
+        if taken:
+            cards.append((index, taken))
+    return tuple(cards) if sum(given for _, given in cards) == units else ()
+
+
+def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
+    """How many ids of each card the container needs; none where slots are counted and it has several cards."""
+    if not counts_slots:
+        return dict(candidate.cards)
+    return {index: 1 for index, _ in candidate.cards} if len(candidate.cards) == 1 else {}
+
+
+def match(waiting: Sequence[Candidate], offer: Offer) -> Candidate:
+    """The candidate for a call. Raises NoCandidateError that says who waits for what."""
     for candidate in waiting:
-        right_card = must_be is None or candidate.index == must_be
-        if candidate.units == units and right_card and free_ids.get(candidate.index, 0) >= units:
+        if is_of_size(candidate, offer) and fits(candidate, offer):
             return candidate
-    raise NoCandidateError(_why_nobody(waiting, units, free_ids, must_be))
+    raise NoCandidateError(_why_nobody(waiting, offer))
 
 
-def _why_nobody(waiting: Sequence[Candidate], units: int, free_ids: Mapping[int, int], must_be: int | None) -> str:
-    same = [candidate for candidate in waiting if candidate.units == units]
+def is_of_size(candidate: Candidate, offer: Offer) -> bool:
+    """Would this container's call look like this?"""
+    wanted = ids_by_card(candidate, offer.counts_slots)
+    return sum(wanted.values()) == offer.size and offer.must_pod in ("", candidate.uid)
+
+
+def fits(candidate: Candidate, offer: Offer) -> bool:
+    """Are there the ids on its cards, all that must be taken among them, and the room?"""
+    wanted = ids_by_card(candidate, offer.counts_slots)
+    return all(
+        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer)
+        for index, count in wanted.items()
+    ) and all(count <= wanted.get(index, 0) for index, count in offer.must.items())
+
+
+def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
+    """Units of a card that a container newly takes: where slots are counted its pod's, with the first of its containers."""
+    if not offer.counts_slots:
+        return dict(candidate.cards)[index]
+    return 0 if candidate.is_begun else candidate.pod_units
+
+
+def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
+    same = [candidate for candidate in waiting if is_of_size(candidate, offer)]
     if not same:
         asked = ", ".join(f"{one.namespace}/{one.pod} {one.units}" for one in waiting[:5]) or "none"
-        return f"no pod bound to this node with a card waits for {units} units (waiting: {asked})"
+        what = "a slot" if offer.counts_slots else f"{offer.size} units"
+        return f"no pod bound to this node with a card waits for {what} (waiting: {asked})"
     first = same[0]
     pod = f"{first.namespace}/{first.pod}"
-    if must_be is not None and all(one.index != must_be for one in same):
-        return f"the kubelet chose ids of card {must_be}, but pod {pod} has card {first.index}"
-    return f"card {first.index} has {free_ids.get(first.index, 0)} units left for the {units} of pod {pod}"
+    wanted = ids_by_card(first, offer.counts_slots)
+    wrong = [index for index in offer.must if index not in wanted]
+    if wrong:
+        return f"the kubelet chose ids of card {wrong[0]}, but pod {pod} has card {min(wanted)}"
+    for index, count in wanted.items():
+        units = units_of(first, index, offer)
+        if offer.free.get(index, 0) < count and offer.counts_slots:
+            return f"card {index} has no slot left for container {first.container} of pod {pod}"
+        left = offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
+        if left < units:
+            return f"card {index} has {left} units left for the {units} of pod {pod}"
+    return f"the kubelet reuses more ids of a card than container {first.container} of pod {pod} gets"

@@ -8,9 +8,10 @@ a card that came later. Nobody listens during that, so it is done the more seldo
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from gpushare.deviceplugin.card_news import EVENT_NO_CARDS, EVENT_NOT_SHARED, CardNews, not_shared
 from gpushare.deviceplugin.devices import PhysicalCard
@@ -23,6 +24,7 @@ from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 
 _LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 # How often the cards are heard, in seconds: a fault shows within this and the time to tell it.
 TURN_SECONDS: Final = 0.5
@@ -73,6 +75,7 @@ class CardWatch:
         self._known: tuple[PhysicalCard, ...] = ()
         self._next_survey = 0.0
         self._retry_seconds = FIRST_RETRY_SECONDS
+        self._rest_seconds = survey_seconds
         # Said once, not at every count: which cards are not shared, and what NVML's trouble is.
         self._mig: frozenset[str] = frozenset()
         self._trouble = ""
@@ -168,10 +171,8 @@ class CardWatch:
     async def _look_after_the_sick(self) -> None:
         recoveries: list[Recovery] = []
         for uuid in self._health.sick:
-            checkup = await self._patiently("check a card", lambda uuid=uuid: self._session.check(uuid))
-            recoveries += self._health.observe(
-                uuid, answers=checkup.answers, action=checkup.action, now=self._clock()
-            )
+            checkup = await self._patiently("check a card", functools.partial(self._session.check, uuid))
+            recoveries += self._health.observe(uuid, answers=checkup.answers, action=checkup.action, now=self._clock())
         if recoveries:
             self._node.refresh(recoveries)
 
@@ -185,7 +186,8 @@ class CardWatch:
                 self._metrics.count_nvml_error("survey")
             raise
         ended = self._clock()
-        self._next_survey = ended + max(self._survey_seconds, (ended - started) / _DEAF_PART)
+        self._rest_seconds = max(self._survey_seconds, (ended - started) / _DEAF_PART)
+        self._next_survey = ended + self._rest_seconds
         return self._survey
 
     def _take_stock(self) -> tuple[str, ...]:
@@ -201,7 +203,7 @@ class CardWatch:
         roster = count_cards(self._known, answering, [card.index for card in survey.unreadable], self._mig)
         self._log_changes(roster.cards, roster.removed)
         self._known = roster.cards
-        self._health.forget(roster.removed)
+        self._health.withdraw(roster.removed)
         for uuid in roster.lost:
             self._health.lose(uuid)
         for uuid in survey.missed:
@@ -214,18 +216,26 @@ class CardWatch:
     def _log_changes(self, cards: Sequence[PhysicalCard], removed: frozenset[str]) -> None:
         for card in cards:
             if card not in self._known:
-                _LOG.info("card nvml_index=%d uuid=%s model=%s mib=%d", card.nvml_index, card.uuid, card.model, card.mib)
+                _LOG.info(
+                    "card nvml_index=%d uuid=%s model=%s mib=%d", card.nvml_index, card.uuid, card.model, card.mib
+                )
         for uuid in removed:
             _LOG.warning("card is gone uuid=%s", uuid)
 
     def _hurry(self) -> None:
         """Count again soon, but not in a tight loop over a card that stays lost."""
         self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
-        self._retry_seconds = min(self._retry_seconds * 2, self._survey_seconds)
+        self._retry_seconds = min(self._retry_seconds * 2, self._rest_seconds)
 
-    async def _patiently[T](self, act: str, question: Callable[[], T]) -> T:
+    async def _patiently(self, act: str, question: Callable[[], _T]) -> _T:
         """The answer, however long it takes; says so when it takes long."""
-        ...
+        loop = asyncio.get_running_loop()
+        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not heard"
+        alarm = loop.call_later(_SILENCE_SECONDS, _LOG.warning, text, act, _SILENCE_SECONDS)
+        try:
+            return await self._thread.run(question)
+        finally:
+            alarm.cancel()
 
 
 def _physical(card: Card) -> PhysicalCard:

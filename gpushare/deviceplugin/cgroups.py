@@ -53,7 +53,8 @@ def _containers_in(path: str) -> tuple[ContainerGroup, ...]:
     if "kubepods" not in path and not path.startswith("/.."):
         return ()
     pods = list(_POD.finditer(path))
-    ends = [*(pod.start() for pod in pods[1:]), len(path)]
+    # A pod's containers are named before the next pod's begin.
+    ends = [pod.start() for pod in pods[1:]] + [len(path)] * bool(pods)
     return tuple(
         ContainerGroup(_uid(pod[1]), _container_id(path[pod.end() : end])) for pod, end in zip(pods, ends, strict=True)
     )

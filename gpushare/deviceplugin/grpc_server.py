@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 
 from gpushare.deviceplugin.allocate import Allocator
+from gpushare.deviceplugin.container_answer import ContainerAnswer
 from gpushare.deviceplugin.devices import device_list
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
@@ -141,12 +142,9 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         return answer
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
-        """The variables of each container."""
-        answer = pb.AllocateResponse()
-        for one in request.container_requests:
-            variables = await _answered(self._allocator.allocate(one.devices_ids), context)
-            answer.container_responses.add(envs=variables)
-        return answer
+        """What each container is told."""
+        answers = [await _answered(self._allocator.allocate(one.devices_ids), context) for one in request.container_requests]
+        return pb.AllocateResponse(container_responses=map(_encoded, answers))
 
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: Context
@@ -167,6 +165,18 @@ def encode(devices: Sequence[tuple[str, str]]) -> bytes:
     return b"".join(
         pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health=health) for one, health in part]).SerializeToString()
         for part in parts
+    )
+
+
+def _encoded(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:
+    return pb.ContainerAllocateResponse(
+        envs=answer.variables,
+        mounts=[
+            pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
+            for mount in answer.mounts
+        ],
+        annotations=answer.annotations,
+        cdi_devices=[pb.CDIDevice(name=name) for name in answer.cdi_devices],
     )
 
 

@@ -8,6 +8,7 @@ A fault makes a card sick until a rule says that it is well again; nothing milde
     lost                 the same, and where the driver does not know field 230, by answering for a whole cool-down
     the ConfigMap        being struck off it
     no driver            the driver's return
+    taken out            coming back
 
 A card that merely answers is not well: memory and clocks can be read after most faults. So where field 230 is not known
 an Xid is for the operator or the next boot.
@@ -67,6 +68,7 @@ class CardHealth:
         self._ill: dict[str, _Illness] = {}
         self._declared: frozenset[int] = frozenset()
         self._driver_is_away = False
+        self._withdrawn: frozenset[str] = frozenset()
 
     @property
     def sick(self) -> tuple[str, ...]:
@@ -78,6 +80,8 @@ class CardHealth:
         illness = self._ill.get(card.uuid)
         if illness is not None:
             return False, illness.reason
+        if card.uuid in self._withdrawn:
+            return False, REASON_TAKEN_OUT
         if self._driver_is_away:
             return False, REASON_NO_DRIVER
         if card.index in self._declared:
@@ -149,10 +153,12 @@ class CardHealth:
         """An operator says that these cards are well."""
         return self._recover(uuids, RULE_OPERATOR)
 
-    def forget(self, uuids: Iterable[str]) -> None:
-        """These cards were taken out of the machine; whoever comes in their place starts well."""
-        for uuid in uuids:
-            self._ill.pop(uuid, None)
+    def withdraw(self, uuids: Iterable[str]) -> None:
+        """These cards are not in the machine any more, and no others; they are announced until the Node knows it.
+
+        A fault of theirs stays: coming back is no rule of recovery.
+        """
+        self._withdrawn = frozenset(uuids)
 
     def _fall_ill(self, uuid: str, reason: str) -> bool:
         illness = self._ill.get(uuid)

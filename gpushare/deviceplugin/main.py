@@ -9,40 +9,61 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from prometheus_client.registry import CollectorRegistry
+
 from gpushare import __version__, logs
 from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.devices import PhysicalCard, spare_slots
+from gpushare.deviceplugin.card_news import CardNews
+from gpushare.deviceplugin.card_pods import indices_in_use
+from gpushare.deviceplugin.card_watch import CardWatch
+from gpushare.deviceplugin.declared_sick import follow_declared
+from gpushare.deviceplugin.devices import spare_slots
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.health import CardHealth
 from gpushare.deviceplugin.id_limits import check_ids
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_server import listen
+from gpushare.deviceplugin.metrics_server import serve as serve_metrics
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.node_status import NodeStatus
+from gpushare.deviceplugin.observers import Sight, observers
 from gpushare.deviceplugin.owner import KubeletBook
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
+from gpushare.deviceplugin.roster import remembered
 from gpushare.deviceplugin.spare_slots import SpareSlots
 from gpushare.deviceplugin.takeover import until_released
-from gpushare.errors import GpushareError, InvalidAllocationError, UsageError
+from gpushare.deviceplugin.xid_rules import XidRules, read_rules
+from gpushare.errors import GpushareError, UsageError
+from gpushare.health_flags import ENV_DISABLE, ENV_ENABLE
 from gpushare.kube import config
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import EventRecorder
 from gpushare.kube.reflector import Reflector
-from gpushare.manifests import Pod
-from gpushare.model.allocation import decode
-from gpushare.model.pod import is_finished
-from gpushare.nvml.errors import NvmlError
-from gpushare.nvml.library import open_library
+from gpushare.manifests import Node, Pod
+from gpushare.nvml.session import NvmlSession
+from gpushare.nvml.thread import NvmlThread
 from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
 _LOG = logging.getLogger(__name__)
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# How often a node without a driver or without cards is looked at again, and an API server that is away, in seconds.
-_NO_CARDS_SECONDS: Final = 30.0
+# How often an API server that is away is asked again, in seconds.
 _NO_API_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Nvml:
+    """NVML: the one session, the thread that it is asked in, and what its Xids mean."""
+
+    thread: NvmlThread
+    session: NvmlSession
+    rules: XidRules
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,42 +92,117 @@ async def _until_signal(settings: DevicePluginSettings) -> None:
         loop.add_signal_handler(number, running.cancel)
     await asyncio.wait([running])
     if not running.cancelled() and (error := running.exception()) is not None:
-        raise error
+        raise _single(error)
+
+
+def _single(error: BaseException) -> BaseException:
+    """What is in a group of one; a group says no more than its only member."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 async def _run(settings: DevicePluginSettings) -> None:
     _LOG.info("starting version=%s node=%s unit=%s", __version__, settings.node_name, settings.memory_unit)
     client = config.connect(settings.kubeconfig, settings.context)
+    thread = NvmlThread()
+    rules = _xid_rules(settings)
+    session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing)
     try:
-        cards = await _wait_for_cards(settings.nvml_library)
-        node = NodeStatus(client, settings.node_name, cards, settings.memory_unit, _boot_id(), slots=settings.slots)
-        pods = NodePods()
-        await _prepare(client, node, pods)
-        check_ids(node.cards, node.kubelet_version, settings.max_ids)
-        await _serve(settings, client, node, pods)
+        async with asyncio.TaskGroup() as group:
+            await _start(settings, client, Nvml(thread, session, rules), group)
     finally:
+        thread.close(session.close)
         await client.close()
 
 
-async def _serve(settings: DevicePluginSettings, client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
-    folder = Path(settings.device_plugin_path)
-    book = KubeletBook(Path(settings.pod_resources_socket), folder)
+async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, group: asyncio.TaskGroup) -> None:
+    """Start everything in its order; what goes on for ever goes on in ``group``."""
+    pods = NodePods()
     # Names of events only: nothing depends on them being hard to guess.
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
-    allocator = Allocator(client, pods, node, book, events, visible_by=settings.visible_devices)
+    news = CardNews(client, settings.node_name, pods, events)
+    group.create_task(news.run())
+    metrics = _metrics(settings, group)
+    health = CardHealth(nvml.rules, settings.health.cool_down)
+    node = NodeStatus(
+        client, settings.node_name, (), settings.memory_unit, _boot_id(),
+        health=health,
+        in_use=lambda: indices_in_use(pods.in_bind_order()),
+        check=lambda cards: check_ids(cards, node.kubelet_version, settings.max_ids),
+        slots=settings.slots,
+    )  # fmt: skip
+    watch = CardWatch(
+        nvml.session, nvml.thread, node, health, news, time.monotonic,
+        survey_seconds=settings.health.survey_interval,
+        metrics=metrics,
+    )  # fmt: skip
+    metrics.follow(lambda: node.cards, pods.in_bind_order)
+    await watch.wait_for_cards(fail=settings.health.fail_on_init_error)
+    await _prepare(client, node, pods)
+    watch.begin(remembered(node.cards_before))
+    check_ids(node.cards, node.kubelet_version, settings.max_ids)
+    node.listeners.append(news.tell)
+    server = await _serve(settings, client, node, pods, events, metrics, group)
+    sight = Sight(
+        client, events, metrics, lambda: node.cards, pods.in_bind_order, lambda: server.is_watched, dict, time.monotonic
+    )
+    for observer in observers(settings.extra, sight, nvml.session, nvml.thread):
+        group.create_task(observer)
+    group.create_task(watch.run())
+    group.create_task(follow_declared(client, node, health))
+    group.create_task(_node_watch(client, node).run())
+
+
+async def _serve(
+    settings: DevicePluginSettings,
+    client: ApiClient,
+    node: NodeStatus,
+    pods: NodePods,
+    events: EventRecorder,
+    metrics: PluginMetrics,
+    group: asyncio.TaskGroup,
+) -> DevicePluginServer:
+    """Serve the kubelet; the server of the resource that pods' memory comes with."""
+    folder = Path(settings.device_plugin_path)
+    book = KubeletBook(Path(settings.pod_resources_socket), folder)
+    allocator = Allocator(client, pods, node, book, events, rules=settings.extra.container)
     if settings.slots:
         await until_released(folder, node.metadata, events)
     await allocator.recover()
     selector = f"spec.nodeName={settings.node_name}"
     watch: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(watch.run())
-        group.create_task(node.keep_published())
-        if settings.slots:
-            group.create_task(stay_registered(DevicePluginServer(allocator, node), folder, SLOTS))
-        else:
-            group.create_task(stay_registered(DevicePluginServer(allocator, node), folder, MEMORY))
-            group.create_task(stay_registered(_spare(node), folder, SLOTS))
+    group.create_task(watch.run())
+    # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
+    await node.publish_first()
+    group.create_task(node.keep_published())
+    server = DevicePluginServer(allocator, node)
+    told = metrics.count_registration
+    group.create_task(stay_registered(server, folder, SLOTS if settings.slots else MEMORY, told))
+    if not settings.slots:
+        group.create_task(stay_registered(_spare(node), folder, SLOTS, told))
+    return server
+
+
+def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
+    """Kept in any case, served where an address is given: from the start, as a driver that is away is waited for."""
+    registry = CollectorRegistry()
+    if settings.extra.metrics_address is not None:
+        group.create_task(serve_metrics(registry, listen(settings.extra.metrics_address)))
+    return PluginMetrics(registry)
+
+
+def _node_watch(client: ApiClient, node: NodeStatus) -> Reflector[Node]:
+    """What others write on our Node: a kubelet that starts anew, an operator's word."""
+    return Reflector(client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}")
+
+
+def _xid_rules(settings: DevicePluginSettings) -> XidRules:
+    """Which Xids are critical: none where the health check is off."""
+    rules, odd = read_rules(settings.health.disabled, settings.health.enabled)
+    if odd:
+        _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
+    return rules if settings.health.check else XidRules(ignores_all=True)
 
 
 def _spare(node: NodeStatus) -> DevicePluginServer:
@@ -114,57 +210,17 @@ def _spare(node: NodeStatus) -> DevicePluginServer:
     return DevicePluginServer(SpareSlots(), node, devices=spare_slots, options=pb.DevicePluginOptions())
 
 
-async def _wait_for_cards(library: str | None) -> list[PhysicalCard]:
-    """The cards of this node; a driver that is not there (yet), or no card, is waited for: the node may get one."""
-    said = ""
-    while True:
-        try:
-            cards = _read_cards(library)
-            problem = "" if cards else "the driver shows no card"
-        except NvmlError as error:
-            cards, problem = [], str(error)
-        if cards:
-            return cards
-        if problem != said:
-            _LOG.warning("no cards to share reason=%s look_again_seconds=%.0f", problem, _NO_CARDS_SECONDS)
-            said = problem
-        await asyncio.sleep(_NO_CARDS_SECONDS)
-
-
-def _read_cards(library: str | None) -> list[PhysicalCard]:
-    nvml = open_library(library)
-    try:
-        found = nvml.cards()
-    finally:
-        nvml.close()
-    for card in found:
-        _LOG.info("card nvml_index=%d uuid=%s model=%s mib=%d", card.index, card.uuid, card.model, card.memory_mib)
-        if card.mig:
-            _LOG.warning("not shared uuid=%s reason=in MIG mode its memory belongs to its slices", card.uuid)
-    shared = [card for card in found if not card.mig]
-    return [PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0) for card in shared]
-
-
 async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
     """Give the cards their indices; an API server that is away is waited for."""
     while True:
         try:
             pods.replace(await client.list_pods(field_selector=f"spec.nodeName={node.name}"))
-            await node.prepare(frozenset(index for pod in pods.in_bind_order() for index in _indices(pod)))
+            await node.prepare(indices_in_use(pods.in_bind_order()))
         except ApiError as error:
             _LOG.warning("cannot read node=%s error=%s", node.name, error)
             await asyncio.sleep(_NO_API_SECONDS)
         else:
             return
-
-
-def _indices(pod: Pod) -> list[int]:
-    """Card indices that a pod which has not ended names."""
-    try:
-        allocation = None if is_finished(pod) else decode(pod.metadata.annotations, 1)
-    except InvalidAllocationError:
-        return []
-    return [index for index, _ in allocation.shares] if allocation is not None else []
 
 
 def _boot_id() -> str:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 import uvicorn
@@ -68,8 +68,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-@contextlib.asynccontextmanager
-async def listen(address: tuple[str, int]) -> AsyncIterator[socket.socket]:
+def listen(address: tuple[str, int]) -> socket.socket:
     """A listening socket on ``(host, port)``; port 0 takes a free one, which is logged. Raises UsageError.
 
     Open it before anything is announced: a port that is taken is a mistake of the manifest, and to be seen at once.
@@ -79,30 +78,31 @@ async def listen(address: tuple[str, int]) -> AsyncIterator[socket.socket]:
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )
-        family, kind, protocol, _, where = found[0]
-        listener = socket.socket(family, kind, protocol)
+        listener = _bound(found[0])
     except OSError as error:
-        raise _cannot(host, port, error) from error
-    with listener:
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(where)
-            listener.listen(_BACKLOG)
-        except OSError as error:
-            raise _cannot(host, port, error) from error
-        _LOG.info("metrics at address=%s port=%d path=/metrics", host, listener.getsockname()[1])
-        yield listener
+        raise UsageError(
+            f"cannot serve metrics on {host} port {port}: {error.strerror}; give --metrics-address an address of this "
+            "machine and a port that nobody has (0 takes a free one)"
+        ) from error
+    _LOG.info("metrics at address=%s port=%d path=/metrics", host, listener.getsockname()[1])
+    return listener
 
 
-def _cannot(host: str, port: int, error: OSError) -> UsageError:
-    return UsageError(
-        f"cannot serve metrics on {host} port {port}: {error.strerror}; give --metrics-address an address of this "
-        "machine and a port that nobody has (0 takes a free one)"
-    )
+def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
+    family, kind, protocol, _, where = found
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 async def serve(registry: CollectorRegistry, listener: socket.socket) -> None:
-    """Answer scrapes until cancelled; one under way is finished first."""
+    """Answer scrapes until cancelled; one under way is finished first. Closes the listener."""
     config = uvicorn.Config(
         MetricsServer(registry),
         http="httptools",
@@ -122,3 +122,4 @@ async def serve(registry: CollectorRegistry, listener: socket.socket) -> None:
     finally:
         server.should_exit = True
         await serving
+        listener.close()

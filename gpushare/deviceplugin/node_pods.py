@@ -1,50 +1,108 @@
-"""The pods of our node in the order in which they were bound: the only mutable state beside what was granted.
+"""The pods of our node in the order in which they were bound.
 
-The order is what the API's watch shows: a pod enters the watch of its node with its Binding. Where several pods are
-seen at once (a fresh start, a new list) they are sorted by the time at which they were assumed, which is close to it.
+A kubelet admits pods as its watch shows them bound, so the order is that of the Bindings, and each Binding has its place in
+the API server's history: the resourceVersion that it gave the pod. The lowest version at which we saw a pod on this node
+is therefore its place, whether a watch or a list showed it first, and in whatever order they came to us. (The time at
+which a pod was assumed is not: binds overtake one another.) Where versions are no numbers, first seen is first bound.
+
+A watch and a list overtake one another too: what is older than what we have is not taken, and what is gone stays gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from gpushare import wire
 from gpushare.manifests import ObjectMeta, Pod
 
+# Where a kubelet notes on the API's copy of a static pod the uid that itself uses for it.
+_STATIC_UID: Final = "kubernetes.io/config.hash"
+# How many ended pods are remembered: far more than end between a list's answer and its arrival.
+_ENDED_REMEMBERED: Final = 1000
+
 
 class NodePods:
-    """Pods of one node; feed it from a watch, and from a fresh list where the watch may be behind."""
+    """Pods of one node; feed it from a watch, and from a fresh list where the watch may be behind.
 
-    def __init__(self) -> None:
-        # A dict keeps the order of insertion, and an update in place keeps its place.
+    ``on_change`` is called after every change.
+    """
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self.on_change = on_change
         self._pods: dict[str, Pod] = {}
+        # By uid: the lowest version seen, and the number of arrival where that says nothing.
+        self._places: dict[str, tuple[int, int]] = {}
+        self._arrivals = 0
+        self._ended: dict[str, None] = {}
 
     def in_bind_order(self) -> tuple[Pod, ...]:
         """All pods, first bound first."""
-        return tuple(self._pods.values())
+        return tuple(self._pods[uid] for uid in sorted(self._pods, key=self._places.__getitem__))
 
-    def replace(self, pods: Iterable[Pod]) -> None:
-        """Take a complete list: who is not on it is gone, who is new comes last."""
+    def replace(self, pods: Iterable[Pod], version: str = "") -> None:
+        """Take a complete list of that version: who is not on it is gone, unless the watch showed him later."""
         listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
-        for uid in self._pods.keys() - listed.keys():
-            del self._pods[uid]
-        self._pods.update(listed)
+        for uid in [uid for uid in self._pods if uid not in listed and not self._is_newer(uid, version)]:
+            self._forget(uid)
+        for pod in listed.values():
+            self._take(pod)
+        self.on_change()
 
     def set(self, pod: Pod) -> None:
         """A pod was bound here, or changed."""
-        self._pods[pod.metadata.uid] = pod
+        self._take(pod)
+        self.on_change()
 
     def remove(self, metadata: ObjectMeta) -> None:
         """A pod is gone."""
-        self._pods.pop(metadata.uid, None)
+        self._forget(metadata.uid)
+        self.on_change()
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest where an old one of the same name is still known."""
-        found = [pod for pod in self._pods.values() if (pod.metadata.namespace, pod.metadata.name) == (namespace, name)]
+        key = (namespace, name)
+        found = [pod for pod in self.in_bind_order() if (pod.metadata.namespace, pod.metadata.name) == key]
         return found[-1] if found else None
+
+    def by_uid(self, uid: str) -> Pod | None:
+        """The pod that the kubelet calls by this uid: a static pod has another one in the API."""
+        if uid in self._pods:
+            return self._pods[uid]
+        named = (pod for pod in self._pods.values() if (pod.metadata.annotations or {}).get(_STATIC_UID) == uid)
+        return next(named, None) if uid else None
+
+    def _take(self, pod: Pod) -> None:
+        uid, version = pod.metadata.uid, _number(pod.metadata.resource_version)
+        if uid in self._ended:
+            return
+        if uid not in self._places:
+            self._arrivals += 1
+            self._places[uid] = (version, self._arrivals)
+        place, arrival = self._places[uid]
+        self._places[uid] = (min(place, version), arrival)
+        if uid not in self._pods or not self._is_newer(uid, pod.metadata.resource_version):
+            self._pods[uid] = pod
+
+    def _is_newer(self, uid: str, version: str) -> bool:
+        """Do we know the pod as it was after that version? Not where one of the two is no number."""
+        ours, theirs = _number(self._pods[uid].metadata.resource_version), _number(version)
+        return ours > theirs > 0
+
+    def _forget(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self._places.pop(uid, None)
+        self._ended[uid] = None
+        if len(self._ended) > _ENDED_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+
+def _number(version: str) -> int:
+    """A version as a number, 0 where it is none: such versions say nothing of an order."""
+    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 def _assume_time(pod: Pod) -> tuple[int, str, str]:
+    """Close to the order of binding, for pods of a list without versions."""
     text = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSUME_TIME, "")
-    time = int(text) if text.isascii() and text.isdigit() else 0
-    return time, pod.metadata.creation_timestamp or "", pod.metadata.name
+    return _number(text), pod.metadata.creation_timestamp or "", pod.metadata.name

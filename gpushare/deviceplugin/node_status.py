@@ -74,6 +74,8 @@ class NodeStatus:
         self.name = name
         self.metadata = ObjectMeta(name=name)
         self.cards = describe_cards((), unit, boot, slots=slots)
+        # What the Node said before our start.
+        self.cards_before: NodeCards | None = None
         self.nvml_indices: Mapping[str, int] = {}
         self.isolation_off = False
         self.kubelet_version = ""
@@ -82,6 +84,8 @@ class NodeStatus:
         self._physical = tuple(physical)
         # Cards that are to be announced once their coming is published; None: nothing is to come.
         self._coming: tuple[PhysicalCard, ...] | None = None
+        # Cards that cannot be announced: said once.
+        self._refused: tuple[PhysicalCard, ...] | None = None
         self._unit = unit
         self._boot = boot
         self._health = health or CardHealth(XidRules(), 0)
@@ -102,6 +106,7 @@ class NodeStatus:
         node = await self._read()
         text = (node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS)
         known = decode_cards(text) if text is not None else None
+        self.cards_before = known
         if known is not None:
             self._health.restore(known)
             self._facts = {card.uuid: card for card in known.cards}
@@ -115,7 +120,7 @@ class NodeStatus:
     def change_cards(self, physical: Sequence[PhysicalCard]) -> None:
         """Cards came or went, or say other things of themselves; they are announced once that is published."""
         physical = tuple(physical)
-        if physical == self._physical:
+        if physical in (self._physical, self._refused):
             self._coming = None
             return
         self._coming = physical
@@ -151,6 +156,15 @@ class NodeStatus:
             node = await self._read()
         await self._write(node, self.cards)
 
+    async def publish_first(self) -> None:
+        """Publish, and wait for an API server that is away."""
+        while True:
+            try:
+                return await self.publish()
+            except ApiError as error:
+                _LOG.warning("cannot publish node=%s error=%s", self.name, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
     async def keep_published(self) -> None:
         """Publish now and for ever; an API server that is away is tried again."""
         while True:
@@ -177,7 +191,7 @@ class NodeStatus:
             self._check(cards)
         except GpushareError as error:
             _LOG.error("cards not announced node=%s cards=%d reason=%s", self.name, len(physical), error)
-            self._coming = None
+            self._coming, self._refused = None, physical
             return
         if shape(cards) != shape(self.cards):
             await self._write(node, cards, is_moving=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from gpushare import wire
 from gpushare.manifests import Node
-from gpushare.model.node import MODE_SLOTS, CardFacts, NodeCards, capacity
-
-TAKEN_OUT: Final = "taken out of the machine"
+from gpushare.model.node import MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards, capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ def changes_between(before: NodeCards, after: NodeCards, rules: Mapping[str, str
     """Who fell ill, recovered or was taken out; a card that is new and well is no news for anybody's pod."""
     old = {card.uuid: card for card in before.cards}
     present = {card.uuid for card in after.cards}
-    changes = [CardChange(card, False, TAKEN_OUT) for card in before.cards if card.uuid not in present]
+    changes = [CardChange(card, False, REASON_TAKEN_OUT) for card in before.cards if card.uuid not in present]
     for card in after.cards:
         was = old[card.uuid].healthy if card.uuid in old else True
         if was and not card.healthy:

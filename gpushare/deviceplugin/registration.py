@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,8 +51,16 @@ MEMORY: Final = Resource(wire.RESOURCE_MEMORY, wire.PLUGIN_SOCKET)
 SLOTS: Final = Resource(wire.RESOURCE_SLOT, wire.SLOT_SOCKET)
 
 
-async def stay_registered(server: DevicePluginServer, folder: Path, resource: Resource = MEMORY) -> None:
-    """Serve and register for ever; ends only by cancellation, and then stops serving. One call for each resource."""
+async def stay_registered(
+    server: DevicePluginServer,
+    folder: Path,
+    resource: Resource = MEMORY,
+    registered: Callable[[str], None] = lambda resource: None,
+) -> None:
+    """Serve and register for ever; ends only by cancellation, and then stops serving. One call for each resource.
+
+    ``registered`` is told the resource each time that the kubelet took it.
+    """
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
     pause = _FIRST_PAUSE_SECONDS
     waiting = False
@@ -69,6 +78,7 @@ async def stay_registered(server: DevicePluginServer, folder: Path, resource: Re
             try:
                 await register(kubelet, resource, server.options)
                 _LOG.info("registered resource=%s socket=%s", resource.name, own)
+                registered(resource.name)
                 pause = _FIRST_PAUSE_SECONDS
                 await _until_changed(server, own, kubelet, kubelet_identity)
             finally:

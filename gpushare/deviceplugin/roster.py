@@ -7,7 +7,7 @@ card that is not even counted any more was taken out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpushare.deviceplugin.devices import PhysicalCard
 from gpushare.model.node import NodeCards
@@ -54,12 +54,3 @@ def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
     """The cards of a node annotation of ours, as they were when it was written: what is known before NVML says more."""
     facts = cards.cards if cards is not None else ()
     return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
-
-
-def keep_indices(answering: Sequence[PhysicalCard], known: Sequence[PhysicalCard]) -> tuple[PhysicalCard, ...]:
-    """Cards without an index of NVML's get the one they had before."""
-    before = {card.uuid: card.nvml_index for card in known}
-    return tuple(
-        replace(card, nvml_index=before.get(card.uuid, NO_INDEX)) if card.nvml_index == NO_INDEX else card
-        for card in answering
-    )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpushare.deviceplugin.container_answer import ContainerAnswer
+
 
 class SpareSlots:
     """Stands where the allocator stands for ids that matter. Its options ask for Allocate only."""
@@ -16,9 +18,9 @@ class SpareSlots:
         """Any will do; a kubelet does not ask."""
         return [*dict.fromkeys([*must_include, *available])][:size]
 
-    async def allocate(self, device_ids: Sequence[str]) -> dict[str, str]:
-        """No variables."""
-        return {}
+    async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
+        """Nothing."""
+        return ContainerAnswer({})
 
     async def verify(self, device_ids: Sequence[str]) -> None:
         """Whoever has one may start; a kubelet does not ask."""

@@ -117,7 +117,11 @@ class Binder:
             pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name, device.index, request.units, device.free,
         )  # fmt: skip
         allocation = Allocation(((device.index, request.units),), device.total, self._clock_ns())
-        return encode(allocation)
+        # Says that our book follows a change of the card. A mark in the pod's template is nobody's repair.
+        ours = {wire.ANNOTATION_EXTENDER: wire.EXTENDER_BOOK}
+        if wire.ANNOTATION_REPAIR in (pod.metadata.annotations or {}):
+            ours[wire.ANNOTATION_REPAIR] = ""
+        return encode(allocation) | ours
 
     def _book(self, pod: Pod, node: str, index: int, request: Request) -> None:
         metadata, units = pod.metadata, request.units

@@ -209,7 +209,8 @@ def booking_of(pod: Pod) -> tuple[Booking, str | None]:
     try:
         units, slots = pod_request(pod), slot_request(pod)
         allocation = decode(pod.metadata.annotations, units) if units > 0 else None
-        shares = allocation.shares if allocation is not None else ()
+        # While the device plugin changes a pod's card it is on both: nobody may be put onto what it has or is to have.
+        shares = allocation.booked if allocation is not None else ()
     except GpushareError as error:
         problem = str(error)
     return Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, units, shares, slots), problem

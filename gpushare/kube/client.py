@@ -22,7 +22,7 @@ from gpushare.kube.errors import (
     UnreachableError,
     error_for,
 )
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod
 
 _T = TypeVar("_T")
 
@@ -185,6 +185,11 @@ class ApiClient:
         metadata = {"uid": pod.metadata.uid, "annotations": dict(annotations)}
         path = pod_path(pod.metadata.namespace, pod.metadata.name)
         await self.request("PATCH", path, body={"metadata": metadata}, content_type=STRATEGIC_MERGE_PATCH)
+
+    async def delete_pod(self, metadata: ObjectMeta) -> None:
+        """Delete this very pod, with its own grace period: one re-created under its name is another. Raises ApiError."""
+        path = pod_path(metadata.namespace, metadata.name)
+        await self.request("DELETE", path, body={"preconditions": {"uid": metadata.uid}})
 
     async def patch_node_status(self, name: str, patch: Mapping[str, Any]) -> None:
         """Change part of a node's status; annotations in the patch are changed too. Raises ApiError."""

@@ -25,12 +25,16 @@ class Allocation:
     """What a pod holds: ``shares`` are ``(card index, units)`` pairs, by index; nearly always one.
 
     ``device_units`` is the size of the card when it was chosen, ``assume_time`` when that was (ns since 1970).
+    ``repair`` is the other card of a pod whose card is being changed, ``by_container`` the shares of each container
+    (by its position among the pod's containers) where the multi-card annotation says them.
     """
 
     shares: tuple[tuple[int, int], ...]
     device_units: int = 0
     assume_time: int = 0
     assigned: bool = False
+    repair: int | None = None
+    by_container: Mapping[int, tuple[tuple[int, int], ...]] | None = None
 
     @property
     def units(self) -> int:
@@ -41,6 +45,13 @@ class Allocation:
     def index(self) -> int:
         """The first card."""
         return self.shares[0][0]
+
+    @property
+    def booked(self) -> tuple[tuple[int, int], ...]:
+        """What nobody else may have: the shares, and the same amount of the other card while a repair is under way."""
+        if self.repair is None:
+            return self.shares
+        return tuple(sorted([*self.shares, (self.repair, self.units)]))
 
 
 def encode(allocation: Allocation) -> dict[str, str]:
@@ -65,8 +76,10 @@ def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | 
     """
     if not annotations:
         return None
+    by_container = None
     if wire.ANNOTATION_ALLOCATION in annotations:
-        shares = _decode_many(annotations[wire.ANNOTATION_ALLOCATION])
+        by_container = _decode_many(annotations[wire.ANNOTATION_ALLOCATION])
+        shares = _sum_by_card(by_container)
     elif wire.ANNOTATION_INDEX in annotations:
         shares = ((_number(annotations, wire.ANNOTATION_INDEX), request),)
     else:
@@ -76,25 +89,43 @@ def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | 
         device_units=_number(annotations, wire.ANNOTATION_DEVICE_UNITS, default=0),
         assume_time=_number(annotations, wire.ANNOTATION_ASSUME_TIME, default=0),
         assigned=annotations.get(wire.ANNOTATION_ASSIGNED) == _TRUE,
+        repair=_repair(annotations, shares[0][0]) if by_container is None else None,
+        by_container=by_container,
     )
 
 
-def _decode_many(text: str) -> tuple[tuple[int, int], ...]:
-    """``{"<container>": {"<card>": units}}`` summed by card. Raises InvalidAllocationError."""
+def _repair(annotations: Mapping[str, str], index: int) -> int | None:
+    """The other card; a mark that is no card number is no mark: the index alone is a complete allocation."""
+    text = annotations.get(wire.ANNOTATION_REPAIR, "")
+    return int(text) if _is_number(text) and int(text) != index else None
+
+
+def _decode_many(text: str) -> Mapping[int, tuple[tuple[int, int], ...]]:
+    """``{"<container>": {"<card>": units}}``. Raises InvalidAllocationError."""
     try:
         containers = _MANY_CARDS.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: {error}") from error
-    by_card: dict[int, int] = {}
-    for cards in containers.values():
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for position, cards in containers.items():
+        if not _is_number(position):
+            raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: container {position!r}")
         for index, units in cards.items():
             if not _is_number(index) or units < 0:
                 raise InvalidAllocationError(
                     f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: card {index!r}: {units} units"
                 )
-            by_card[int(index)] = by_card.get(int(index), 0) + units
-    if not by_card:
+        found[int(position)] = tuple(sorted((int(index), units) for index, units in cards.items()))
+    if not any(found.values()):
         raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r} names no card")
+    return found
+
+
+def _sum_by_card(containers: Mapping[int, tuple[tuple[int, int], ...]]) -> tuple[tuple[int, int], ...]:
+    by_card: dict[int, int] = {}
+    for shares in containers.values():
+        for index, units in shares:
+            by_card[index] = by_card.get(index, 0) + units
     return tuple(sorted(by_card.items()))
 
 

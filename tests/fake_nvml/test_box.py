@@ -40,6 +40,20 @@ def test_the_cards_of_two_sockets_say_which() -> None:
     assert [card.numa for card in Box.load("a100x8", seed="node").cards] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("driver", "full", "cuda"),
+    [("418", "418.87.00", 10010), ("470", "470.161.03", 11040), ("535", "535.104.05", 12020)],
+)
+def test_a_bare_branch_stands_for_a_release_of_it(driver: str, full: str, cuda: int) -> None:
+    box = Box.load("t4x1", seed="node", driver=driver)
+
+    assert (box.driver, box.cuda) == (full, cuda)
+
+
+def test_without_a_seed_a_box_is_that_of_one_node() -> None:
+    assert Box.load("mixed", seed=None) == Box.load("mixed", seed="node")
+
+
 @given(st.text(), st.text())
 def test_uuids_follow_from_the_seed_and_from_nothing_else(one: str, other: str) -> None:
     first, again, others = (Box.load("mixed", seed=seed) for seed in (one, one, other))
@@ -70,7 +84,7 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
         ("cards: []", "driver is None"),
         ('driver: "new"\ncards: []', "no driver version"),
         ('driver: "418.87"', "cards is not a list"),
-        ('driver: "418.87"\ncards: [t4]', r"cards\[0\] is 't4'"),
+        ('driver: "418.87"\ncards: [t4]', r"cards\[0\]: 't4' is no card"),
         ('driver: "418.87"\ncards: [{model: t4, cuont: 2}]', r"cards\[0\]"),
         ('driver: "418.87"\ncards: [{model: t4}, {model: t4, count: -1}]', r"cards\[1\]: count"),
         ('driver: "418.87"\ncards: [{model: t4, count: true}]', "whole numbers"),

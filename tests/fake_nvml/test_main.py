@@ -28,6 +28,7 @@ def path(state_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    capsys.readouterr()
     assert main(["show", "-o", "json"]) == 0
     return list(json.loads(capsys.readouterr().out)["cards"])
 

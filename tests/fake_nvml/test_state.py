@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from fake_nvml.box import Box
 from fake_nvml.card_state import ProcessState
-from fake_nvml.errors import CardFullError, StateError
-from fake_nvml.layout import PROCESSES
+from fake_nvml.errors import CardFullError, CatalogueError, StateError
+from fake_nvml.layout import CARDS, PROCESSES
 from fake_nvml.state import State
 from fake_nvml.values import KEYS
 
@@ -233,3 +234,218 @@ def test_used_memory_is_always_that_of_the_processes_and_never_too_much(
         shown = {card.index: {row.pid: row.mib for row in card.processes} for card in state.cards()}
         assert shown == naive
         assert [card.used_mib for card in state.cards()] == [sum(naive[index].values()) for index in range(3)]
+
+
+def test_a_lost_card_keeps_its_place_until_it_is_repaired(state: State) -> None:
+    first, second, third = (card.uuid for card in state.cards())
+    state.set_value(second, "recovery-action", "gpu-reset")
+
+    state.lose(second)
+    assert [(card.index, card.uuid, card.lost) for card in state.cards()] == [
+        (0, first, False), (1, second, True), (2, third, False),
+    ]  # fmt: skip
+
+    state.repair(second)
+    assert [(card.lost, card.recovery_action) for card in state.cards()] == [(False, 0)] * 3
+
+
+def test_a_card_that_is_pulled_leaves_its_slot_and_takes_its_processes_and_faults_along(state: State) -> None:
+    first, second, third = (card.uuid for card in state.cards())
+    for uuid in (first, second):
+        state.add_process(uuid, 100, 500, "player")
+        state.add_fault("nvmlDeviceGetName", card=uuid, code=999)
+
+    state.remove_card(first)
+
+    assert [(card.index, card.uuid, card.used_mib) for card in state.cards()] == [(0, second, 500), (1, third, 0)]
+    assert [fault.card for fault in state.faults()] == [second]
+    content = state.read()
+    assert (content.header.card_count, content.cards[0].uuid, content.cards[1].uuid) == (3, b"", second.encode())
+
+
+def test_the_last_slot_is_given_back(state: State) -> None:
+    """So that the count of cards ends at the last card, however they are pulled."""
+    first, second, third = (card.uuid for card in state.cards())
+
+    state.remove_card(second)
+    state.remove_card(third)
+    assert state.read().header.card_count == 1
+
+    state.remove_card(first)
+    assert (state.read().header.card_count, state.cards()) == (0, [])
+
+
+def test_a_card_that_is_plugged_in_takes_the_lowest_free_slot(state: State) -> None:
+    first, second, third = (card.uuid for card in state.cards())
+    state.remove_card(second)
+    state.post_xid(first, 31)
+
+    new = state.add_card("t4", numa=1)
+    newer = state.add_card("gtx1080ti", uuid="GPU-mine")
+
+    assert [card.uuid for card in state.cards()] == [first, new, third, "GPU-mine"]
+    assert (newer, len({first, second, third, new})) == ("GPU-mine", 4)
+    card = state.cards()[1]
+    assert (card.name, card.total_mib, card.numa, bool(card.serial)) == ("Tesla T4", 15079, 1, True)
+    assert state.cards()[3].serial == ""
+    assert [state.read().cards[slot].first_event for slot in (0, 1)] == [0, 1]
+
+
+def test_no_card_ever_gets_the_uuid_of_one_before(state: State) -> None:
+    uuids = set()
+    for _ in range(20):
+        uuid = state.add_card("t4")
+        uuids.add(uuid)
+        state.remove_card(uuid)
+        uuids.add(state.change_uuid(state.cards()[0].uuid))
+
+    assert len(uuids) == 40
+
+
+def test_a_full_box_refuses_another_card(state: State) -> None:
+    for _ in range(CARDS - 3):
+        state.add_card("t4")
+    before = state.cards()
+
+    with pytest.raises(StateError, match="no room for another card"):
+        state.add_card("t4")
+
+    assert state.cards() == before
+
+
+def test_a_card_that_the_driver_does_not_know_is_refused(state: State) -> None:
+    before = bytes(state.read())
+
+    with pytest.raises(CatalogueError, match="needs 550 or newer"):
+        state.add_card("h200")
+    with pytest.raises(CatalogueError, match="no card 't9' in the catalogue"):
+        state.add_card("t9")
+
+    assert state.cards()[-1].index == 2
+    assert len(bytes(state.read())) == len(before)
+
+
+@pytest.mark.parametrize("uuid", ["", "GPU-", "card", "GPU-a b", "GPU-" + "a" * 81, "GPU-ü", "MIG-1"])
+def test_what_can_be_no_uuid_is_refused(state: State, uuid: str) -> None:
+    known = state.cards()[0].uuid
+
+    with pytest.raises(StateError, match="no card's UUID"):
+        state.set_value(known, "uuid", uuid)
+
+    assert state.cards()[0].uuid == known
+
+
+def test_no_two_cards_have_one_uuid(state: State) -> None:
+    first, second, _ = (card.uuid for card in state.cards())
+
+    with pytest.raises(StateError, match="already"):
+        state.change_uuid(first, second)
+    with pytest.raises(StateError, match="already"):
+        state.add_card("t4", uuid=first)
+
+
+def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
+    before = state.cards()[0]
+    state.add_process(before.uuid, 100, 500, "player")
+    state.post_xid(before.uuid, 48, lose=True)
+
+    new = state.change_uuid(before.uuid)
+
+    after = state.cards()[0]
+    assert (after.uuid, after.processes, after.used_mib, after.lost) == (new, (), 0, False)
+    assert (after.ecc_uncorrected, after.recovery_action) == (0, 0)
+    assert after.serial not in ("", before.serial)
+    assert (after.name, after.total_mib, after.bus_id) == (before.name, before.total_mib, before.bus_id)
+
+
+@pytest.mark.parametrize("still_lost", [False, True])
+def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, still_lost: bool) -> None:
+    before, generation = state.cards(), state.read().header.generation
+    state.add_process(before[0].uuid, 100, 500, "player")
+    state.set_value(before[1].uuid, "memory-used", "100")
+    state.post_xid(before[0].uuid, 95)
+    state.lose(before[2].uuid)
+    state.add_fault("nvmlDeviceGet*", seconds=5)
+    state.set_init_return(9)
+
+    state.reboot(still_lost=still_lost)
+
+    assert [card.lost for card in state.cards()] == [False, False, still_lost]
+    state.repair(before[2].uuid)
+    assert (state.cards(), state.faults()) == (before, [])
+    header = state.read().header
+    assert (header.init_return, header.generation) == (0, generation + 1)
+
+
+@pytest.mark.parametrize(
+    ("xid", "corrected", "uncorrected", "action"),
+    [(31, 0, 0, 0), (48, 0, 1, 1), (63, 0, 1, 1), (64, 0, 1, 1), (79, 0, 0, 2), (92, 16, 0, 0), (7777, 0, 0, 0)],
+)
+def test_an_xid_leaves_what_its_row_says(state: State, xid: int, corrected: int, uncorrected: int, action: int) -> None:
+    state.post_xid(state.cards()[0].uuid, xid)
+
+    card = state.cards()[0]
+    assert (card.ecc_corrected, card.ecc_uncorrected, card.recovery_action) == (corrected, uncorrected, action)
+    assert not card.lost
+
+
+def test_a_card_without_ecc_counts_no_errors(state: State) -> None:
+    uuid = state.cards()[2].uuid
+
+    state.post_xid(uuid, 48)
+
+    assert (state.cards()[2].ecc_uncorrected, state.cards()[2].recovery_action) == (0, 1)
+
+
+def test_a_lesser_advice_does_not_take_back_a_greater(state: State) -> None:
+    uuid = state.cards()[0].uuid
+    state.post_xid(uuid, 79)
+
+    state.post_xid(uuid, 48)
+    state.post_xid(uuid, 31)
+
+    assert state.cards()[0].recovery_action == 2
+
+
+def test_every_change_of_a_missing_card_is_refused_and_changes_nothing(state: State) -> None:
+    before = state.cards()
+    for change in (
+        lambda: state.lose("GPU-no"),
+        lambda: state.repair("GPU-no"),
+        lambda: state.remove_card("GPU-no"),
+        lambda: state.change_uuid("GPU-no"),
+        lambda: state.set_value("GPU-no", "uuid", "GPU-new"),
+        lambda: state.post_xid("", 31),
+        lambda: state.add_fault("nvmlInit", card="GPU-no", code=9),
+    ):
+        with pytest.raises(StateError, match="no card"):
+            change()
+
+    assert (state.cards(), state.faults()) == (before, [])
+
+
+@pytest.mark.parametrize("code", [-1, 2**31])
+def test_what_can_be_no_return_code_of_init_is_refused(state: State, code: int) -> None:
+    with pytest.raises(StateError, match="return codes are numbers"):
+        state.set_init_return(code)
+
+
+def test_changes_by_many_at_once_all_happen_whole(state: State) -> None:
+    """Eight threads, each with its own file handle: no change is lost, and no reader sees one half."""
+    uuid, threads, rounds = state.cards()[0].uuid, 8, 25
+
+    def change(number: int) -> None:
+        with State.open(state.path) as own:
+            for _ in range(rounds):
+                added = own.add_card("t4")
+                own.post_xid(uuid, 92)
+                own.remove_card(added)
+                for card in own.cards():
+                    assert (card.name in ("Tesla T4", "GeForce GTX 1080 Ti"), card.total_mib > 0) == (True, True)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(change, range(threads)))
+
+    assert len(state.cards()) == 3
+    assert state.cards()[0].ecc_corrected == 16 * threads * rounds
+    assert state.read().header.next_event == threads * rounds

@@ -1,6 +1,7 @@
 """What the API server adds to an object, or refuses, because of other objects: the admission plugins that are always on.
 
-For pods, in the order of the real server: the ServiceAccount and its token, then the priority.
+For pods, in the order of the real server: the ServiceAccount and its token, then the priority. Then, for any kind, what
+mutating policies add.
 """
 
 from __future__ import annotations
@@ -8,11 +9,22 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from clusters.embedded.apiserver import quota
+from clusters.embedded.apiserver import mutation_policies, quota
+from clusters.embedded.apiserver.defaults import set_defaults
 from clusters.embedded.apiserver.objects import Object, metadata_of, name_of
 from clusters.embedded.apiserver.refusals import forbidden
 from clusters.embedded.apiserver.store import Store
-from clusters.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
+from clusters.resources import (
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 
 DEFAULT_ACCOUNT: Final = "default"
 ROOT_CA: Final = "kube-root-ca.crt"
@@ -39,11 +51,11 @@ class Admission:
         """Complete an object that is being created, defaults in. Changes it. Raises RefusalError (403)."""
         if resource == NODES:
             _mark_not_ready(item)
-        if resource != PODS:
-            return
-        if _MIRROR not in (metadata_of(item).get("annotations") or {}):
-            self._add_account(namespace, item)
-        self._set_priority(item)
+        if resource == PODS:
+            if _MIRROR not in (metadata_of(item).get("annotations") or {}):
+                self._add_account(namespace, item)
+            self._set_priority(item)
+        self._mutate(resource, namespace, item)
 
     def check(self, resource: Resource, namespace: str, item: Object) -> None:
         """Refuse (403) a new object, complete and valid, for which there is no room."""
@@ -57,6 +69,21 @@ class Admission:
         """Refuse (403) to delete what must stay."""
         if resource == NAMESPACES and name in _IMMORTAL:
             raise forbidden(NAMESPACES, name, "this namespace may not be deleted")
+
+    def _mutate(self, resource: Resource, namespace: str, item: Object) -> None:
+        """As the policies say; the kinds of the policies themselves are not theirs to change."""
+        policies = [each.item for each in self._store.all(MUTATING_ADMISSION_POLICIES)]
+        if not policies or resource.api_version == MUTATING_ADMISSION_POLICIES.api_version:
+            return
+        bindings = [each.item for each in self._store.all(MUTATING_ADMISSION_POLICY_BINDINGS)]
+        where = self._store.get(NAMESPACES, "", namespace) if namespace else None
+        creation = mutation_policies.Creation(resource, namespace, item, where.item if where else None)
+        changed = mutation_policies.mutated(creation, policies, bindings)
+        if changed is not item:
+            item.clear()
+            item.update(changed)
+            # What was added has defaults, too.
+            set_defaults(resource, item)
 
     def _add_account(self, namespace: str, pod: Object) -> None:
         spec = pod["spec"]

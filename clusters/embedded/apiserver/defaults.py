@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from typing import Final
 
-from clusters.embedded.apiserver import event_versions, pod_defaults, rbac_rules, service_defaults
+from clusters.embedded.apiserver import event_versions, mutation_policies, pod_defaults, rbac_rules, service_defaults
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
 from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.pod_part_defaults import default_status
@@ -16,6 +17,7 @@ from clusters.resources import (
     EVENTS,
     EVENTS_V1,
     LEASES,
+    MUTATING_ADMISSION_POLICIES,
     NAMESPACES,
     NODES,
     PODS,
@@ -58,6 +60,11 @@ _COUNTERS: Final = {
     "replicasets": {"replicas", "terminatingReplicas"},
     "statefulsets": {"replicas", "availableReplicas", "collisionCount"},
     "daemonsets": {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"},
+}
+_DEFAULTS: Final[dict[str, Callable[[Resource, Object], None]]] = {
+    rbac_rules.GROUP_VERSION: rbac_rules.set_defaults,
+    PRIORITY_CLASSES.api_version: rbac_rules.set_defaults,
+    MUTATING_ADMISSION_POLICIES.api_version: mutation_policies.set_defaults,
 }
 _EVENTS: Final = {EVENTS: event_versions.as_core, EVENTS_V1: event_versions.as_v1}
 
@@ -112,8 +119,8 @@ def _set_other_defaults(resource: Resource, item: Object) -> None:
         if not is_deleting(item):  # else its last finalizer may have gone
             spec.setdefault("finalizers", ["kubernetes"])
         item["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = item["metadata"]["name"]
-    elif resource.api_version in (rbac_rules.GROUP_VERSION, PRIORITY_CLASSES.api_version):
-        rbac_rules.set_defaults(resource, item)
+    elif resource.api_version in _DEFAULTS:
+        _DEFAULTS[resource.api_version](resource, item)
     elif resource in _EVENTS:
         _complete_event(resource, item)
     elif resource.api_version == "apps/v1":

@@ -8,7 +8,7 @@ from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
 from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import group_of
 from clusters.embedded.apiserver.routes import BINDINGS, SCALED, subresources
-from clusters.resources import ALL, NAMESPACES, PODS, Resource
+from clusters.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES, PODS, Resource
 
 VERSION: Final = {
     "major": "1",
@@ -112,6 +112,8 @@ def _entry(resource: Resource) -> Object:
         entry["shortNames"] = list(resource.short_names)
     if resource == PODS or resource.plural in (*SCALED, "daemonsets"):
         entry["categories"] = ["all"]
+    if resource.api_version == MUTATING_ADMISSION_POLICIES.api_version:
+        entry["categories"] = ["api-extensions"]
     return entry
 
 

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from clusters.resources import (
     ALL,
+    MUTATING_ADMISSION_POLICIES,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -20,6 +21,7 @@ from clusters.resources import (
 BINDINGS = Resource("v1", "bindings", "Binding")
 BY_PLURAL = {(resource.api_version, resource.plural): resource for resource in (*ALL, BINDINGS)}
 SCALED = ("deployments", "replicasets", "statefulsets")
+_WITH_GENERATION = frozenset({"apps/v1", MUTATING_ADMISSION_POLICIES.api_version})
 PROCESS_SUBRESOURCES = frozenset({"attach", "exec", "portforward"})
 POD_SUBRESOURCES = frozenset({"binding", "eviction", "log"}) | PROCESS_SUBRESOURCES
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
@@ -79,7 +81,7 @@ def subresources(resource: Resource) -> frozenset[str]:
 
 def has_generation(resource: Resource) -> bool:
     """Whether ``metadata.generation`` counts changes of the spec."""
-    return resource.api_version == "apps/v1" or resource in (PODS, PRIORITY_CLASSES, POD_DISRUPTION_BUDGETS)
+    return resource.api_version in _WITH_GENERATION or resource in (PODS, PRIORITY_CLASSES, POD_DISRUPTION_BUDGETS)
 
 
 def keeps_status(resource: Resource) -> bool:

@@ -28,6 +28,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.model.quantity import MemoryUnit
+from gpushare.plugin_flags import ContainerFlags
 from tests.servers import StubApi, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "device_plugin"
@@ -104,7 +105,7 @@ async def plugin(
             await node.publish()
             events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
             book = KubeletBook(folder / "none.sock", folder)
-            allocator = Allocator(client, NodePods(), node, book, events, visible_by=by)
+            allocator = Allocator(client, NodePods(), node, book, events, rules=ContainerFlags(id_strategy=by))
             server = DevicePluginServer(allocator, node)
             await server.start(folder / "plugin.sock")
             async with grpc.aio.insecure_channel(f"unix:{folder}/plugin.sock") as channel:

@@ -83,7 +83,7 @@ async def bench(
 
 
 async def test_one_request_binds_and_says_the_card() -> None:
-    """Node and all five annotations in one POST, nothing before it (D20), not even a read."""
+    """Node and all annotations in one POST, nothing before it (D20), not even a read."""
     async with bench(pod("a")) as b:
         await b.bind("a")
 
@@ -102,6 +102,7 @@ async def test_one_request_binds_and_says_the_card() -> None:
                     "ALIYUN_COM_GPU_MEM_POD": "3",
                     "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
                     "ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(10**18),
+                    "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1",
                 },
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},

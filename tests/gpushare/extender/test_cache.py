@@ -211,6 +211,20 @@ def test_odd_annotations_are_reported_and_book_no_card(
     assert (used(cache), cache.snapshot().nodes["n"].unplaced) == (booked, unplaced)
 
 
+def test_a_pod_whose_card_is_being_changed_is_on_both_cards(cache: SchedulerCache) -> None:
+    """Until the device plugin takes its mark away; then it is on the card that the index names."""
+    seen = []
+    for index, mark in ((0, None), (0, 1), (1, 0), (1, None)):
+        changed = pod("a", 5, on="n", card=index)
+        if mark is not None and changed.metadata.annotations is not None:
+            changed.metadata.annotations["ALIYUN_COM_GPU_MEM_REPAIR"] = str(mark)
+        cache.set_pod(changed)
+        seen.append(used(cache))
+
+    assert seen == [[5, 0], [5, 5], [5, 5], [0, 5]]
+    assert cache.snapshot().nodes["n"].unplaced == 0
+
+
 def test_a_pod_that_asks_for_nothing_books_nothing(cache: SchedulerCache) -> None:
     """Even with an index that somebody wrote on it."""
     assert cache.set_pod(pod("a", 0, on="n", card=0)) is None

@@ -114,3 +114,36 @@ def test_any_text_is_an_allocation_none_or_our_error(annotations: dict[str, str]
     except InvalidAllocationError:
         return
     assert allocation is None or all(index >= 0 and units >= 0 for index, units in allocation.shares)
+
+
+def test_a_mark_of_repair_books_the_other_card_too() -> None:
+    """The same amount, until the mark is gone."""
+    annotations = encode(Allocation(((1, 6),), 14)) | {"ALIYUN_COM_GPU_MEM_REPAIR": "0"}
+    found = decode(annotations, 6)
+
+    assert found is not None
+    assert (found.index, found.repair, found.shares, found.booked) == (1, 0, ((1, 6),), ((0, 6), (1, 6)))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "x", "1", "\u0661"], ids=["empty", "negative", "word", "same card", "digit"]
+)
+def test_a_mark_that_names_no_other_card_is_none(text: str) -> None:
+    """The index alone is a complete allocation."""
+    found = decode(encode(Allocation(((1, 6),), 14)) | {"ALIYUN_COM_GPU_MEM_REPAIR": text}, 6)
+
+    assert found is not None
+    assert (found.repair, found.booked) == (None, ((1, 6),))
+
+
+def test_a_multi_card_annotation_says_the_cards_of_each_container() -> None:
+    """By the container's position; a mark of repair means nothing there."""
+    annotations = {
+        "scheduler.framework.gpushare.allocation": '{"1":{"3":10,"1":14},"0":{"1":2}}',
+        "ALIYUN_COM_GPU_MEM_REPAIR": "0",
+    }
+    found = decode(annotations, 26)
+
+    assert found is not None
+    assert found.by_container == {0: ((1, 2),), 1: ((1, 14), (3, 10))}
+    assert (found.shares, found.booked) == (((1, 16), (3, 10)), ((1, 16), (3, 10)))

@@ -1,0 +1,122 @@
+"""MutatingAdmissionPolicies: what a cluster's operator has added to new objects. Pure.
+
+Of the API: policies with a binding, on creations, with match conditions, variables ``object``, ``oldObject``, ``request`` and
+``namespaceObject``, and mutations of the form ApplyConfiguration. A policy that asks for more (parameters, selectors,
+JSON patches, variables of its own) fails, as its ``failurePolicy`` says: what is not there must not look as if it did nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from clusters.embedded.apiserver import strategic_patch
+from clusters.embedded.apiserver.expressions import ExpressionError, evaluate
+from clusters.embedded.apiserver.objects import Object, name_of, without_empties
+from clusters.embedded.apiserver.refusals import RefusalError, forbidden, group_of
+from clusters.resources import MUTATING_ADMISSION_POLICIES, Resource
+
+_CREATE: Final = "CREATE"
+_ANY: Final = "*"
+_APPLY: Final = "ApplyConfiguration"
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """What is being created, where: the question to the policies."""
+
+    resource: Resource
+    namespace: str
+    item: Object
+    namespace_object: Object | None = None
+
+
+def set_defaults(resource: Resource, item: Object) -> None:
+    """Fill in what a policy means where it says nothing; bindings have no defaults. Changes the object."""
+    spec = item.setdefault("spec", {})
+    if resource != MUTATING_ADMISSION_POLICIES:
+        return
+    spec.setdefault("failurePolicy", "Fail")
+    match = spec.setdefault("matchConstraints", {})
+    match.setdefault("matchPolicy", "Equivalent")
+    for key in ("namespaceSelector", "objectSelector"):
+        match.setdefault(key, {})
+    for rule in match.get("resourceRules", []):
+        rule.setdefault("scope", _ANY)
+
+
+def mutated(creation: Creation, policies: Iterable[Object], bindings: Iterable[Object]) -> Object:
+    """The object after all policies that are bound, by name. Raises RefusalError (403) where one fails that may not."""
+    bound = {binding["spec"].get("policyName") for binding in bindings}
+    item = creation.item
+    for policy in sorted(policies, key=name_of):
+        spec = policy["spec"]
+        if name_of(policy) not in bound or not _is_about(creation, spec.get("matchConstraints", {})):
+            continue
+        try:
+            item = _after(spec, creation, item)
+        except ExpressionError as error:
+            if spec.get("failurePolicy") != "Ignore":
+                raise _denied(creation, name_of(policy), str(error)) from error
+    return item
+
+
+def _is_about(creation: Creation, match: Object) -> bool:
+    rules = match.get("resourceRules", [])
+    return any(_names(creation, rule) for rule in rules) and not any(
+        _names(creation, rule) for rule in match.get("excludeResourceRules", [])
+    )
+
+
+def _names(creation: Creation, rule: Object) -> bool:
+    version = creation.resource.api_version.rpartition("/")[2]
+    wanted = (
+        ("operations", _CREATE),
+        ("apiGroups", group_of(creation.resource)),
+        ("apiVersions", version),
+        ("resources", creation.resource.plural),
+    )
+    return all(word in rule.get(key, ()) or _ANY in rule.get(key, ()) for key, word in wanted)
+
+
+def _after(spec: Object, creation: Creation, item: Object) -> Object:
+    """The object after one policy. Raises ExpressionError."""
+    _check_support(spec)
+    variables = _variables(creation, item)
+    if not all(evaluate(condition["expression"], variables) is True for condition in spec.get("matchConditions", [])):
+        return item
+    for mutation in spec.get("mutations", []):
+        wanted = evaluate(mutation["applyConfiguration"]["expression"], _variables(creation, item))
+        if not isinstance(wanted, dict):
+            raise ExpressionError("a mutation's value is no object")
+        try:
+            item = strategic_patch.apply(copy.deepcopy(item), without_empties(wanted))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ExpressionError(f"the mutation does not fit the object: {error}") from error
+    return item
+
+
+def _check_support(spec: Object) -> None:
+    match = spec.get("matchConstraints", {})
+    missing = [key for key in ("paramKind", "variables") if spec.get(key)]
+    missing += [key for key in ("namespaceSelector", "objectSelector") if match.get(key)]
+    missing += [mutation["patchType"] for mutation in spec.get("mutations", []) if mutation["patchType"] != _APPLY]
+    if missing:
+        raise ExpressionError(f"the embedded API server knows no {', '.join(missing)} of admission policies")
+
+
+def _variables(creation: Creation, item: Object) -> dict[str, Any]:
+    request = {"operation": _CREATE, "namespace": creation.namespace, "name": name_of(item)}
+    return {
+        "object": item,
+        "oldObject": None,
+        "request": request,
+        "namespaceObject": creation.namespace_object,
+    }
+
+
+def _denied(creation: Creation, policy: str, why: str) -> RefusalError:
+    text = f"policy '{policy}' denied request: {why}"
+    return forbidden(creation.resource, name_of(creation.item), text)

@@ -1,0 +1,216 @@
+"""Whose call is it, which card, and what does the container get: asked as a kubelet asks, container by container."""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+import pytest
+
+from e2e import spec
+from e2e.device_plugin.stage import OLD_KUBELET, PluginStage, booking
+
+MEMORY = spec.RESOURCE_MEMORY
+
+
+async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str], dict[str, str]]:
+    """A container's turn: which ids, then Allocate. The ids leave ``free``; the variables."""
+    ids = await stage.kubelet.prefer(MEMORY, free, size)
+    assert len(ids) == len(set(ids)) == size
+    (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+    for one in ids:
+        free.remove(one)
+    return ids, dict(answer.envs)
+
+
+async def start(stage: PluginStage, pod: str, container: str, ids: list[str]) -> None:
+    """The kubelet has noted whose ids they are, and asks before the container starts."""
+    stage.kubelet.hold(stage.namespace, pod, container, ids)
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+
+def uuid(stage: PluginStage, card: int) -> str:
+    """Of a card."""
+    return str(stage.cards.cards()[card]["uuid"])
+
+
+async def test_one_container(stage: PluginStage) -> None:
+    """DP-011, DP-019: the five variables of the contract, to the letter; the pod is marked when its container may start."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("p", 3, card=1)
+    ids, told = await take(stage, free, 3)
+
+    assert told == {
+        spec.ENV_VISIBLE: uuid(stage, 1),
+        spec.ENV_INDEX: "1",
+        spec.ENV_POD_UNITS: "3",
+        spec.ENV_CONTAINER_UNITS: "3",
+        spec.ENV_DEVICE_UNITS: "14",
+    }
+    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "false"
+    await start(stage, "p", "c0", ids)
+    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
+
+
+async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
+    """DP-012, defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("two", 1, 2, card=1)
+    await stage.book("three", 3, card=0, position=1)
+    told = [(await take(stage, free, size))[1] for size in (1, 2, 3)]
+
+    assert [one[spec.ENV_INDEX] for one in told] == ["1", "1", "0"]
+    assert [one[spec.ENV_CONTAINER_UNITS] for one in told] == ["1", "2", "3"]
+    assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
+
+
+async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
+    """DP-013: the kubelet offers an init container's ids to the next one, which stays on the card where they lie."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    pod = await _with_init(stage, "p", init=2, app=3, card=1)
+    first, told = await take(stage, free, 2)
+    assert told[spec.ENV_INDEX] == "1"
+    await stage.kubelet.pre_start(MEMORY, first)
+
+    second = await stage.kubelet.prefer(MEMORY, [*first, *free], 3, must=first)
+    assert set(first) < set(second)
+    (answer,) = await stage.kubelet.allocate(MEMORY, second)
+    assert answer.envs[spec.ENV_VISIBLE] == uuid(stage, 1)
+    assert answer.envs[spec.ENV_POD_UNITS] == "3"
+    await start(stage, pod, "app", second)
+
+
+async def _with_init(stage: PluginStage, name: str, *, init: int, app: int, card: int) -> str:
+    def container(container_name: str, units: int) -> dict[str, object]:
+        limits = {"limits": {MEMORY: str(units)}}
+        return {"name": container_name, "image": "simulated/sleeper", "resources": limits}
+
+    body = {"nodeName": stage.node, "initContainers": [container("init", init)], "containers": [container("app", app)]}
+    metadata = {"name": name, "annotations": booking(max(init, app), card)}
+    await stage.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body})
+    return name
+
+
+async def test_two_equal_pods_in_another_order_get_the_card_of_their_ids(stage: PluginStage) -> None:
+    """DP-015, PR-005, defect D1: the guess was wrong; the kubelet's book says so, and the annotations change places first."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("a", 9, card=0)
+    await stage.book("b", 9, card=1, position=1)
+    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
+    # The kubelet admitted b first.
+    stage.kubelet.hold(stage.namespace, "b", "c0", first)
+    stage.kubelet.hold(stage.namespace, "a", "c0", second)
+    await _until_it_may_start(stage, first)
+    await _until_it_may_start(stage, second)
+
+    for name, told in (("b", told_first), ("a", told_second)):
+        noted = (await stage.pod(name))["metadata"]["annotations"]
+        assert noted[spec.POD_INDEX] == told[spec.ENV_INDEX]
+        assert noted[spec.POD_ASSIGNED] == "true"
+        assert spec.POD_REPAIR not in noted
+    assert told_first[spec.ENV_INDEX] != told_second[spec.ENV_INDEX]
+
+
+async def _until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
+    """As a kubelet: an error only means to ask again."""
+    for _ in range(20):
+        try:
+            await stage.kubelet.pre_start(MEMORY, ids)
+            return
+        except grpc.aio.AioRpcError as error:
+            last = error
+    raise last
+
+
+async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> None:
+    """``--repair hold``: the container does not start on another card than its annotation says, and the pod is told."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug("--repair", "hold")).ids()
+    await stage.book("a", 9, card=0)
+    await stage.book("b", 9, card=1, position=1)
+    (first, _), _ = await take(stage, free, 9), await take(stage, free, 9)
+    stage.kubelet.hold(stage.namespace, "b", "c0", first)
+    with pytest.raises(grpc.aio.AioRpcError, match="annotation"):
+        await stage.kubelet.pre_start(MEMORY, first)
+
+    assert (await stage.pod("b"))["metadata"]["annotations"][spec.POD_INDEX] == "1"
+    assert any("annotation" in message for _, message in await stage.events("b"))
+
+
+async def test_nobody_waits(stage: PluginStage) -> None:
+    """DP-016, defects D3, D4: an error with the reason, on a node of one card, too; never a nonsense variable."""
+    await stage.open("t4x1")
+    free = (await stage.plug()).ids()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stage.kubelet.allocate(MEMORY, free[:3])
+
+    assert "3 units" in str(caught.value.details())
+
+
+@pytest.mark.parametrize("kind", ["none", "unknown", "more than a card"])
+async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
+    """DP-017: an error, and the plugin goes on."""
+    await stage.open("t4x1", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("p", 2, card=0)
+    ids = {"none": [], "unknown": ["gs-no-1", "gs-no-2"], "more than a card": [*free, "gs-no-1"]}[kind]
+    with pytest.raises(grpc.aio.AioRpcError):
+        await stage.kubelet.allocate(MEMORY, ids)
+
+    assert (await take(stage, free, 2))[1][spec.ENV_INDEX] == "0"
+
+
+async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
+    """DP-018: a whole card of 80 GiB in MiB, under an old kubelet, with the ids' guard overridden; taken and answered."""
+    await stage.open("a100x1", kubelet=OLD_KUBELET)
+    registration = await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")
+    ids = registration.ids()
+    await stage.book("p", len(ids), card=0)
+    (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+
+    assert len(ids) >= 81_000
+    assert answer.envs[spec.ENV_CONTAINER_UNITS] == str(len(ids))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "visible"),
+    [
+        (("--device-id-strategy", "index"), "index"),
+        (("--visible-devices", "index"), "index"),
+        (("--device-id-strategy", "uuid"), "uuid"),
+        (("--device-list-strategy", "cdi-cri"), "cdi"),
+        (("--device-list-strategy", "volume-mounts"), "mount"),
+    ],
+    ids=lambda value: "=".join(value) if isinstance(value, tuple) else value,
+)
+async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[str, ...], visible: str) -> None:
+    """DP-019, defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug(*arguments)).ids()
+    await stage.book("p", 3, card=1)
+    ids = await stage.kubelet.prefer(MEMORY, free, 3)
+    (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+
+    assert answer.envs[spec.ENV_INDEX] == "1"
+    assert answer.envs[spec.ENV_CONTAINER_UNITS] == "3"
+    if visible in ("index", "uuid"):
+        assert answer.envs[spec.ENV_VISIBLE] == ("1" if visible == "index" else uuid(stage, 1))
+    elif visible == "cdi":
+        assert [one.name for one in answer.cdi_devices] == [f"nvidia.com/gpu={uuid(stage, 1)}"]
+    else:
+        assert [one.container_path for one in answer.mounts] == [f"/var/run/nvidia-container-devices/{uuid(stage, 1)}"]
+        assert answer.envs[spec.ENV_VISIBLE] == "/var/run/nvidia-container-devices"
+
+
+async def test_a_status_that_would_be_too_large(stage: PluginStage) -> None:
+    """DP-023: from 1.36 on a pod's status names each id; a container with more than fit is refused, and told why."""
+    await stage.open("a100x1")
+    free = (await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")).ids()
+    await stage.book("p", 60_000, card=0)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await take(stage, free, 60_000)
+
+    assert "status" in str(caught.value.details())

@@ -1,0 +1,58 @@
+"""What a kubelet is told when a card falls ill, and when it recovers."""
+
+from __future__ import annotations
+
+from clusters.resources import NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.device_plugin.recording_kubelet import Registration
+from e2e.device_plugin.stage import PluginStage
+
+
+async def lists(registration: Registration, count: int) -> None:
+    """Wait for so many lists."""
+
+    async def seen() -> int:
+        return len(registration.lists)
+
+    await eventually(seen, lambda found: found >= count, f"{count} lists")
+
+
+async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
+    """DP-005, defect D8: one message with all ids, those of the card all at once; not one for each id."""
+    await stage.open("t4x2", driver="535.104")
+    registration = await stage.plug()
+    before = registration.ids()
+    await stage.cards.fake_nvml("xid", "1", "79")
+    await lists(registration, 2)
+
+    sick = registration.ids(healthy=False)
+    assert sorted(registration.ids()) == sorted(before)
+    assert len(sick) == len(before) // 2
+    # Another card falls ill: one more list. Between the two nothing was sent.
+    await stage.cards.fake_nvml("xid", "0", "48")
+    await lists(registration, 3)
+    assert not registration.ids(healthy=True)
+    assert len(registration.lists) == 3
+    sizes = [message.ByteSize() for message in registration.lists]
+    assert max(sizes) - min(sizes) <= 2 * len(before)
+
+
+async def test_a_card_recovers_by_the_operators_word(stage: PluginStage) -> None:
+    """DP-006: the annotation on the Node is acted upon once, and taken away."""
+    await stage.open("t4x2", driver="535.104")
+    registration = await stage.plug()
+    await stage.cards.fake_nvml("xid", "1", "48")
+    await lists(registration, 2)
+    await stage.cards.fake_nvml("repair", "1")
+    word = {"metadata": {"annotations": {spec.NODE_RECOVERED: "1"}}}
+    await stage.api.patch(NODES, stage.node, word)
+    await lists(registration, 3)
+
+    assert not registration.ids(healthy=False)
+
+    async def word_left() -> bool:
+        node = await stage.node_object()
+        return spec.NODE_RECOVERED in (node["metadata"].get("annotations") or {})
+
+    await eventually(word_left, lambda left: not left, "the word was taken")

@@ -1,0 +1,65 @@
+"""The kubelet's own book, in all the forms in which it comes."""
+
+from __future__ import annotations
+
+import grpc
+
+from e2e import spec
+from e2e.device_plugin.stage import PluginStage
+from e2e.device_plugin.test_allocate import MEMORY, take
+
+_MEBIBYTE = 1024 * 1024
+
+
+async def granted(stage: PluginStage) -> list[str]:
+    """One pod of 3 units that was answered; its ids."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("p", 3, card=1)
+    return (await take(stage, free, 3))[0]
+
+
+async def is_assigned(stage: PluginStage) -> bool:
+    """Was the owner found?"""
+    return bool((await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true")
+
+
+async def test_ids_come_in_parts(stage: PluginStage) -> None:
+    """PR-002: a kubelet groups a container's ids by NUMA node."""
+    ids = await granted(stage)
+    stage.kubelet.hold(stage.namespace, "p", "c0", ids[:1], ids[1:])
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+    assert await is_assigned(stage)
+
+
+async def test_get_is_off(stage: PluginStage) -> None:
+    """PR-003: as on every kubelet before 1.34; List does."""
+    ids = await granted(stage)
+    stage.kubelet.hold(stage.namespace, "p", "c0", ids)
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+    assert await is_assigned(stage)
+
+
+async def test_a_rate_limit_is_waited_out(stage: PluginStage) -> None:
+    """PR-004: three refusals, and the container starts within the same call."""
+    ids = await granted(stage)
+    stage.kubelet.hold(stage.namespace, "p", "c0", ids)
+    refusal = (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+    stage.kubelet.pod_resources_refusals = [refusal] * 3
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+    assert await is_assigned(stage)
+    assert not stage.kubelet.pod_resources_refusals
+
+
+async def test_an_answer_of_16_mib(stage: PluginStage) -> None:
+    """PR-006: a node full of ids of other plugins."""
+    ids = await granted(stage)
+    stage.kubelet.hold(stage.namespace, "p", "c0", ids)
+    filler = [f"other-{number:058}" for number in range(16 * _MEBIBYTE // 66)]
+    stage.kubelet.hold("elsewhere", "large", "c0", filler)
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+    assert await is_assigned(stage)

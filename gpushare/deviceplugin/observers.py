@@ -1,0 +1,63 @@
+"""Who looks at the node beside those that answer the kubelet, as the flags say: real use, stuck pods."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.processes import ProcessOwners
+from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
+from gpushare.deviceplugin.usage_watch import UsageWatch
+from gpushare.kube.client import ApiClient
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import Pod
+from gpushare.model.node import NodeCards
+from gpushare.nvml.api import Process
+from gpushare.nvml.session import NvmlSession
+from gpushare.nvml.thread import NvmlThread
+from gpushare.plugin_flags import PluginFlags
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What an observer sees and whom it tells. The callables answer for this moment.
+
+    ``is_served``: does the kubelet hold our list? ``held``: pods held for good, by uid, and why.
+    """
+
+    client: ApiClient
+    events: EventRecorder
+    metrics: PluginMetrics
+    cards: Callable[[], NodeCards]
+    pods: Callable[[], Iterable[Pod]]
+    is_served: Callable[[], bool]
+    held: Callable[[], Mapping[str, str]]
+    clock: Callable[[], float]
+
+
+def observers(
+    flags: PluginFlags, sight: Sight, session: NvmlSession, thread: NvmlThread
+) -> list[Coroutine[Any, Any, None]]:
+    """The observers that the flags ask for, each to run until cancelled."""
+    sweeper = StuckPodSweeper(
+        sight.client, sight.cards, sight.pods, sight.is_served, sight.held, sight.metrics, sight.events, sight.clock,
+        delete=flags.delete_unadmitted,
+    )  # fmt: skip
+    found = [sweeper.run()]
+    if flags.usage is not None:
+        owners = ProcessOwners(Path(flags.usage.proc_root))
+        usage = UsageWatch(
+            _asking(session, thread), sight.cards, sight.pods, owners, sight.metrics, sight.events, flags.usage,
+            sight.clock,
+        )  # fmt: skip
+        found.append(usage.run())
+    return found
+
+
+def _asking(session: NvmlSession, thread: NvmlThread) -> Callable[[str], Awaitable[Iterable[Process]]]:
+    """NVML is asked in its one thread."""
+    return lambda uuid: thread.run(functools.partial(session.processes, uuid))

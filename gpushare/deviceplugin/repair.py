@@ -1,0 +1,177 @@
+"""What to write so that every annotation names the card that its pod's containers have. Pure.
+
+Where the kubelet gave a pod ids of another card than its annotation names, the ids stay and the annotation follows:
+what a container has cannot be changed, what is written can. Each write changes one pod's pair (index, mark), and the
+next write is found from what is there, so that any process can go on wherever another one was killed. A marked pod is
+booked on both cards by every reader, so at no moment is less booked on a card than its containers hold.
+
+The states of a pod, and what each means::
+
+    index  mark  ids lie on
+    x      -     x or nothing   as it should be
+    x      -     y              guessed wrong: 1. mark it with y
+    x      y     y              2. once y has room: write index y and, in the same write, mark x
+    y      x     y              3. once nobody needs what it still keeps on x: take the mark away. It may start already
+    y      -     nothing        bound to y, but its room there is another's now, which has the ids: 1. mark it with x,
+                                where that one leaves room
+    y      x     nothing        2. once the other is written on y: write index x and, in the same write, no mark;
+                                where nobody needs it to leave, take the mark away
+
+Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card at once only where the card
+holds no more afterwards than was booked there all along: pods that change places, in pairs or in a ring, and equal
+requests. Else its mark must have stood until such binds have landed, and the card must have the units.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PodCard:
+    """A pod that is booked on one card: the card that is written, the one where its ids lie (None: it has none yet).
+
+    ``may_move`` is False where the index may not be changed: bound by an extender whose book would not follow, a wish
+    of the pod for a card, repairs switched off.
+    """
+
+    uid: str
+    units: int
+    index: int
+    held: int | None
+    mark: int | None = None
+    may_move: bool = True
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Do its ids lie on another card than its annotation names?"""
+        return self.held is not None and self.held != self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write: the pod's index and mark after it."""
+
+    uid: str
+    index: int
+    mark: int | None
+
+
+def next_step(pods: Sequence[PodCard], units: Mapping[int, int], settled: Collection[str]) -> Step | None:
+    """The next write, or None where nothing can be done (now).
+
+    ``pods`` are all that are booked on one card of the node, in a fixed order; ``units`` are the sizes of its healthy
+    cards; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way.
+    """
+    return next(_steps(pods, _Plan(pods, units), settled), None)
+
+
+def aims(pods: Sequence[PodCard], units: Mapping[int, int]) -> Mapping[str, int]:
+    """The card that each pod shall be written on in the end."""
+    return _Plan(pods, units).aim
+
+
+def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) -> bool:
+    """Would the card where a misplaced pod's ids lie have room for it, once all that is planned is done?"""
+    plan = _Plan(pods, units)
+    card = plan.aim[pod.uid]
+    return plan.load[card] <= max(units.get(card, 0), plan.kept[card])
+
+
+def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:
+    moving = [pod for pod in pods if plan.aim[pod.uid] != pod.index]
+    arriving = [pod for pod in moving if pod.held is not None]
+    leaving = [pod for pod in moving if pod.held is None]
+    for pod in (*arriving, *leaving):
+        if pod.mark != plan.aim[pod.uid]:
+            yield Step(pod.uid, pod.index, plan.aim[pod.uid])
+    for pod in arriving:
+        if _may_go(pod, moving, plan, settled):
+            yield Step(pod.uid, plan.aim[pod.uid], pod.index)
+    for pod in leaving:
+        is_first = not any(plan.aim[other.uid] == pod.index for other in arriving)
+        if is_first and _may_go(pod, moving, plan, settled):
+            yield Step(pod.uid, plan.aim[pod.uid], None)
+    for pod in pods:
+        if pod.mark is not None and _is_done(pod, moving, plan):
+            yield Step(pod.uid, pod.index, None)
+
+
+def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> bool:
+    card = plan.aim[pod.uid]
+    if plan.load[card] <= plan.kept[card]:
+        return True
+    together = (other for other in moving if plan.aim[other.uid] == card)
+    return plan.load[card] <= plan.units.get(card, 0) and all(other.uid in settled for other in together)
+
+
+def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
+    """Is the mark of a pod without use: it is where it should be, and nobody counts on the room that it keeps?"""
+    if plan.aim[pod.uid] != pod.index or pod.is_misplaced:
+        return False
+    if pod.held is None:
+        return True
+    return not any(plan.aim[other.uid] == pod.mark or other.index == pod.index for other in moving)
+
+
+class _Plan:
+    """Where everybody shall be: pods with ids where these lie, the others where there is room.
+
+    ``load`` are the units of each card then; ``kept`` are the units that were booked on it all along: what is written
+    there, and what pods that came from there still keep.
+    """
+
+    def __init__(self, pods: Sequence[PodCard], units: Mapping[int, int]) -> None:
+        self.pods = pods
+        self.units = units
+        self.aim = {pod.uid: pod.held if pod.held is not None and pod.may_move else pod.index for pod in pods}
+        self.load: Counter[int] = Counter()
+        self.kept: Counter[int] = Counter()
+        for pod in pods:
+            self.load[self.aim[pod.uid]] += pod.units
+            self.kept[pod.index] += pod.units
+            if pod.held == pod.index and pod.mark is not None:
+                self.kept[pod.mark] += pod.units
+            if pod.is_misplaced and not pod.may_move and pod.held is not None:
+                # It holds the one and is written on the other, for as long as it lives.
+                self.load[pod.held] += pod.units
+        self._go_on()
+        cards = sorted({pod.held for pod in pods if pod.is_misplaced and pod.may_move and pod.held is not None})
+        for card in cards:
+            self._make_room(card, self.kept, self.kept)
+        for card in cards:
+            self._make_room(card, self.units, self.units)
+
+    def _go_on(self) -> None:
+        """Who was about to leave a card that another one is already written on leaves it."""
+        come = {pod.index for pod in self.pods if pod.held == pod.index and pod.mark is not None}
+        for pod in self._waiting():
+            if pod.mark is not None and pod.index in come:
+                room = max(self.kept[pod.mark], self.units.get(pod.mark, 0))
+                if self.load[pod.mark] + pod.units <= room:
+                    self._send(pod, pod.mark)
+
+    def _make_room(self, card: int, enough: Mapping[int, int], room: Mapping[int, int]) -> None:
+        """Send waiting pods away from ``card`` until it has no more than ``enough``, to cards that have ``room``."""
+        while (excess := self.load[card] - enough.get(card, 0)) > 0:
+            choices = [
+                (pod.mark != other, pod.units < excess, abs(pod.units - excess), number, other, pod)
+                for number, pod in enumerate(self._waiting())
+                for other in sorted(room)
+                if pod.index == card and other != card and self.load[other] + pod.units <= room[other]
+            ]
+            if not choices:
+                return
+            *_, other, pod = min(choices, key=lambda choice: choice[:5])
+            self._send(pod, other)
+
+    def _waiting(self) -> list[PodCard]:
+        """Pods without ids that may be written elsewhere, and are not sent away yet."""
+        return [pod for pod in self.pods if pod.held is None and pod.may_move and self.aim[pod.uid] == pod.index]
+
+    def _send(self, pod: PodCard, card: int) -> None:
+        self.load[self.aim[pod.uid]] -= pod.units
+        self.load[card] += pod.units
+        self.aim[pod.uid] = card

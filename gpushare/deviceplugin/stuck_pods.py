@@ -1,0 +1,125 @@
+"""Pods that the kubelet turned away for a reason that has passed, and what may be done with them. Pure.
+
+Whoever is bound while the kubelet or the plugin starts is turned away for good: phase Failed, reason
+``UnexpectedAdmissionError`` ("no healthy devices present", "unregistered device", "endpoint … has been stopped", our own
+refusal) or ``OutOfaliyun.com/gpu-mem``. No kubelet tries such a pod again. The same fate has a pod whose container is held
+for good. Once the plugin serves again and has a healthy card on which the pod fits, the pod is *stuck*: it only stands
+in the way of a new one.
+
+Deleting it lets its controller make that new one, which the scheduler places afresh. Never deleted are a pod without a
+controller (nobody would replace it), a pod of a Job (the Job replaces a failed pod by itself, and counts it; on control
+planes that count pods without a finalizer, a deleted failure is a forgotten one, and a Job that should give up would go
+on), and a static pod's mirror (its file makes it, not the API).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare import wire
+from gpushare.errors import GpushareError
+from gpushare.manifests import Container, ObjectMeta, OwnerReference, Pod
+from gpushare.model.node import CardFacts
+from gpushare.model.pod import is_deleting, is_finished, pod_request
+
+_ADMISSION: Final = "UnexpectedAdmissionError"
+_OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
+_SHORT: Final = tuple(f"OutOf{resource}" for resource in _OURS)
+_MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+# Of a message of the kubelet this much is repeated.
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class StuckPod:
+    """A pod that cannot become what it should: why, and why it is not to be deleted ("" where it may be)."""
+
+    metadata: ObjectMeta
+    cause: str
+    keep_because: str
+    owner: str = ""
+
+
+def stuck_pods(pods: Iterable[Pod], cards: Sequence[CardFacts], held: Mapping[str, str]) -> list[StuckPod]:
+    """The stuck pods of a node whose plugin serves these cards.
+
+    ``held`` are pods, by uid, one of whose containers may never start, with the reason.
+    """
+    largest = max((card.units for card in cards if card.healthy), default=0)
+    return [
+        StuckPod(pod.metadata, cause, _keep_because(pod), _named(_controller(pod)))
+        for pod in pods
+        if not is_deleting(pod) and 0 < _request(pod) <= largest and (cause := _cause(pod, held))
+    ]
+
+
+def _request(pod: Pod) -> int:
+    try:
+        return pod_request(pod)
+    except GpushareError:
+        return 0
+
+
+def _cause(pod: Pod, held: Mapping[str, str]) -> str:
+    """Why it is stuck, or "" where it is not, or for another's reason."""
+    if pod.metadata.uid in held and not is_finished(pod):
+        return held[pod.metadata.uid][:_LONGEST]
+    status = pod.status
+    if status is None or status.phase != "Failed" or not is_finished(pod):
+        return ""
+    message = status.message or ""
+    is_ours = status.reason in _SHORT or (status.reason == _ADMISSION and _is_about_us(pod, message))
+    return f"{status.reason}: {message}"[:_LONGEST] if is_ours else ""
+
+
+def _is_about_us(pod: Pod, message: str) -> bool:
+    """Does the message name our resource, or none while the pod asks for no other plugin's?
+
+    What a plugin answered ("rpc error: …") does not say which plugin that was.
+    """
+    return any(resource in message for resource in _OURS) or not _asks_for_others(pod)
+
+
+def _asks_for_others(pod: Pod) -> bool:
+    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
+    return any("/" in resource and resource not in _OURS for one in containers for resource in _limits(one))
+
+
+def _limits(container: Container) -> Iterable[str]:
+    return (container.resources.limits if container.resources else None) or ()
+
+
+def _controller(pod: Pod) -> OwnerReference | None:
+    return next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
+
+
+def _named(owner: OwnerReference | None) -> str:
+    return f"{owner.kind} {owner.name}" if owner is not None else ""
+
+
+def _keep_because(pod: Pod) -> str:
+    owner = _controller(pod)
+    if owner is None:
+        return "no controller would replace it; delete it and create it again"
+    if owner.kind == "Job":
+        return "its Job replaces failed pods by itself and counts them"
+    if owner.kind == "Node" or _MIRROR_ANNOTATION in (pod.metadata.annotations or {}):
+        return "it is a static pod: its file makes it, not the API"
+    return ""
+
+
+class DeletionBudget:
+    """At most so many deletions a minute: on a node that always refuses, the replacements fail too."""
+
+    def __init__(self, a_minute: int) -> None:
+        self._times: deque[float] = deque(maxlen=a_minute)
+
+    def take(self, now: float) -> bool:
+        """May one more be deleted now (seconds of a clock that only goes forward)? Counts it if so."""
+        if len(self._times) == self._times.maxlen and now - self._times[0] < 60:
+            return False
+        self._times.append(now)
+        return True

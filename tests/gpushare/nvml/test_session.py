@@ -1,0 +1,275 @@
+"""Promises of gpushare.nvml.session and events: real pynvml on simulated cards of every driver era."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import pynvml
+import pytest
+
+from fake_nvml.state import State
+from gpushare.nvml.api import Checkup, Heard, Xid
+from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
+from gpushare.nvml.session import NvmlSession
+
+Simulate = Callable[..., State]
+
+# Before R450 events have an older call; field 230 came with R570.
+ERAS = ["418.87.00", "450.66", "470.57.02", "535.104.05", "580.65.06"]
+KNOWS_ACTIONS = "580.65.06"
+
+
+@pytest.fixture
+def session(clean_pynvml: None) -> Iterator[NvmlSession]:
+    """Closed; put away after the test."""
+    opened = NvmlSession(None)
+    yield opened
+    opened.close()
+
+
+def uuids(state: State) -> list[str]:
+    return [card.uuid for card in state.cards()]
+
+
+@pytest.mark.parametrize("driver", ERAS)
+def test_each_xid_is_heard_once_and_of_its_card(simulate: Simulate, session: NvmlSession, driver: str) -> None:
+    """In their order, whatever the driver."""
+    state = simulate("mixed", driver=driver)
+    first, second, third = uuids(state)
+    session.renew()
+    for uuid, xid in ((second, 31), (second, 48), (third, 13)):
+        state.post_xid(uuid, xid)
+
+    assert session.poll() == Heard((Xid(second, 31), Xid(second, 48), Xid(third, 13)))
+    assert session.poll() == Heard()
+    state.post_xid(first, 48)
+    assert session.poll().xids == (Xid(first, 48),)
+
+
+@pytest.mark.parametrize("driver", ERAS)
+def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
+    simulate: Simulate, session: NvmlSession, driver: str
+) -> None:
+    """Its set would answer at once and for ever; its own handle answers nothing any more, and its last Xid has its UUID."""
+    state = simulate("mixed", driver=driver)
+    first, second, _ = uuids(state)
+    session.renew()
+    state.post_xid(first, 79, lose=True)
+    state.post_xid(second, 48)
+
+    assert session.poll() == Heard((Xid(first, 79), Xid(second, 48)), lost=(first,))
+    assert session.poll() == Heard()
+    state.post_xid(second, 31)
+    assert session.poll().xids == (Xid(second, 31),)
+
+
+def test_a_card_that_answers_again_is_heard_again(simulate: Simulate, session: NvmlSession) -> None:
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, _ = uuids(state)
+    session.renew()
+    state.lose(first)
+    assert session.poll().lost == (first,)
+    assert session.check(first) == Checkup(answers=False)
+
+    state.repair(first)
+    assert session.check(first) == Checkup(answers=True, action=0)
+    state.post_xid(first, 48)
+    assert session.poll().xids == (Xid(first, 48),)
+
+
+@pytest.mark.parametrize(("driver", "action"), [("535.104.05", None), (KNOWS_ACTIONS, 1)])
+def test_what_the_driver_asks_for_is_read_where_it_says_so(
+    simulate: Simulate, session: NvmlSession, driver: str, action: int | None
+) -> None:
+    """NVML's field 230."""
+    state = simulate("t4x2", driver=driver)
+    first, second = uuids(state)
+    session.renew()
+    state.post_xid(first, 48)
+
+    assert session.check(first) == Checkup(answers=True, action=action)
+    assert session.check(second).action in (None, 0)
+    assert session.check("GPU-unknown") == Checkup(answers=False)
+
+
+def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: NvmlSession) -> None:
+    """Nobody listens while NVML is opened anew; what the driver asks for afterwards tells."""
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, second = uuids(state)
+    assert session.renew().missed == frozenset()
+    state.post_xid(second, 48)
+    session.poll()
+    assert session.renew().missed == frozenset()
+
+    # Posted by the very call that opens NVML: after the last look of the old session.
+    init = pynvml.nvmlInitWithFlags
+
+    def init_after_a_fault(flags: int) -> None:
+        state.post_xid(first, 48)
+        init(flags)
+
+    pynvml.nvmlInitWithFlags = init_after_a_fault
+    try:
+        assert session.renew().missed == {first}
+    finally:
+        pynvml.nvmlInitWithFlags = init
+    assert session.poll() == Heard()
+
+
+def test_cards_that_came_and_went_are_seen_by_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
+    """NVML's list is fixed at its initialisation."""
+    state = simulate("t4x2")
+    first, second = uuids(state)
+    assert [card.uuid for card in session.renew().cards] == [first, second]
+    added = state.add_card("t4")
+    state.remove_card(first)
+
+    assert session.poll().lost == (first,)
+    assert [card.uuid for card in session.renew().cards] == [second, added]
+    state.post_xid(added, 48)
+    assert session.poll().xids == (Xid(added, 48),)
+
+
+def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
+    state = simulate("t4x2")
+    first, second = uuids(state)
+    state.lose(first)
+    survey = session.renew()
+
+    assert ([card.uuid for card in survey.cards], [card.index for card in survey.unreadable]) == ([second], [0])
+    assert session.check(first) == Checkup(answers=False)
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
+def test_a_card_whose_events_cannot_be_had_is_only_not_heard(
+    simulate: Simulate, session: NvmlSession, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """It is not sick for that (D9), and one line says so."""
+    state = simulate("t4x2")
+    first, second = uuids(state)
+    state.add_fault("nvmlDeviceRegisterEvents", card=first, code=code)
+    with caplog.at_level(logging.WARNING):
+        survey = session.renew()
+        session.renew()
+
+    assert [card.uuid for card in survey.cards] == [first, second]
+    assert [first in record.getMessage() for record in caplog.records] == [True]
+    state.post_xid(second, 48)
+    assert session.poll() == Heard((Xid(second, 48),))
+
+
+def test_an_error_of_one_cards_wait_leaves_the_others(simulate: Simulate, session: NvmlSession) -> None:
+    """Of three sets the first wait fails; it is heard again after the next count."""
+    state = simulate("mixed")
+    first, second, third = uuids(state)
+    session.renew()
+    for uuid in (first, second, third):
+        state.post_xid(uuid, 48)
+    state.add_fault("nvmlEventSetWait", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
+    heard = session.poll()
+
+    assert [card.uuid for card in heard.failed] == [first]
+    assert heard.xids == (Xid(second, 48), Xid(third, 48))
+    session.renew()
+    state.post_xid(first, 79)
+    assert session.poll().xids == (Xid(first, 79),)
+
+
+def test_nvml_that_was_shut_down_under_us_is_opened_again(simulate: Simulate, session: NvmlSession) -> None:
+    state = simulate("t4x2")
+    first, _ = uuids(state)
+    with pytest.raises(NotInitializedError):
+        session.poll()
+    session.renew()
+    pynvml.nvmlShutdown()
+
+    with pytest.raises(NotInitializedError):
+        session.poll()
+    assert session.check(first) == Checkup(answers=False)
+    session.renew()
+    state.post_xid(first, 48)
+    assert session.poll().xids == (Xid(first, 48),)
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH])
+def test_a_driver_that_went_away_is_an_error_until_it_is_back(
+    simulate: Simulate, session: NvmlSession, code: int
+) -> None:
+    """After an update the library may be of another version than the module."""
+    state = simulate("t4x2")
+    session.renew()
+    state.set_init_return(code)
+    with pytest.raises(NoDriverError):
+        session.renew()
+    with pytest.raises(NotInitializedError):
+        session.poll()
+    with pytest.raises(NotInitializedError):
+        session.processes(uuids(state)[0])
+
+    state.set_init_return(0)
+    assert len(session.renew().cards) == 2
+
+
+def test_processes_are_asked_through_the_same_session(simulate: Simulate, session: NvmlSession) -> None:
+    """A second user of NVML in the program would keep the old list of cards alive."""
+    state = simulate("t4x2")
+    first, _ = uuids(state)
+    state.add_process(first, 7, 100, "player")
+    session.renew()
+
+    assert [(one.pid, one.mib) for one in session.processes(first)] == [(7, 100)]
+    state.lose(first)
+    with pytest.raises(CardLostError):
+        session.processes(first)
+
+
+def test_who_does_not_listen_hears_nothing(simulate: Simulate) -> None:
+    """--health-check=false: the cards are counted all the same."""
+    state = simulate("t4x2")
+    first, _ = uuids(state)
+    deaf = NvmlSession(None, listen=False)
+    try:
+        assert len(deaf.renew().cards) == 2
+        state.post_xid(first, 48)
+        assert deaf.poll() == Heard()
+        assert deaf.check(first).answers
+    finally:
+        deaf.close()
+
+
+def test_a_storm_of_events_of_one_card_keeps_no_other_waiting(simulate: Simulate, session: NvmlSession) -> None:
+    state = simulate("t4x2")
+    first, second = uuids(state)
+    session.renew()
+    for _ in range(200):
+        state.post_xid(first, 31)
+    state.post_xid(second, 48)
+    heard = session.poll()
+
+    assert len(heard.xids) < 201
+    assert heard.xids[-1] == Xid(second, 48)
+
+
+def test_many_sessions_leave_nothing_behind(simulate: Simulate, session: NvmlSession) -> None:
+    """NVML counts its users; one that is forgotten would freeze the list of cards."""
+    simulate("t4x2")
+    for _ in range(50):
+        session.renew()
+    session.close()
+    session.close()
+
+    with pytest.raises(pynvml.NVMLError_Uninitialized):
+        pynvml.nvmlDeviceGetCount()
+
+
+def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, session: NvmlSession) -> None:
+    """No half-open state."""
+    state = simulate("t4x2")
+    state.add_fault("nvmlDeviceGetCount", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
+    with pytest.raises(NvmlError):
+        session.renew()
+    with pytest.raises(NotInitializedError):
+        session.poll()
+
+    assert len(session.renew().cards) == 2

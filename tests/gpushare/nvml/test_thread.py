@@ -1,0 +1,83 @@
+"""Promises of gpushare.nvml.thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gpushare.nvml.errors import CardLostError
+from gpushare.nvml.thread import NvmlThread
+
+
+@pytest.fixture
+def thread() -> Iterator[NvmlThread]:
+    """Ended after the test."""
+    started = NvmlThread()
+    yield started
+    started.close()
+    assert started.join(30)
+
+
+async def test_questions_are_asked_one_at_a_time_in_their_order(thread: NvmlThread) -> None:
+    """In one thread, which is not the loop's."""
+    seen: list[tuple[int, str]] = []
+    await asyncio.gather(
+        *(thread.run(lambda n=n: seen.append((n, threading.current_thread().name))) for n in range(20))
+    )
+
+    assert seen == [(n, "nvml") for n in range(20)]
+
+
+async def test_what_a_question_raises_is_the_askers(thread: NvmlThread) -> None:
+    """And the thread goes on."""
+
+    def ask() -> None:
+        raise CardLostError("gone", 15)
+
+    with pytest.raises(CardLostError, match="gone"):
+        await thread.run(ask)
+    assert await thread.run(lambda: 7) == 7
+
+
+async def test_a_driver_that_does_not_answer_holds_nobody_else_up(thread: NvmlThread) -> None:
+    """The loop runs on, and who is cancelled stops waiting; the question still ends."""
+    release = threading.Event()
+    asking = asyncio.create_task(thread.run(release.wait))
+    try:
+        async with asyncio.timeout(30):
+            turns = [await asyncio.sleep(0, turn) for turn in range(100)]
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    finally:
+        release.set()
+
+    assert turns[-1] == 99
+    assert await thread.run(lambda: "on") == "on"
+
+
+def test_a_loop_that_is_gone_is_not_told(thread: NvmlThread) -> None:
+    """The program ended while the driver was thinking."""
+    release = threading.Event()
+
+    async def leave() -> None:
+        asyncio.get_running_loop().call_soon(asking.append, asyncio.ensure_future(thread.run(release.wait)))
+        await asyncio.sleep(0)
+
+    asking: list[asyncio.Future[bool]] = []
+    asyncio.run(leave())
+    release.set()
+
+    assert asyncio.run(thread.run(lambda: "on")) == "on"
+
+
+def test_the_last_word_is_done_before_the_end() -> None:
+    """NVML is let go in the thread that used it."""
+    done: list[str] = []
+    thread = NvmlThread()
+    thread.close(lambda: done.append(threading.current_thread().name))
+
+    assert (thread.join(30), done) == (True, ["nvml"])
