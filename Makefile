@@ -15,7 +15,7 @@ TARGET ?= gpushare
 KUBERNETES ?=
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane bench generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane fake-nvml bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on w
 
 control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+
+fake-nvml: $(READY) ## Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and say where (CC=, or pip install ziglang)
+	@$(BIN)/python -m fake_nvml.native.build $(ARGS)
 
 check: $(READY) ## Format, lint, types, import directions
 	@$(BIN)/ruff format --check --quiet . || { echo "formatting differs: make fix" >&2; exit 1; }

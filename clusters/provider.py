@@ -26,7 +26,7 @@ class NodeSpec:
     memory: str = "64Gi"
     pods: str = "110"
     plugin_arguments: tuple[str, ...] = ()
-    """What the node's device plugin is told beyond the target's own words."""
+    """What the node's device plugin is told beyond the target's own words; words in braces are filled in, as there."""
     admission_shuffle: float = 0.0
     """Where the kubelet is a stand-in: equal pods that are bound within so many seconds are admitted in any order."""
 

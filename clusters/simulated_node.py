@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,15 +43,17 @@ class SimulatedNode:
 
     def device_plugin(self, target: Target, kubeconfig: Path, arguments: Sequence[str]) -> Program:
         """The plugin, started through the fake: it loads NVML as it always does."""
-        argv, environment = target.device_plugin.command(
+        program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
+        argv, environment = program.command(
             node=self.name,
             kubeconfig=str(kubeconfig),
             device_plugin_path=str(self.folder / "device-plugins"),
             pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
+            proc_root=str(self.folder / "proc"),
         )
         return Program(
             f"device plugin of {self.name}",
-            ["fake-nvml", "exec", "--", *argv, *arguments],
+            ["fake-nvml", "exec", "--", *argv],
             {**self._environment, **environment},
             self.folder / "device-plugin.log",
         )

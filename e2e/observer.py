@@ -52,10 +52,15 @@ class Observer:
         return await self.cluster.api.get(PODS, name, self.namespace)
 
     async def running(self, *names: str) -> list[Object]:
-        """Wait until these pods run; the pods."""
+        """Wait until these pods run; the pods. Raises AssertionError at once where one of them failed."""
 
         def all_run(pods: list[Object]) -> bool:
             phases = {pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods}
+            # A pod that failed never runs: no need to wait for it.
+            failed = [
+                f"{pod['metadata']['name']}: {pod['status']}" for pod in pods if pod["status"].get("phase") == "Failed"
+            ]
+            assert not any(phases.get(name) == "Failed" for name in names), failed
             return all(phases.get(name) == "Running" for name in names)
 
         pods = await eventually(self.pods, all_run, f"{', '.join(names)} run")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fake_nvml.fill import MIB
-from fake_nvml.layout import LOST, UNKNOWN64, Card, Process, StateFile
+from fake_nvml.layout import LOST, UNKNOWN32, UNKNOWN64, Card, Process, StateFile
 from fake_nvml.records import card_slots, memory_used, processes
 
 
@@ -22,7 +22,8 @@ class ProcessState:
 class CardState:
     """One card at one moment. ``index`` is NVML's after a new init; memory in MiB. ``serial`` "" or ``numa`` None: none.
 
-    ``ecc``: None where the card has none, else whether it is on. ``recovery_action`` is NVML's number, 0 for none.
+    Temperature and power are None where a recorded card did not say. ``ecc``: None where the card has none, else whether
+    it is on. ``recovery_action`` is NVML's number, 0 for none.
     """
 
     index: int
@@ -34,9 +35,9 @@ class CardState:
     reserved_mib: int
     processes: tuple[ProcessState, ...]
     utilization: int
-    temperature: int
-    power_watts: float
-    power_limit_watts: float
+    temperature: int | None
+    power_watts: float | None
+    power_limit_watts: float | None
     numa: int | None
     mig: bool
     lost: bool
@@ -65,9 +66,9 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         reserved_mib=card.memory_reserved // MIB,
         processes=tuple(_process_state(row) for row in processes(content, slot)),
         utilization=card.utilization,
-        temperature=card.temperature,
-        power_watts=card.power / 1000,
-        power_limit_watts=card.power_limit / 1000,
+        temperature=None if card.temperature == UNKNOWN32 else card.temperature,
+        power_watts=_watts(card.power),
+        power_limit_watts=_watts(card.power_limit),
         numa=None if card.numa < 0 else card.numa,
         mig=bool(card.mig_mode),
         lost=card.state == LOST,
@@ -78,6 +79,10 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         recovery_action=card.recovery_action,
         can_mig=bool(card.mig_slices),
     )
+
+
+def _watts(milliwatts: int) -> float | None:
+    return None if milliwatts == UNKNOWN32 else milliwatts / 1000
 
 
 def _process_state(row: Process) -> ProcessState:

@@ -51,6 +51,17 @@ def _number(read: Callable[[Device], int]) -> DeviceCall:
     return lambda device, out: write_number(out, read(device))
 
 
+def _known(read: Callable[[Card], int]) -> DeviceCall:
+    """A number that a card may not say: a recorded one whose driver did not."""
+    return lambda device, out: write_number(out, _checked(read(device.card)))
+
+
+def _checked(value: int) -> int:
+    if value == UNKNOWN32:
+        raise ReturnCodeError(NOT_SUPPORTED)
+    return value
+
+
 def _text(read: Callable[[Card], bytes]) -> DeviceCall:
     def call(device: Device, buffer: Any, size: Any) -> None:
         value = read(device.card)
@@ -129,7 +140,7 @@ def _running(kind: int) -> DeviceCall:
 def _temperature(device: Device, sensor: Any, out: Any) -> None:
     if number(sensor) != 0:
         raise ReturnCodeError(INVALID_ARGUMENT)
-    write_number(out, device.card.temperature)
+    write_number(out, _checked(device.card.temperature))
 
 
 def _temperature_v(device: Device, out: Any) -> None:
@@ -138,7 +149,7 @@ def _temperature_v(device: Device, out: Any) -> None:
         raise ReturnCodeError(ARGUMENT_VERSION_MISMATCH)
     if reading.sensorType != 0:
         raise ReturnCodeError(INVALID_ARGUMENT)
-    reading.temperature = device.card.temperature
+    reading.temperature = _checked(device.card.temperature)
 
 
 def _total_ecc_errors(device: Device, kind: Any, _counter: Any, out: Any) -> None:
@@ -204,9 +215,10 @@ _BY_NAME: Final[Mapping[str, DeviceCall]] = {
     },
     "Temperature": _temperature,
     "TemperatureV": _temperature_v,
-    "PowerUsage": _number(lambda device: int(device.card.power)),
-    "PowerManagementLimit": _number(lambda device: int(device.card.power_limit)),
-    "EnforcedPowerLimit": _number(lambda device: int(device.card.power_limit)),
+    "PowerUsage": _known(lambda card: int(card.power)),
+    "PowerManagementLimit": _known(lambda card: int(card.power_limit)),
+    "EnforcedPowerLimit": _known(lambda card: int(card.power_limit)),
+    "PerformanceState": _number(lambda device: 0 if device.card.utilization else 8),
     "ComputeMode": _number(lambda _: 0),
     "PersistenceMode": _number(lambda _: 0),
     "DisplayActive": _number(lambda _: 0),

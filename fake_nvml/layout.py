@@ -93,7 +93,8 @@ class Card(ctypes.LittleEndianStructure):
 
     ``memory_other`` is in use by no process that NVML would list; ``memory_reserved`` is the driver's own. ``numa`` -1:
     not known. ``mig_slices`` 0: the card cannot; otherwise the most slices. ``first_event`` is the header's ``next_event``
-    when the card came into its slot. An empty ``uuid``: no card.
+    when the card came into its slot. An empty ``uuid``: no card. ``temperature``, ``power`` and ``power_limit`` UNKNOWN32:
+    not known, the library answers NOT_SUPPORTED.
     """
 
     _fields_ = (

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 import time
@@ -24,7 +23,7 @@ from fake_nvml.errors import FakeNvmlError, LayerError, RecordError, StateError
 from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
 from fake_nvml.loader import child_environment
 from fake_nvml.recording import record
-from fake_nvml.show import fault_data, render
+from fake_nvml.show import render, render_faults
 from fake_nvml.state import State
 from fake_nvml.watch import watch
 
@@ -64,7 +63,8 @@ def run(arguments: argparse.Namespace, environment: Mapping[str, str], *, driver
         if arguments.command == "show":
             return _show(state, arguments)
         if arguments.command == "faults" and arguments.action == "list":
-            return _list_faults(state)
+            sys.stdout.write(render_faults(arguments.output, state.faults()))
+            return 0
         if arguments.command == "run":
             return _run(state, Path(arguments.scenario))
         sys.stdout.write(change(state, arguments) + "\n")
@@ -82,12 +82,6 @@ def _show(state: State, arguments: argparse.Namespace) -> int:
     if arguments.watch:
         watch(state, arguments.output, sys.stdout, monotonic=time.monotonic, sleep=time.sleep)
     sys.stdout.write(render(arguments.output, state.read()))
-    return 0
-
-
-def _list_faults(state: State) -> int:
-    for fault in state.faults():
-        sys.stdout.write(json.dumps(fault_data(fault)) + "\n")
     return 0
 
 

@@ -122,12 +122,14 @@ def _command(text: str) -> argparse.Namespace:
         words = shlex.split(text)
     except ValueError as error:
         raise ScenarioError(f"do: {text!r}: {error}") from error
-    if not words or words[0] not in CHANGES or {"-h", "--help", "--state"} & set(words):
+    if not words or words[0] not in CHANGES or {"-h", "--help"} & set(words):
         raise ScenarioError(f"do: {text!r} is none of the commands that a step may be: {', '.join(CHANGES)}")
     try:
         arguments = parse_words(words)
     except UsageError as error:
         raise ScenarioError(f"do: {text!r}: {str(error).partition(chr(10))[0]}; {error.usage.strip()}") from error
+    if arguments.state is not None:
+        raise ScenarioError(f"do: {text!r} has --state; a scenario is for one state file, fake-nvml run --state PATH")
     if getattr(arguments, "action", None) == "list":
         raise ScenarioError(f"do: {text!r} changes nothing; faults clear does")
     return arguments

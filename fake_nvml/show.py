@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -37,6 +38,26 @@ def as_data(content: StateFile) -> dict[str, Any]:
         "init_fails": code_name(header.init_return) if header.init_return else None,
         "faults": [fault_data(fault) for fault in call_faults(content)],
     }
+
+
+def render_faults(output: str, faults: Sequence[CallFault]) -> str:
+    """The faults of calls in the format ``output``; where two apply to a call, the first in the list happens."""
+    data = [fault_data(fault) for fault in faults]
+    if output == "json":
+        return json.dumps(data, indent=2) + "\n"
+    if output == "yaml":
+        return yaml.safe_dump(data, sort_keys=False)
+    if not faults:
+        return "no faults of calls\n"
+    rows = [("FUNCTION", "CARD", "ANSWERS", "AFTER", "CALLS LEFT"), *map(_fault_row, data)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
+
+
+def _fault_row(fault: Mapping[str, Any]) -> tuple[str, ...]:
+    card, answers = fault["card"] or "any", fault["code"] or "as usual"
+    left = "all" if fault["count"] is None else str(fault["count"])
+    return fault["function"], card, answers, f"{fault['seconds']:g}s", left
 
 
 def fault_data(fault: CallFault) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class State:
 
         found = find_model(model)
         with self._mapped.writing() as content:
-            known = uuid or card_changes.new_uuid(content)
+            known = card_changes.new_uuid(content) if uuid is None else uuid
             card_changes.checked_uuid(content, known)
             serial = card_changes.new_serial(known) if found.data_center else ""
             card_changes.put_card(content, card_changes.free_slot(content), BoxCard(found, known, serial, numa))
@@ -178,7 +178,7 @@ class State:
         """
         with self._mapped.writing() as content:
             slot = slot_of(content, uuid)
-            known = new or card_changes.new_uuid(content)
+            known = card_changes.new_uuid(content) if new is None else new
             card_changes.swap_card(content, slot, card_changes.checked_uuid(content, known))
         return known
 

@@ -55,12 +55,17 @@ def _card(card: CardState) -> tuple[tuple[str, str, str], ...]:
     if card.lost:
         lost = (" ERR!  ERR!  ERR!            ERR! /  ERR! ", f"{'GPU is lost':>21} ", f" {'ERR!':>7}  {'ERR!':>11} ")
         return (first, bus, f" {'ERR!':>20} "), lost, (last, "", f" {'ERR!':>20} ")
-    power = f"{card.power_watts:.0f}W / {card.power_limit_watts:>3.0f}W"
+    power = f"{_watts(card.power_watts)} / {_watts(card.power_limit_watts):>4}"
+    degrees = _NOT_THERE if card.temperature is None else f"{card.temperature}C"
     performance = "P0" if card.utilization else "P8"
-    sensors = f" {_NOT_THERE:<4} {f'{card.temperature}C':>4}    {performance:<3}{power:>24} "
+    sensors = f" {_NOT_THERE:<4} {degrees:>4}    {performance:<3}{power:>24} "
     memory = f"{f'{card.used_mib}MiB / {card.total_mib}MiB':>21} "
     load = f" {f'{card.utilization}%':>7}  {'Default':>11} "
     return (first, bus, f" {ecc:>20} "), (sensors, memory, load), (last, "", f" {mig:>20} ")
+
+
+def _watts(watts: float | None) -> str:
+    return _NOT_THERE if watts is None else f"{watts:.0f}W"
 
 
 def _process(card: CardState, process: ProcessState) -> str:

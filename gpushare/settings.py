@@ -77,6 +77,8 @@ class DevicePluginSettings:
     """Where the kubelet says which container has which ids."""
     nvml_library: str | None
     """An NVML library, or None for the system's."""
+    repairs: bool
+    """Whether annotations that name another card than their pod has are put right, or only reported."""
     extra: PluginFlags
     """What it observes and reports, and what a container gets."""
     health: HealthFlags
@@ -155,6 +157,14 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         help="the kubelet's PodResources socket (default: %(default)s)",
     )
     _flag(parser, "nvml-library", default="", help="path of an NVML library (default: the system's)")
+    _flag(
+        parser,
+        "repair",
+        default="exchange",
+        choices=("exchange", "hold"),
+        help="a pod whose annotation names another card than it has: exchange the annotations of the two pods, or hold "
+        "its containers and say so; hold where another extender than ours binds pods too (default: exchange)",
+    )
     add_flags(parser, _flag, _switch)
     add_health_flags(parser, _flag, _switch)
     _ignored_flags(parser)
@@ -176,6 +186,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         device_plugin_path=parsed.device_plugin_path,
         pod_resources_socket=parsed.pod_resources_socket,
         nvml_library=parsed.nvml_library or None,
+        repairs=parsed.repair == "exchange",
         extra=read_flags(parsed),
         health=read_health_flags(parsed, env),
         log_level=_log_level(parsed.log_level),

@@ -54,6 +54,7 @@ class StubApi:
     calls: list[dict[str, Any]] = field(default_factory=list)
     fault: Callable[[str, str], Any] = lambda method, path: None
     events: list[dict[str, Any]] = field(default_factory=list)
+    config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     released: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -103,6 +104,9 @@ class StubApi:
         if path.endswith("/events"):
             self.events.append(body)
             return 201, body
+        if parts[4:5] == ["configmaps"] and len(parts) > 5:
+            data = self.config_maps.get(parts[5])
+            return (200, {"data": data}) if data is not None else status(404, f'configmaps "{parts[5]}" not found')
         if path.endswith("/configmaps"):
             return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
         if parts[:3] == ["api", "v1", "nodes"]:
@@ -114,7 +118,10 @@ class StubApi:
         if node is None:
             return status(404, f'nodes "{name}" not found')
         if method == "PATCH":
-            node["metadata"].setdefault("annotations", {}).update(body.get("metadata", {}).get("annotations", {}))
+            annotations = node["metadata"].setdefault("annotations", {})
+            annotations.update(body.get("metadata", {}).get("annotations", {}))
+            for name in [name for name, text in annotations.items() if text is None]:
+                del annotations[name]
             for part, amounts in body.get("status", {}).items():
                 node.setdefault("status", {}).setdefault(part, {}).update(amounts)
         return 200, node
@@ -130,8 +137,14 @@ class StubApi:
             pod["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations", {}))
             return 201, {"kind": "Status", "status": "Success"}
         if method == "PATCH":
-            pod["metadata"].setdefault("annotations", {}).update(body["metadata"]["annotations"])
+            annotate(pod, body["metadata"]["annotations"])
         return 200, pod
+
+
+def annotate(pod: dict[str, Any], annotations: dict[str, str | None]) -> None:
+    """Merge annotations as a patch does: null removes one."""
+    merged = {**pod["metadata"].get("annotations", {}), **annotations}
+    pod["metadata"]["annotations"] = {name: value for name, value in merged.items() if value is not None}
 
 
 def status(code: int, message: str) -> tuple[int, dict[str, Any]]:

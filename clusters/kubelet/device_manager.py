@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clusters.kubelet import checkpoint
 from clusters.kubelet.amounts import amount_of
+from clusters.kubelet.device_requests import DeviceRequests, requests_of
 from clusters.kubelet.devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
 from clusters.kubelet.plugin_client import PluginClient, PluginError
 from clusters.kubelet.pods import Container, Kind, Object, containers_of, uid_of
@@ -145,6 +146,7 @@ class DeviceManager:
         del self._graces[resource]
         self._endpoints.pop(resource, None)
         self.book.remove(resource)
+        checkpoint.write(self._folder, self.book)
         self._changed()
 
     def _end_grace(self, resource: str) -> None:
@@ -248,6 +250,10 @@ class DeviceManager:
             except PluginError as error:
                 text = f"device plugin PreStartContainer rpc failed with err: {error}"
                 raise PreStartError(text) from error
+
+    def requests(self, uid: str, container: str) -> DeviceRequests:
+        """What else the plugins' answers ask of the runtime."""
+        return requests_of(allocation.response for allocation in self.book.allocations_of(uid, container))
 
     def environment(self, uid: str, container: str) -> dict[str, str]:
         """The variables that the plugins' answers set; where two resources set one, the first wins."""

@@ -92,10 +92,15 @@ class DeviceBook:
         self._healthy[resource] = set()
 
     def remove(self, resource: str) -> None:
-        """The plugin has been gone for too long: no plugin's resource any more, but the node goes on to show it, with 0."""
+        """The plugin has been gone for too long: no plugin's resource any more. The node is told 0 once more, and shows it
+        until somebody sets another amount."""
         self._healthy.pop(resource, None)
         self._sick.pop(resource, None)
         self._removed.add(resource)
+
+    def told(self, resources: Iterable[str]) -> None:
+        """The node shows what ``counts`` said of these; what is nobody's any more is from now on an operator's."""
+        self._removed.difference_update(resources)
 
     def knows(self, resource: str) -> bool:
         """Whether containers that ask for the resource get devices: a plugin owns it, or somebody still has some of it."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from clusters.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint, pod_resources, registration
+from clusters.kubelet import checkpoint, pod_resources, process_tree, registration
 from clusters.kubelet.cards import Cards
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.log_endpoint import LogEndpoint
@@ -22,6 +22,7 @@ from clusters.kubelet.node_lease import NodeLease
 from clusters.kubelet.node_pods import NodePods
 from clusters.kubelet.node_status import NodeStatus
 from clusters.kubelet.pod_resources import PodResourcesServer
+from clusters.kubelet.process_tree import ProcessTree
 from clusters.kubelet.registration import RegistrationServer
 from clusters.kubelet.runtime import Runtime
 from clusters.kubelet.surroundings import Surroundings
@@ -64,7 +65,7 @@ class Kubelet:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / pod_resources.SOCKET_NAME
-        self.runtime = Runtime(behaviours, cards, clock)
+        self.runtime = Runtime(behaviours, cards, clock, ProcessTree(root / process_tree.FOLDER_NAME))
         self.log_port = 0
         self._client = client
         self._timings = timings or Timings()
@@ -88,7 +89,13 @@ class Kubelet:
         """
         devices = DeviceManager(self.plugin_folder, self._rng, self._timings, lambda: devices_changed())
         node = NodeStatus(
-            self._client, self.machine, lambda: devices.book.counts(), self._timings, self._clock, self._boot
+            self._client,
+            self.machine,
+            lambda: devices.book.counts(),
+            self._timings,
+            self._clock,
+            self._boot,
+            told=devices.book.told,
         )
         lease = NodeLease(self._client, self.machine.name, self._timings, self._clock)
         around = Surroundings(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import httpx2
@@ -48,13 +48,16 @@ class NodeStatus:
         timings: Timings,
         clock: Callable[[], float],
         boot: int = 1,
+        told: Callable[[Collection[str]], None] = lambda _: None,
     ) -> None:
+        """``told`` hears which resources of ``counts`` the object shows."""
         self._client = client
         self._machine = machine
         self._counts = counts
         self._timings = timings
         self._clock = clock
         self._boot = boot
+        self._told = told
         self._port = 0
         self._seen: Object | None = None
         self._changed = asyncio.Event()
@@ -141,7 +144,8 @@ class NodeStatus:
         if self._seen is None:
             return
         status = self._seen.get("status") or {}
-        patch = difference(status, resources_of(self._machine, self._counts(), status.get("capacity") or {}))
+        counts = self._counts()
+        patch = difference(status, resources_of(self._machine, counts, status.get("capacity") or {}))
         patch |= {name: value for name, value in self._facts().items() if not _covers(status.get(name), value)}
         conditions = self._conditions({one["type"]: one for one in status.get("conditions") or ()})
         if is_due or patch or not _covers(status.get("conditions"), [_lasting(one) for one in conditions]):
@@ -149,6 +153,7 @@ class NodeStatus:
             body = {"status": patch}
             self._seen = await self._client.patch(NODES, self._machine.name, body, subresource="status")
             self._reported = asyncio.get_running_loop().time()
+        self._told([resource for resource, count in counts.items() if not count.capacity])
 
     async def _zero(self, capacity: Mapping[str, str]) -> None:
         zeros = {name: "0" for name in capacity if is_extended(name)}

@@ -215,7 +215,9 @@ class PodWorker:
     def _start_now(self, container: Container) -> Run:
         self._picture.waiting.pop(container.name, None)
         from_plugins = self._around.devices.environment(self._uid, container.name)
-        run = self._around.runtime.start(self._uid, container, environment_of(self.pod, container, from_plugins))
+        requests = self._around.devices.requests(self._uid, container.name)
+        environment = environment_of(self.pod, container, from_plugins)
+        run = self._around.runtime.start(self._uid, container, environment, requests)
         self.publish()
         return run
 

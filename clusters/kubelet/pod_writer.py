@@ -65,11 +65,14 @@ class PodWriter:
     async def warn(self, reason: str, message: str) -> None:
         """A Warning event on the pod."""
         self._events += 1
-        now = timestamp(self._clock())
+        seconds = self._clock()
+        now = timestamp(seconds)
+        # By the time, as real components name theirs: a counter alone meets the scheduler's events, and those of before a restart.
+        name = f"{self._name}.{int(seconds * 1e9) + self._events:x}"
         event = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{self._name}.{self._uid[:8]}.{self._events}", "namespace": self._namespace},
+            "metadata": {"name": name, "namespace": self._namespace},
             "involvedObject": {
                 "apiVersion": "v1",
                 "kind": "Pod",

@@ -7,6 +7,7 @@ No process is started. The pids are simulated: they count up from a number above
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from typing import Final
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
 from clusters.kubelet.cards import CardError, Cards, visible_cards
+from clusters.kubelet.device_requests import DeviceRequests, visible_devices
 from clusters.kubelet.environment import gpu_lines
 from clusters.kubelet.pods import Container
+from clusters.kubelet.process_tree import ProcessTree
 
 _FIRST_PID: Final = 5_000_000
 # 128 + the number of the signal: SIGTERM obeyed, SIGKILL after the grace period; 128: could not be started.
@@ -58,7 +61,7 @@ class Run:
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._prints: list[asyncio.TimerHandle] = []
-        self._release: Callable[[], None] | None = None
+        self._releases: list[Callable[[], None]] = []
 
     async def ended(self) -> Exit:
         """Wait for its end."""
@@ -75,6 +78,10 @@ class Run:
         """Add a line to the log."""
         self.log.append(Line(self._clock(), text))
         self._wake()
+
+    def at_end(self, release: Callable[[], None]) -> None:
+        """Do this when it ends; what was asked for last is done first."""
+        self._releases.append(release)
 
     def begin(self, cards: Cards, visible: str | None) -> None:
         """Take the memory that the behaviour wants and let time run. A card without room ends the container."""
@@ -101,8 +108,8 @@ class Run:
             return
         for timer in (*self._prints, *([self._timer] if self._timer is not None else ())):
             timer.cancel()
-        if self._release is not None:
-            self._release()
+        while self._releases:
+            self._releases.pop()()
         self.exit = Exit(code, reason or ("Error" if code else "Completed"), self._clock(), message)
         self._ended.set()
         self._wake()
@@ -125,7 +132,7 @@ class Run:
             raise CardError("no CUDA-capable device is detected")
         uuid, pid = seen[0].uuid, self.pid
         cards.add_process(uuid, pid, self.behaviour.holds_mib, self.behaviour.process)
-        self._release = lambda: cards.remove_process(uuid, pid)
+        self.at_end(lambda: cards.remove_process(uuid, pid))
 
     def _at(self, seconds: float, code: int) -> None:
         loop = asyncio.get_running_loop()
@@ -140,17 +147,31 @@ class Run:
 
 
 class Runtime:
-    """The containers of one node."""
+    """The containers of one node; where their processes are to be seen, they are in ``processes``."""
 
-    def __init__(self, behaviours: Behaviours, cards: Cards, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        behaviours: Behaviours,
+        cards: Cards,
+        clock: Callable[[], float],
+        processes: ProcessTree | None = None,
+    ) -> None:
         self._behaviours = behaviours
         self._cards = cards
         self._clock = clock
+        self._processes = processes
         self._pids = itertools.count(_FIRST_PID)
         self._runs: dict[tuple[str, str], list[Run]] = {}
 
-    def start(self, uid: str, container: Container, environment: Mapping[str, str]) -> Run:
-        """Start a container of the pod; its log begins with its GPU variables."""
+    def start(
+        self,
+        uid: str,
+        container: Container,
+        environment: Mapping[str, str],
+        requests: DeviceRequests | None = None,
+    ) -> Run:
+        """Start a container of the pod; its log begins with its GPU variables and what else names its cards."""
+        requests = requests or DeviceRequests()
         failure = ""
         behaviour = Behaviour()
         try:
@@ -160,7 +181,7 @@ class Runtime:
         before = self._runs.get((uid, container.name), [])
         attempt = before[-1].attempt + 1 if before else 0
         run = Run(container, behaviour, attempt, next(self._pids), self._clock)
-        for line in gpu_lines(environment):
+        for line in (*gpu_lines(environment), *requests.lines()):
             run.print(line)
         # The life before is kept for its log and its exit code.
         self._runs[uid, container.name] = [*before[-1:], run]
@@ -168,8 +189,15 @@ class Runtime:
             run.print(f"error: {failure}")
             run.finish(_CANNOT_RUN, "StartError", failure)
         else:
-            run.begin(self._cards, environment.get("NVIDIA_VISIBLE_DEVICES"))
+            self._show(run, uid)
+            run.begin(self._cards, visible_devices(environment, requests))
         return run
+
+    def _show(self, run: Run, uid: str) -> None:
+        """It is seen before it holds a card, and until it has let go."""
+        if self._processes is not None:
+            self._processes.add(run.pid, uid)
+            run.at_end(functools.partial(self._processes.remove, run.pid))
 
     def runs(self, uid: str, name: str) -> tuple[Run, ...]:
         """The last two lives of a container, the newest last."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from e2e import spec
+from e2e.bursts.plan import HELD_MIB_PER_UNIT
 from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.right_card import check_pod
@@ -102,7 +102,7 @@ def _check_held(running: Sequence[Mapping[str, Any]], seen: Seen) -> list[str]:
     for pod in running:
         (index,) = shares_of(pod) or (-1,)
         units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
-        expected[pod["spec"]["nodeName"], index] += units * spec.MIB_PER_UNIT
+        expected[pod["spec"]["nodeName"], index] += units * HELD_MIB_PER_UNIT
     return [
         f"card {card} of {node}: processes hold {seen.held.get((node, card), 0)} MiB, its pods {expected.get((node, card), 0)}"
         for node, card in sorted(seen.held.keys() | expected.keys())

@@ -38,7 +38,7 @@ def told(card: int, units: int, total: int | None = None) -> dict[str, str]:
 GOOD = Seen(
     [pod("a", 3), pod("b", 3, card=1)],
     {"a": [told(0, 3)], "b": [told(1, 3)]},
-    {("n", 0): 3072, ("n", 1): 3072},
+    {("n", 0): 2880, ("n", 1): 2880},
     UUIDS,
     SIZES,
 )
@@ -54,7 +54,7 @@ def test_what_is_right_has_no_findings() -> None:
     ("seen", "text"),
     [
         (replace(GOOD, told={"a": [told(1, 3)], "b": [told(0, 3)]}), "should see card 0"),
-        (replace(GOOD, held={("n", 0): 6144, ("n", 1): 0}), "card 0 of n: processes hold 6144 MiB, its pods 3072"),
+        (replace(GOOD, held={("n", 0): 6144, ("n", 1): 0}), "card 0 of n: processes hold 6144 MiB, its pods 2880"),
         (replace(GOOD, told={"a": [told(0, 3, total=8)], "b": [told(1, 3)]}), "POD is 8, should be 3"),
         (replace(GOOD, sizes={"n": {0: 2, 1: 14}}), "card 0 of n: 3 booked in the API, it has 2"),
     ],

@@ -27,13 +27,15 @@ from fake_nvml.native.generate import bound_symbols, header, stubs, version_scri
 LIBRARY: Final = "libnvidia-ml.so.1"
 # As clusters keeps its programs: another place for everything that is built.
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
-_SOURCE: Final = Path(__file__).with_name("fake_nvml.c")
+_SOURCES: Final = Path(__file__).parent
 _COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pthread", "-I.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when the libraries are there, 1 when they could not be built; prints where they are."""
-    parser = argparse.ArgumentParser(prog="python -m fake_nvml.native.build", description="Build the simulated libnvidia-ml.so.1.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fake_nvml.native.build", description="Build the simulated libnvidia-ml.so.1."
+    )
     parser.add_argument("--driver", help="print the folder for this driver alone, for instance 470.57")
     arguments = parser.parse_args(argv)
     environment = dict(os.environ)  # noqa: TID251  # this is a program's main
@@ -58,7 +60,7 @@ def library_folder(driver: str, environment: Mapping[str, str] | None = None) ->
 
 def ensure(environment: Mapping[str, str]) -> Path:
     """The folder of all eras' folders, built where it is missing. Raises CompilerError."""
-    compiler, sources = find_compiler(environment), write_sources(_pynvml_source())
+    compiler, sources = find_compiler(environment), sources_for(pynvml_source())
     target = cache_folder(environment) / _digest(compiler, sources)
     if target.is_dir():
         return target
@@ -69,19 +71,28 @@ def ensure(environment: Mapping[str, str]) -> Path:
             compile_libraries(compiler, sources, Path(draft), done)
             _publish(done, target)
     except OSError as error:
-        raise CompilerError(f"{target} cannot be written: {error}; set {CACHE_VARIABLE} to a folder that can") from error
+        raise CompilerError(
+            f"{target} cannot be written: {error}; set {CACHE_VARIABLE} to a folder that can"
+        ) from error
     return target
 
 
-def write_sources(pynvml_source: str) -> dict[str, str]:
-    """All source files by name: the one in C, and what is generated around it for a pynvml."""
+def sources_for(pynvml_source: str) -> dict[str, str]:
+    """All source files by name: those in C, and what is generated around them for a pynvml."""
     bound = bound_symbols(pynvml_source)
     scripts = {f"{era}.map": version_script(bound, era) for era in ERAS}
-    return {_SOURCE.name: _SOURCE.read_text(), "state_file.h": header(), "stubs.c": stubs(bound), **scripts}
+    written = {path.name: path.read_text(encoding="utf-8") for path in sorted(_SOURCES.glob("*.[ch]"))}
+    return {**written, "state_file.h": header(), "stubs.c": stubs(bound), **scripts}
 
 
 def compile_libraries(
-    compiler: Compiler, sources: Mapping[str, str], work: Path, target: Path, *, flags: Sequence[str] = (), eras: Sequence[int] = ERAS
+    compiler: Compiler,
+    sources: Mapping[str, str],
+    work: Path,
+    target: Path,
+    *,
+    flags: Sequence[str] = (),
+    eras: Sequence[int] = ERAS,
 ) -> None:
     """Compile in ``work`` and put a library for each era below ``target``. ``flags`` go to compiler and linker."""
     for name, text in sources.items():
@@ -92,7 +103,14 @@ def compile_libraries(
     for era in eras:
         folder = target / str(era)
         folder.mkdir(parents=True)
-        link = ["-shared", *flags, f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={era}.map", "-o", str(folder / LIBRARY)]
+        link = [
+            "-shared",
+            *flags,
+            f"-Wl,-soname,{LIBRARY}",
+            f"-Wl,--version-script={era}.map",
+            "-o",
+            str(folder / LIBRARY),
+        ]
         compiler.run([*link, *objects, "-pthread", "-ldl"], work)
 
 
@@ -105,7 +123,8 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     return Path(cache).absolute() / "gpushare" / "fake-nvml"
 
 
-def _pynvml_source() -> str:
+def pynvml_source() -> str:
+    """The text of the pynvml that programs here import. Raises CompilerError where there is none."""
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
         raise CompilerError("pynvml is missing, whose symbols the library must have; `pip install nvidia-ml-py`")

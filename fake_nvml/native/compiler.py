@@ -39,7 +39,9 @@ class Compiler:
                 command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CompilerError(f"{shlex.join(command)} did not run: {error}; set CC to a C compiler that does") from error
+            raise CompilerError(
+                f"{shlex.join(command)} did not run: {error}; set CC to a C compiler that does"
+            ) from error
         if done.returncode != 0:
             raise CompilerError(f"{shlex.join(command)} failed: {done.stderr.strip()[-2000:]}")
 
@@ -53,7 +55,9 @@ def find_compiler(environment: Mapping[str, str]) -> Compiler:
         if found is not None:
             return Compiler((found, *candidate[1:]), _identity(Path(found)))
     if named:
-        raise CompilerError(f"CC is {shlex.join(named)}, and there is no such program; set it to a C compiler, or unset it")
+        raise CompilerError(
+            f"CC is {shlex.join(named)}, and there is no such program; set it to a C compiler, or unset it"
+        )
     zig = find_spec("ziglang")
     if zig is not None and zig.origin is not None:
         return Compiler((sys.executable, "-m", "ziglang", "cc"), _identity(Path(zig.origin)))

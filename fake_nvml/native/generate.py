@@ -56,7 +56,11 @@ def version_script(bound: Iterable[str], branch: int) -> str:
 
 
 def _numbers(module: Any) -> Iterator[tuple[str, int]]:
-    return ((name, value) for name, value in vars(module).items() if name.isupper() and type(value) is int and name[0] != "_")
+    return (
+        (name, value)
+        for name, value in vars(module).items()
+        if name.isupper() and type(value) is int and name[0] != "_"
+    )
 
 
 def _number(value: int) -> str:
@@ -68,7 +72,9 @@ def _tables() -> Iterator[str]:
     yield from (f'    {{{code}, "{text.decode()}"}},' for code, text in returns.TEXTS.items())
     yield "};"
     yield "static const struct { uint32_t capability, number; } fakenvml_architectures[] = {"
-    yield from (f"    {{{major * 100 + minor}, {number}}}," for (major, minor), number in nvml_numbers.ARCHITECTURES.items())
+    yield from (
+        f"    {{{major * 100 + minor}, {number}}}," for (major, minor), number in nvml_numbers.ARCHITECTURES.items()
+    )
     yield "};"
 
 

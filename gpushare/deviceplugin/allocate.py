@@ -1,56 +1,70 @@
-"""Allocate: find the container that waits, steer its ids onto its pod's card, give its variables, verify the owner.
+"""The right card in the right container, though the kubelet never says whose container it asks for.
 
-The kubelet's three calls, in its order: GetPreferredAllocation (we choose ids on the card that the extender chose;
-the kubelet obeys), Allocate (the variables), PreStartContainer (the kubelet's book names the owner; only then may the
-container start).
+How a pod gets its card. The extender writes a card on the pod with the Binding. The kubelet then *admits* the pods that
+were bound to its node, one after the other, and for each GPU container of a pod it calls:
 
-No card is over-committed here: a card has as many ids as units, an id belongs to one container at a time, and the ids
-of one container lie on one card. An error of Allocate ends the pod with its text in the pod's status; an error of
-PreStartContainer makes the kubelet try again.
+1. GetPreferredAllocation: which ids shall it take? Ids stand for units (in slots mode, for containers) of one card, so the
+   choice of ids is the choice of the card. Nobody says which pod this is for; but pods are admitted in the order in which
+   they were bound (``node_pods``), container by container, so there is one that is most likely (``candidates``).
+   We choose ids of that pod's card, and the kubelet obeys.
+2. Allocate: which variables does the container with these ids get? After the last guard had a look (``last_guard``), those
+   of the card and of that pod. An error here ends the pod for good, with our text in its status.
+3. PreStartContainer, later, when the kubelet has written down whose ids these are (``owner``): may the container start? If
+   the annotation of the pod to which the ids belong names their card: yes. If not, we had taken one pod for another.
+   What a container has cannot be changed any more, but what is written can: the pods' annotations are exchanged
+   (``repair`` finds the writes, ``exchange`` makes them), and then the container starts. While that is not possible an
+   error holds the container; the kubelet tries again.
+
+So a guess that is wrong costs a few writes, and never a container on another card than its annotation names. Nothing
+need be remembered for that: which ids lie on which card follows from the ids, whose they are from the kubelet's book, and
+what is half repaired from marks on the pods. Every process can go on where another one was killed.
+
+Pods that came past the extender are given a card as soon as they are seen (``hand_bound``).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
-from gpushare import wire
-from gpushare.deviceplugin.candidates import Candidate, candidates, match
-from gpushare.deviceplugin.container_answer import ContainerAnswer, Granted, answer
-from gpushare.deviceplugin.devices import DeviceIds
+from gpushare.deviceplugin.admission import Admission
+from gpushare.deviceplugin.container_answer import ContainerAnswer
+from gpushare.deviceplugin.exchange import SETTLED_SECONDS, Exchange
+from gpushare.deviceplugin.hand_bound import HandBound
+from gpushare.deviceplugin.held import HeldError, HeldPod, HeldPods
+from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.node_status import NodeStatus
-from gpushare.deviceplugin.owner import KubeletBook, Owner
-from gpushare.errors import GpushareError, NoCandidateError
+from gpushare.deviceplugin.node_view import NodeView
+from gpushare.deviceplugin.owner import KubeletBook
+from gpushare.deviceplugin.verification import Verification
+from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ServerError, UnreachableError
+from gpushare.kube.errors import ApiError
 from gpushare.kube.events import EventRecorder
-from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.allocation import decode
-from gpushare.model.pod import gpu_containers, pod_request
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
-# How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit
-# on Allocate, but admits no other pod meanwhile.
-LIST_ATTEMPTS: Final = 10
-LIST_PAUSE_SECONDS: Final = 1.0
-
-
-class HeldError(GpushareError):
-    """The container must not start yet; the kubelet tries again. ``pod`` is whose it is, where that is known."""
-
-    def __init__(self, message: str, pod: ObjectMeta | None = None) -> None:
-        super().__init__(message)
-        self.pod = pod
+# How often marks are looked at that must stand for a while, and everything else where nothing is heard of it, in seconds.
+_MARKED_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 10.0
+# After the API server refused, in seconds.
+_RETRY_SECONDS: Final = 2.0
+# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``owner``.
+_ADMISSION_SECONDS: Final = 2.0
 
 
 class Allocator:
-    """Answers the kubelet for one node. ``rules`` say how the runtime is told a container's card."""
+    """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
+
+    ``repairs`` is False where annotations that name the wrong card are to be reported only.
+    """
 
     def __init__(
         self,
@@ -61,141 +75,105 @@ class Allocator:
         events: EventRecorder,
         *,
         rules: ContainerFlags | None = None,
+        metrics: PluginMetrics | None = None,
+        repairs: bool = True,
+        clock_ns: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], float] = time.monotonic,
+        settled_seconds: float = SETTLED_SECONDS,
     ) -> None:
-        self._client = client
         self._events = events
-        self._pods = pods
-        self._node = node
-        self._book = book
-        self._rules = rules or ContainerFlags()
-        # By pod uid, the containers that were answered. What was granted before our start is the kubelet's to know.
-        self._granted: dict[str, list[str]] = {}
-        # What GetPreferredAllocation chose, for the Allocate that follows with exactly these ids.
-        self._chosen: dict[frozenset[str], Candidate] = {}
-        # Which pod each answered set of ids was meant for: what we know where the kubelet's book says nothing.
-        self._meant: dict[frozenset[str], Candidate] = {}
+        self._metrics = metrics
+        self._view = NodeView(client, pods, node, book, repairs=repairs)
+        self._exchange = Exchange(client, self._view, monotonic, metrics, settled_seconds=settled_seconds)
+        self._hand_bound = HandBound(client, self._view, events, clock_ns)
+        self._admission = Admission(self._view, self._hand_bound, rules or ContainerFlags())
+        self._verification = Verification(client, self._view, self._exchange, self._hand_bound)
+        self._held = HeldPods()
         self._lock = asyncio.Lock()
-
-    @property
-    def _ids(self) -> DeviceIds:
-        return DeviceIds(self._node.cards.cards)
+        self._changed = asyncio.Event()
+        pods.on_change = self._changed.set
 
     async def recover(self) -> None:
-        """After our own start: pods that have ids in the kubelet's book were admitted before, and wait no more."""
-        await self._refresh()
-        for owner in set((await self._book.owners()).values()):
-            pod = self._pod_of(owner)
-            if pod is not None:
-                self._granted[pod.metadata.uid] = [name for name, _ in gpu_containers(pod)]
+        """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
+        await self._view.refresh()
+        await self._view.read_book()
+        self._changed.set()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
-        """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError."""
+        """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
         async with self._lock:
-            ids = self._ids
-            offered = dict.fromkeys([*must_include, *available])
-            by_index = Counter(card.index for card in map(ids.card_of, offered) if card is not None)
-            must_card = ids.one_card_of(must_include) if must_include else None
-            candidate = match(
-                await self._waiting(), size, by_index, must_be=must_card.index if must_card is not None else None
-            )
-            on_card = [one for one in offered if (card := ids.card_of(one)) and card.index == candidate.index]
-            chosen = on_card[:size]
-            self._chosen = {frozenset(chosen): candidate}
-            return chosen
+            return await self._counted(self._admission.prefer(available, must_include, size))
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
-        """What the container that gets these ids is told. Raises NoCandidateError."""
+        """What the container with these ids gets. Raises NoCandidateError, ApiError."""
         async with self._lock:
-            card = self._ids.one_card_of(device_ids)
-            if card is None:
-                raise NoCandidateError(
-                    f"the kubelet chose {len(device_ids)} ids that do not lie on one card of this node"
-                )
-            key = frozenset(device_ids)
-            candidate = self._chosen.pop(key, None)
-            if candidate is None:
-                # A kubelet that did not ask, or did not obey.
-                free = {card.index: len(device_ids)}
-                candidate = match(await self._waiting(), len(device_ids), free, must_be=card.index)
-            granted = Granted((card,), candidate.units, candidate.pod_units, self._node.isolation_off)
-            told = answer(granted, self._node.nvml_indices, device_ids, self._rules)
-            self._granted.setdefault(candidate.uid, []).append(candidate.container)
-            self._meant[key] = candidate
-            _LOG.info(
-                "allocated pod=%s/%s uid=%s container=%s device=%d units=%d",
-                candidate.namespace, candidate.pod, candidate.uid, candidate.container, card.index, candidate.units,
-            )  # fmt: skip
-            return told
+            answer = await self._counted(self._admission.allocate(device_ids))
+        if self._metrics is not None:
+            self._metrics.count_allocation("granted")
+        return answer
 
     async def verify(self, device_ids: Sequence[str]) -> None:
-        """As ``_verify``, and says on the pod why its container is held. Raises HeldError."""
+        """May the container with these ids start? Says on the pod why it is held. Raises HeldError, ApiError."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ADMISSION_SECONDS):
+                await self._admission.between_pods.wait()
         try:
-            await self._verify(device_ids)
+            async with self._lock:
+                pod = await self._verification.verify(device_ids)
         except HeldError as error:
-            if error.pod is not None:
-                await self._events.record("Pod", error.pod, "GPUShareHeld", str(error))
+            await self._hold(error)
             raise
+        if pod is not None:
+            self._held.release(pod.uid)
+            if self._metrics is not None:
+                self._metrics.release(pod.uid)
 
-    async def _verify(self, device_ids: Sequence[str]) -> None:
-        """Before the container with these ids starts: are they on the card that its pod's annotation names?
+    def held(self) -> Mapping[str, HeldPod]:
+        """Pods with a container that may not start now, by uid."""
+        return self._held.among({pod.metadata.uid for pod in self._view.pods.in_bind_order()})
 
-        Marks the pod assigned. Ids that we never announced pass: they are the Go plugin's, whose answer the kubelet
-        kept. Raises HeldError where the owner is not known yet or its annotation names another card.
-        """
-        ids = self._ids
-        if all(ids.card_of(device_id) is None for device_id in device_ids):
-            return
-        card = ids.one_card_of(device_ids)
-        if card is None:
-            raise HeldError("the ids of this container lie on several cards")
-        pod = await self._owner(device_ids)
-        allocation = decode(pod.metadata.annotations, pod_request(pod))
-        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-        if allocation is None or card.index not in {index for index, _ in allocation.shares}:
-            said = "no card" if allocation is None else f"card {allocation.index}"
-            raise HeldError(f"pod {name} has ids of card {card.index}, but its annotation names {said}", pod.metadata)
-        if not allocation.assigned:
-            await self._client.annotate_pod(pod, {wire.ANNOTATION_ASSIGNED: "true"})
-            _LOG.info("assigned pod=%s uid=%s device=%d", name, pod.metadata.uid, card.index)
+    def held_for_good(self) -> Mapping[str, str]:
+        """Pods that will never start, by uid, and why: only a new pod helps."""
+        return {uid: f"{pod.reason.value}: {pod.text}" for uid, pod in self.held().items() if pod.is_final}
 
-    async def _waiting(self) -> list[Candidate]:
-        await self._refresh()
-        return candidates(self._pods.in_bind_order(), self._granted)
-
-    async def _refresh(self) -> None:
-        """Our watch may be behind the kubelet's; a fresh list is not. Patient, as an error of Allocate ends the pod for good.
-
-        Raises ApiError.
-        """
-        selector = f"spec.nodeName={self._node.name}"
-        for attempt in range(LIST_ATTEMPTS):
+    async def keep_right(self) -> None:
+        """Until cancelled: give pods without a card one, and end repairs that somebody began."""
+        while True:
+            pause = _RETRY_SECONDS
             try:
-                self._pods.replace(await self._client.list_pods(field_selector=selector))
-                break
-            except (ServerError, UnreachableError):
-                if attempt == LIST_ATTEMPTS - 1:
-                    raise
-                await asyncio.sleep(LIST_PAUSE_SECONDS)
-        alive = {pod.metadata.uid for pod in self._pods.in_bind_order()}
-        self._granted = {uid: names for uid, names in self._granted.items() if uid in alive}
-        self._meant = {key: candidate for key, candidate in self._meant.items() if candidate.uid in alive}
+                async with self._lock:
+                    self._changed.clear()
+                    pause = await self._put_right()
+            except ApiError as error:
+                _LOG.warning("cannot put annotations right error=%s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
 
-    async def _owner(self, device_ids: Sequence[str]) -> Pod:
-        owner = await self._book.owner(device_ids)
-        if owner is None:
-            meant = self._meant.get(frozenset(device_ids))
-            owner = Owner(uid=meant.uid) if meant is not None else None
-        if owner is None:
-            raise HeldError("the kubelet does not say yet which pod these ids belong to")
-        await self._refresh()
-        pod = self._pod_of(owner)
-        if pod is None:
-            raise HeldError(
-                f"the ids belong to pod {owner.namespace}/{owner.name}{owner.uid}, which is not on this node"
-            )
-        return pod
+    async def _put_right(self) -> float:
+        """Do what can be done; how long to rest after it where nothing is heard, in seconds."""
+        sight = self._view.now()
+        if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
+            await self._view.refresh(1)
+            await self._hand_bound.run(self._view.now)
+            sight = await self._exchange.run(self._view.now)
+        return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
 
-    def _pod_of(self, owner: Owner) -> Pod | None:
-        if not owner.uid:
-            return self._pods.find(owner.namespace, owner.name)
-        return next((pod for pod in self._pods.in_bind_order() if pod.metadata.uid == owner.uid), None)
+    async def _hold(self, error: HeldError) -> None:
+        self._held.hold(error)
+        if error.pod is None:
+            return
+        if self._metrics is not None:
+            self._metrics.hold(error.pod.uid)
+            self._metrics.count_repair("held")
+        await self._events.record("Pod", error.pod, "GPUShareHeld", f"{error} ({error.reason.value})")
+
+    async def _counted(self, work: Awaitable[_T]) -> _T:
+        """Count a refusal."""
+        try:
+            return await work
+        except GpushareError:
+            if self._metrics is not None:
+                self._metrics.count_allocation("refused")
+            raise

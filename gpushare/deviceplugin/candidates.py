@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, decode
-from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request
-
-_STARTED = ("Running",)
+from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request, was_started
 
 # Card index and units of it; nearly always one pair.
 Cards = tuple[tuple[int, int], ...]
@@ -28,7 +26,7 @@ Cards = tuple[tuple[int, int], ...]
 class Candidate:
     """A container that waits for its ids: of which pod, how many units, and of which cards.
 
-    ``is_begun``: other containers of its pod have theirs.
+    ``is_begun``: other containers of its pod have theirs. ``is_counted``: its pod's units count as held already.
     """
 
     uid: str
@@ -39,6 +37,7 @@ class Candidate:
     pod_units: int
     cards: Cards
     is_begun: bool = False
+    is_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,38 +63,36 @@ def candidates(
 
     ``pods`` are the node's, in bind order; ``granted`` names by uid the containers that have their ids, ``latest`` the
     pod that was answered last. ``aims`` says by uid the card for pods of one card, where that is not the annotated one.
-    Pods that have ended, that run, that are assigned or that no valid annotation puts on a card are no candidates.
+    Pods that have ended or are about to, and pods that no valid annotation puts on a card, are no candidates. A pod that
+    was started and of which nothing is granted comes last: the kubelet lost its book, and asks for it again.
     """
     begun: list[Candidate] = []
     fresh: list[Candidate] = []
+    lost: list[Candidate] = []
     for pod in pods:
         done = granted.get(pod.metadata.uid, ())
         candidate = _next_of(pod, done, aims.get(pod.metadata.uid))
         if candidate is not None:
-            (begun if done else fresh).append(candidate)
-    return sorted(begun, key=lambda candidate: candidate.uid != latest) + fresh
-
-
-def is_waiting(pod: Pod) -> bool:
-    """May the kubelet still come to this pod?"""
-    return not (is_finished(pod) or is_deleting(pod) or (pod.status and pod.status.phase in _STARTED))
+            (lost if candidate.is_counted else begun if done else fresh).append(candidate)
+    return [*sorted(begun, key=lambda candidate: candidate.uid != latest), *fresh, *lost]
 
 
 def _next_of(pod: Pod, done: Collection[str], aim: int | None) -> Candidate | None:
-    if not is_waiting(pod):
+    started = was_started(pod)
+    if is_finished(pod) or is_deleting(pod) or (started and done):
         return None
     try:
         request = pod_request(pod)
         allocation = decode(pod.metadata.annotations, request)
         waiting = [(name, units) for name, units in gpu_containers(pod) if name not in done]
-        if allocation is None or allocation.assigned or not waiting:
+        if allocation is None or not waiting:
             return None
         name, units = waiting[0]
         cards = container_cards(pod, allocation, name, units, aim)
     except GpushareError:
         return None
     metadata = pod.metadata
-    return Candidate(metadata.uid, metadata.namespace, metadata.name, name, units, request, cards, bool(done))
+    return Candidate(metadata.uid, metadata.namespace, metadata.name, name, units, request, cards, bool(done), started)
 
 
 def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
@@ -150,6 +147,8 @@ def fits(candidate: Candidate, offer: Offer) -> bool:
 
 def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
     """Units of a card that a container newly takes: where slots are counted its pod's, with the first of its containers."""
+    if candidate.is_counted:
+        return 0
     if not offer.counts_slots:
         return dict(candidate.cards)[index]
     return 0 if candidate.is_begun else candidate.pod_units
@@ -171,7 +170,9 @@ def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
         units = units_of(first, index, offer)
         if offer.free.get(index, 0) < count and offer.counts_slots:
             return f"card {index} has no slot left for container {first.container} of pod {pod}"
-        left = offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
+        left = (
+            offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
+        )
         if left < units:
             return f"card {index} has {left} units left for the {units} of pod {pod}"
     return f"the kubelet reuses more ids of a card than container {first.container} of pod {pod} gets"

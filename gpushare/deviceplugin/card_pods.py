@@ -11,12 +11,12 @@ from gpushare.model.pod import is_finished
 
 
 def indices_of(pod: Pod) -> frozenset[int]:
-    """Card indices that a pod which has not ended names."""
+    """Card indices that a pod which has not ended names, the one that a repair marks too."""
     try:
         allocation = None if is_finished(pod) else decode(pod.metadata.annotations, 1)
     except InvalidAllocationError:
         return frozenset()
-    return frozenset(index for index, _ in allocation.shares) if allocation is not None else frozenset()
+    return frozenset(index for index, _ in allocation.booked) if allocation is not None else frozenset()
 
 
 def indices_in_use(pods: Iterable[Pod]) -> frozenset[int]:

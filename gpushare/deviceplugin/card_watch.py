@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 # How often the cards are heard, in seconds: a fault shows within this and the time to tell it.
-TURN_SECONDS: Final = 0.5
+TURN_SECONDS: Final = 1.0
 # How often a node without a driver or without cards is looked at again, in seconds.
 NO_CARDS_SECONDS: Final = 1.0
 # A card that is lost, or a driver that is away, is counted again after this; twice as long each time, in seconds.
@@ -71,6 +71,8 @@ class CardWatch:
         self._clock = clock
         self._survey_seconds = survey_seconds
         self._metrics = metrics
+        # Turns taken: while this number stands still, NVML does not answer.
+        self.turns = 0
         self._survey = Survey((), ())
         self._known: tuple[PhysicalCard, ...] = ()
         self._next_survey = 0.0
@@ -109,6 +111,7 @@ class CardWatch:
         """Watch until cancelled."""
         while True:
             await self._turn()
+            self.turns += 1
             await asyncio.sleep(TURN_SECONDS)
 
     async def _turn(self) -> None:

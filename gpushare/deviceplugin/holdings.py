@@ -15,7 +15,7 @@ from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
-from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.pod import is_finished, pod_request, was_started
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in live:
         noted = known.get((entry.container, entry.ids, entry.resource))
         listed.append(replace(entry, uid=noted.uid, told=noted.told) if noted is not None else entry)
-    owners = {one: entry.uid for entry in listed for one in entry.ids}
+    owners = {one: entry.uid or entry.pod for entry in listed for one in entry.ids}
     used = {(entry.container, entry.uid) for entry in listed}
     added = (
         entry
@@ -149,7 +149,7 @@ def used_units(
     """Units of each card in the hands of containers that have not ended, but for the ids ``besides``.
 
     An id is a unit; where slots are counted, a pod holds what it asks for. Ids that are not ours count on the cards
-    that their pod's annotation names.
+    that their pod's annotation names, and so does a pod that was started and is in no book (the kubelet lost it).
     """
     used: Counter[int] = Counter()
     if not counts_slots:
@@ -162,6 +162,8 @@ def used_units(
             used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), _request(pod)))
         elif foreign:
             used.update(_annotated(pod, len(foreign)))
+        elif not grants and was_started(pod) and not is_finished(pod):
+            used.update(_annotated(pod, _request(pod)))
     return used
 
 

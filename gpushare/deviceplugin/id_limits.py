@@ -19,7 +19,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.devices import UNHEALTHY, DeviceIds, id_count
 from gpushare.errors import TooManyIdsError
-from gpushare.model.node import MODE_SLOTS, CardFacts, NodeCards
+from gpushare.model.node import MODE_IDS, MODE_SLOTS, CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 # The first kubelet that looks ids up one by one, and that writes them into the pod's status.
@@ -53,11 +53,11 @@ def check_ids(cards: NodeCards, kubelet_version: str, max_ids: int | None) -> No
         )
 
 
-def check_ids_of_pod(ids: int, cards: NodeCards, kubelet_version: str) -> None:
-    """Refuse a pod with so many ``ids`` that its status could not be written. Raises TooManyIdsError."""
-    if ids > MOST_IDS_OF_A_POD and is_new(kubelet_version):
+def check_ids_of_pod(units: int, cards: NodeCards, kubelet_version: str) -> None:
+    """Refuse a pod whose units are so many ids that its status could not be written. Raises TooManyIdsError."""
+    if units > MOST_IDS_OF_A_POD and cards.mode == MODE_IDS and is_new(kubelet_version):
         raise TooManyIdsError(
-            f"a pod of {ids} units of {cards.unit} is more than the API server can keep: kubelet "
+            f"a pod of {units} units of {cards.unit} is more than the API server can keep: kubelet "
             f"{kubelet_version or 'unknown'} writes each into the pod's status, which holds {MOST_IDS_OF_A_POD}; "
             f"ask for less, or run this node's device plugin with {_fitting(cards, DEFAULT_MAX_IDS)}"
         )

@@ -26,8 +26,6 @@ from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.health import CardHealth
 from gpushare.deviceplugin.id_limits import check_ids
 from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.metrics_server import listen
-from gpushare.deviceplugin.metrics_server import serve as serve_metrics
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.observers import Sight, observers
@@ -143,10 +141,11 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     watch.begin(remembered(node.cards_before))
     check_ids(node.cards, node.kubelet_version, settings.max_ids)
     node.listeners.append(news.tell)
-    server = await _serve(settings, client, node, pods, events, metrics, group)
+    server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
     sight = Sight(
-        client, events, metrics, lambda: node.cards, pods.in_bind_order, lambda: server.is_watched, dict, time.monotonic
-    )
+        client, events, metrics, lambda: node.cards, pods.in_bind_order, lambda: server.is_watched,
+        allocator.held_for_good, time.monotonic,
+    )  # fmt: skip
     for observer in observers(settings.extra, sight, nvml.session, nvml.thread):
         group.create_task(observer)
     group.create_task(watch.run())
@@ -162,17 +161,20 @@ async def _serve(
     events: EventRecorder,
     metrics: PluginMetrics,
     group: asyncio.TaskGroup,
-) -> DevicePluginServer:
-    """Serve the kubelet; the server of the resource that pods' memory comes with."""
+) -> tuple[DevicePluginServer, Allocator]:
+    """Serve the kubelet; the server of the resource that pods' memory comes with, and who answers there."""
     folder = Path(settings.device_plugin_path)
     book = KubeletBook(Path(settings.pod_resources_socket), folder)
-    allocator = Allocator(client, pods, node, book, events, rules=settings.extra.container)
+    allocator = Allocator(
+        client, pods, node, book, events, rules=settings.extra.container, metrics=metrics, repairs=settings.repairs
+    )
     if settings.slots:
         await until_released(folder, node.metadata, events)
     await allocator.recover()
     selector = f"spec.nodeName={settings.node_name}"
     watch: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector)
     group.create_task(watch.run())
+    group.create_task(allocator.keep_right())
     # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
     await node.publish_first()
     group.create_task(node.keep_published())
@@ -181,14 +183,17 @@ async def _serve(
     group.create_task(stay_registered(server, folder, SLOTS if settings.slots else MEMORY, told))
     if not settings.slots:
         group.create_task(stay_registered(_spare(node), folder, SLOTS, told))
-    return server
+    return server, allocator
 
 
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
     """Kept in any case, served where an address is given: from the start, as a driver that is away is waited for."""
     registry = CollectorRegistry()
     if settings.extra.metrics_address is not None:
-        group.create_task(serve_metrics(registry, listen(settings.extra.metrics_address)))
+        # Here, as an HTTP server is 3 MiB that a plugin without /metrics need not hold.
+        from gpushare.deviceplugin import metrics_server
+
+        group.create_task(metrics_server.serve(registry, metrics_server.listen(settings.extra.metrics_address)))
     return PluginMetrics(registry)
 
 

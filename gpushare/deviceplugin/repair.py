@@ -49,6 +49,11 @@ class PodCard:
         """Do its ids lie on another card than its annotation names?"""
         return self.held is not None and self.held != self.index
 
+    @property
+    def cards(self) -> frozenset[int]:
+        """The cards on which nobody else may have its units."""
+        return frozenset(card for card in (self.index, self.mark, self.held) if card is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -82,21 +87,24 @@ def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) ->
 
 def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:
     moving = [pod for pod in pods if plan.aim[pod.uid] != pod.index]
-    arriving = [pod for pod in moving if pod.held is not None]
-    leaving = [pod for pod in moving if pod.held is None]
-    for pod in (*arriving, *leaving):
+    for pod in sorted(moving, key=lambda pod: pod.held is None):
         if pod.mark != plan.aim[pod.uid]:
             yield Step(pod.uid, pod.index, plan.aim[pod.uid])
-    for pod in arriving:
-        if _may_go(pod, moving, plan, settled):
-            yield Step(pod.uid, plan.aim[pod.uid], pod.index)
-    for pod in leaving:
-        is_first = not any(plan.aim[other.uid] == pod.index for other in arriving)
-        if is_first and _may_go(pod, moving, plan, settled):
-            yield Step(pod.uid, plan.aim[pod.uid], None)
+    yield from _moves(moving, plan, settled)
     for pod in pods:
         if pod.mark is not None and _is_done(pod, moving, plan):
             yield Step(pod.uid, pod.index, None)
+
+
+def _moves(moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:
+    """Who has ids on a card comes before who leaves it: the one's mark then keeps the other's new room."""
+    coming = {plan.aim[pod.uid] for pod in moving if pod.held is not None}
+    for pod in moving:
+        if pod.held is not None and _may_go(pod, moving, plan, settled):
+            yield Step(pod.uid, plan.aim[pod.uid], pod.index)
+    for pod in moving:
+        if pod.held is None and pod.index not in coming and _may_go(pod, moving, plan, settled):
+            yield Step(pod.uid, plan.aim[pod.uid], None)
 
 
 def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> bool:
@@ -113,7 +121,7 @@ def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
         return False
     if pod.held is None:
         return True
-    return not any(plan.aim[other.uid] == pod.mark or other.index == pod.index for other in moving)
+    return True
 
 
 class _Plan:
@@ -139,8 +147,9 @@ class _Plan:
                 self.load[pod.held] += pod.units
         self._go_on()
         cards = sorted({pod.held for pod in pods if pod.is_misplaced and pod.may_move and pod.held is not None})
+        was_there = {card: min(self.kept[card], size) for card, size in units.items()}
         for card in cards:
-            self._make_room(card, self.kept, self.kept)
+            self._make_room(card, self.kept, was_there)
         for card in cards:
             self._make_room(card, self.units, self.units)
 

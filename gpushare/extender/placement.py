@@ -43,12 +43,12 @@ def reason_against(node: NodeInfo, request: Request) -> str:
     """Why no card of the node holds the request: a constant text, so that the scheduler can count equal ones."""
     if not node.devices:
         return wire.REASON_NOT_A_GPU_NODE
-    if not is_well_formed(node, request):
+    if node.counts_slots and not request.names_slots:
         return wire.REASON_SLOT_MISSING
-    if not any(device.healthy for device in node.devices):
-        return wire.REASON_ALL_CARDS_UNHEALTHY
+    # The largest is over healthy cards: where it is enough, one is healthy.
     if node.largest_total < request.units:
-        return wire.REASON_NO_CARD_LARGE_ENOUGH
+        any_healthy = any(device.healthy for device in node.devices)
+        return wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY
     return _reason_of_slots(node, request) if node.counts_slots else wire.REASON_NO_CARD_FITS
 
 

@@ -149,9 +149,14 @@ class ApiClient:
 
     async def list_pods(self, field_selector: str | None = None) -> list[Pod]:
         """The pods of all namespaces, as they are now. Raises ApiError."""
+        pods, _ = await self.list_pods_at(field_selector)
+        return pods
+
+    async def list_pods_at(self, field_selector: str | None = None) -> tuple[list[Pod], str]:
+        """As ``list_pods``, and the resourceVersion of that moment."""
         params = {"fieldSelector": field_selector} if field_selector else None
-        items, _ = await self.list_raw("/api/v1/pods", params)
-        return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items]
+        items, version = await self.list_raw("/api/v1/pods", params)
+        return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items], version
 
     async def list_nodes(self) -> list[Node]:
         """All nodes. Raises ApiError."""
@@ -180,11 +185,18 @@ class ApiClient:
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         await self.request("POST", pod_path(namespace, name) + "/binding", body=body)
 
-    async def annotate_pod(self, pod: Pod, annotations: Mapping[str, str]) -> None:
-        """Add annotations to this very pod: one re-created under its name is refused by the uid. Raises ApiError."""
-        metadata = {"uid": pod.metadata.uid, "annotations": dict(annotations)}
+    async def annotate_pod(self, pod: Pod, annotations: Mapping[str, str | None], *, unchanged: bool = False) -> Pod:
+        """Set annotations of this very pod, or remove those that are None; the pod after it. Raises ApiError.
+
+        One re-created under its name is refused by the uid (InvalidError); one that has changed since, where it must be
+        ``unchanged``, by its version (ConflictError).
+        """
+        metadata: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": dict(annotations)}
+        if unchanged and pod.metadata.resource_version:
+            metadata["resourceVersion"] = pod.metadata.resource_version
         path = pod_path(pod.metadata.namespace, pod.metadata.name)
-        await self.request("PATCH", path, body={"metadata": metadata}, content_type=STRATEGIC_MERGE_PATCH)
+        body = {"metadata": metadata}
+        return _decode(_POD, await self.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE_PATCH), path)
 
     async def delete_pod(self, metadata: ObjectMeta) -> None:
         """Delete this very pod, with its own grace period: one re-created under its name is another. Raises ApiError."""

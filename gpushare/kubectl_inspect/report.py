@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from gpushare import wire
-from gpushare.errors import GpushareError, InvalidAllocationError
+from gpushare.errors import GpushareError, InvalidAllocationError, InvalidQuantityError
 from gpushare.manifests import Node, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.node import Booking, NodeInfo, capacity, devices_of, lay_out, published_cards
 from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.quantity import MemoryUnit
 
 # Upstream quirk: a card of more than this many units is taken to be counted in MiB.
 _MOST_GIB: Final = 100
@@ -28,6 +29,8 @@ class NodeReport:
     total: int
     unit: str
     info: NodeInfo
+    is_published: bool = False
+    """Is the unit the device plugin's word, not a guess?"""
 
     @property
     def used(self) -> int:
@@ -54,7 +57,8 @@ def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport,
         if booking is not None and booking.units > 0:
             by_node.setdefault(pod.spec.node_name, []).append(booking)
     reports = (_report(node, by_node.get(node.metadata.name, ())) for node in nodes)
-    return tuple(sorted((one for one in reports if one.total > 0), key=lambda one: one.name)), tuple(problems)
+    shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
+    return _in_one_unit(shown), tuple(problems)
 
 
 def _booking(pod: Pod) -> tuple[Booking, str]:
@@ -82,7 +86,33 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
     info = lay_out(node.metadata.name, devices, bookings)
-    return NodeReport(node.metadata.name, _address(node), total, unit, info)
+    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None)
+
+
+def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:
+    """In MiB where nodes count in different units: the table has one unit and one sum.
+
+    Only where a device plugin of ours said its unit; the original's table adds up whatever there is.
+    """
+    units = {one.unit for one in reports if one.unit}
+    if len(units) < 2 or not any(one.is_published for one in reports):
+        return tuple(reports)
+    return tuple(_in_mib(one) for one in reports)
+
+
+def _in_mib(report: NodeReport) -> NodeReport:
+    """The same node, counted in MiB; one whose unit nobody knows stays as it is."""
+    try:
+        mib = MemoryUnit.parse(report.unit).mib
+    except InvalidQuantityError:
+        return report
+    info = report.info
+    devices = tuple(replace(one, total=one.total * mib, used=0, slots_used=0) for one in info.devices)
+    bookings = [
+        replace(one, units=one.units * mib, shares=tuple((index, units * mib) for index, units in one.shares))
+        for one in info.bookings
+    ]
+    return replace(report, total=report.total * mib, unit="MiB", info=lay_out(info.name, devices, bookings))
 
 
 def _with_allocatable(node: Node) -> Node:

@@ -122,3 +122,9 @@ def _is_running(status: ContainerStatus) -> bool:
 def is_deleting(pod: Pod) -> bool:
     """Has somebody asked for the pod's deletion?"""
     return pod.metadata.deletion_timestamp is not None
+
+
+def was_started(pod: Pod) -> bool:
+    """Has a container of the pod been let onto its card before, as the device plugin noted or the kubelet says?"""
+    assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
+    return assigned or bool(pod.status and pod.status.phase == "Running")

@@ -47,7 +47,7 @@ def test_cleared_faults_are_gone_and_counted(state: State) -> None:
 
 def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
     card = state.cards()[0].uuid
-    names = [name for name in sorted(CALLS_OF_A_CARD)]
+    names = sorted(CALLS_OF_A_CARD)
     for name in names[: FAULTS // 2]:
         state.add_fault(name, code=999)
         state.add_fault(name, card=card, code=999)

@@ -33,10 +33,10 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     return list(json.loads(capsys.readouterr().out)["cards"])
 
 
-def execute(path: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def execute(path: Path, *command: str, layer: str = "auto", **environment: str) -> subprocess.CompletedProcess[str]:
     """``fake-nvml exec`` in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "fake_nvml.main", "exec", "--", *command],
+        [sys.executable, "-m", "fake_nvml.main", "exec", "--layer", layer, "--", *command],
         env={**os.environ, "FAKENVML_STATE": str(path), **environment},
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
@@ -193,3 +193,166 @@ def test_exec_makes_a_relative_path_absolute(path: Path, tmp_path: Path, monkeyp
     )  # fmt: skip
 
     assert done.stdout == "418.87.00 1\n"
+
+
+def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "--box", "t4x2"])
+    with State.open(path) as state:
+        first, second = (card.uuid for card in state.cards())
+
+    said = {
+        "set 0 temperature 80": "card 0: temperature is 80",
+        "process add 1 4711 1253": "card 1: process 4711 uses 1253 MiB",
+        "process remove 1 4711": "card 1: process 4711 is gone",
+        "xid 0 31": "card 0: Xid 31 reported",
+        f"xid {second} 79 --lose": "card 1: Xid 79 reported, and lost",
+        "repair 1": "card 1: repaired",
+        "lose 1": "card 1: lost",
+        "swap 1 --uuid GPU-b": f"card 1: {second} is now GPU-b",
+        "set 1 uuid GPU-c": "card 1: uuid is GPU-c",
+        "remove 0": f"card 0: removed {first}",
+        "add --model gtx1080ti --uuid GPU-a": "card 0: added GPU-a",
+        "slow nvmlDeviceGetName --card 0 --seconds 0.5 --count 2": "nvmlDeviceGetName: slow by 0.5 s",
+        "fail nvmlInit --with driver-not-loaded": "nvmlInit: fails with driver-not-loaded",
+        "init-fails 9": "nvmlInit answers 9",
+        "init-fails none": "nvmlInit answers success",
+        "faults clear": "faults cleared: 2",
+        "reboot": "rebooted",
+    }
+    for line, answer in said.items():
+        capsys.readouterr()
+        assert main(line.split()) == 0
+        assert capsys.readouterr().out == f"{answer}\n"
+
+
+def test_faults_are_listed_for_people_and_for_programs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "--box", "t4x1"])
+    main(["faults"])
+    assert capsys.readouterr().out.endswith("no faults of calls\n")
+
+    main(["slow", "nvmlDeviceGet*"])
+    main(["fail", "nvmlInit", "--with", "UNKNOWN", "--count", "3"])
+    capsys.readouterr()
+    main(["faults"])
+    assert capsys.readouterr().out == (
+        "FUNCTION        CARD  ANSWERS   AFTER  CALLS LEFT\n"
+        "nvmlDeviceGet*  any   as usual  5s     all\n"
+        "nvmlInit        any   UNKNOWN   0s     3\n"
+    )
+    main(["faults", "-o", "json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data[1] == {"function": "nvmlInit", "card": None, "code": "UNKNOWN", "seconds": 0.0, "count": 3}
+
+
+def test_the_table_is_what_is_shown_without_a_wish(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "--box", "t4x1"])
+    capsys.readouterr()
+
+    assert main(["show"]) == 0
+
+    assert "| FAKE-NVML (simulated)       Driver Version: 418.87.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("layer", ["python", "c"])
+@pytest.mark.parametrize("driver", ["418", "470", "535", "580"])
+def test_exec_puts_a_program_on_either_layer(path: Path, layer: str, driver: str) -> None:
+    main(["init", "--box", "t4x2", "--driver", driver])
+    code = f"{ASK}; print(type(pynvml.nvmlLib).__name__)"
+
+    done = execute(path, sys.executable, "-c", code, layer=layer)
+
+    with State.open(path) as state:
+        assert done.stdout.splitlines() == [f"{state.driver()} 2", {"python": "Library", "c": "CDLL"}[layer]]
+    assert f"(layer {layer})" in done.stderr
+
+
+def test_exec_without_a_compiler_goes_on_in_python(path: Path, tmp_path: Path) -> None:
+    main(["init"])
+    bare = {"PATH": str(tmp_path), "CC": "no-compiler-here", "GPUSHARE_CACHE": str(tmp_path / "cache")}
+
+    auto = execute(path, sys.executable, "-c", ASK, **bare)
+    insisting = execute(path, sys.executable, "-c", ASK, layer="c", **bare)
+
+    assert (auto.returncode, auto.stdout) == (0, "418.87.00 3\n")
+    assert "(layer python)" in auto.stderr
+    assert insisting.returncode == 1
+    assert insisting.stderr.startswith("fake-nvml: ")
+
+
+def test_exec_of_anything_that_loads_the_library_finds_the_cards(path: Path) -> None:
+    """Programs without pynvml too: here by ctypes alone, as other bindings do."""
+    main(["init", "--box", "t4x2"])
+    code = """
+import ctypes
+nvml, count = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_uint()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+print(count.value)
+"""
+    for layer in ("c", "python"):
+        assert execute(path, sys.executable, "-c", code, layer=layer).stdout == "2\n"
+
+
+def test_a_recording_is_a_box(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "--box", "mixed", "--driver", "470", "--seed", "node-7"])
+    before = shown(capsys)
+    box = tmp_path / "mine.yaml"
+    # In a process of its own: pynvml keeps its library for the life of one.
+    done = subprocess.run(
+        [sys.executable, "-m", "fake_nvml.main", "record", "-o", str(box)],
+        env={**os.environ, "FAKENVML_STATE": str(path)}, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+
+    assert main(["init", "--box", str(box)]) == 0
+
+    assert done.stderr == "fake-nvml: 3 simulated cards recorded, driver 470.161.03\n"
+    assert shown(capsys) == before
+
+
+def test_a_scenario_is_checked_whole_before_it_begins(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["init", "--box", "t4x2"])
+    (tmp_path / "bad.yaml").write_text("- {do: lose 0}\n- {after: 100s, do: lose 7}\n")
+
+    assert main(["run", str(tmp_path / "bad.yaml")]) == 1
+
+    assert "bad.yaml: step 2: no card '7'" in capsys.readouterr().err
+    assert not shown(capsys)[0]["lost"]
+
+
+@pytest.mark.parametrize("stopped", [["run"], ["show", "-w", "-o", "json"]], ids=lambda words: words[0])
+def test_what_runs_long_ends_by_ctrl_c(path: Path, tmp_path: Path, stopped: list[str]) -> None:
+    """At once, with the exit code of an interrupted program, and with what was done kept."""
+    main(["init", "--box", "t4x2"])
+    scenario = tmp_path / "long.yaml"
+    scenario.write_text("- {do: lose 0}\n- {after: 1000s, do: lose 1}\n")
+    with subprocess.Popen(
+        [sys.executable, "-m", "fake_nvml.main", *stopped, *([str(scenario)] if stopped == ["run"] else [])],
+        env={**os.environ, "FAKENVML_STATE": str(path)},
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    with State.open(path) as state:
+        assert [card.lost for card in state.cards()] == [stopped == ["run"], False]
+
+
+def test_a_reader_that_has_enough_is_no_error_to_report(path: Path) -> None:
+    main(["init", "--box", "a100x8"])
+    with subprocess.Popen(
+        [sys.executable, "-m", "fake_nvml.main", "show", "-w"],
+        env={**os.environ, "FAKENVML_STATE": str(path)},
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        error = process.stderr.read()
+
+    assert (process.returncode, error) == (1, "")

@@ -145,6 +145,13 @@ def test_a_value_that_is_set_is_the_cards(state: State, key: str, value: str, fi
     assert getattr(state.cards()[1], field) != expected
 
 
+@pytest.mark.parametrize(("value", "number"), [("node-reboot", 2), ("2", 2), ("none", 0)])
+def test_an_advice_is_set_by_name_or_number(state: State, value: str, number: int) -> None:
+    state.set_value(state.cards()[0].uuid, "recovery-action", value)
+
+    assert state.cards()[0].recovery_action == number
+
+
 def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 100, 1000, "player")
@@ -167,6 +174,8 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
         ("utilization", "1.5", "whole number"),
         ("utilization", "\u0663", "whole number"),
         ("state", "ill", "healthy or lost"),
+        ("state", "1", "healthy or lost, not '1'"),
+        ("recovery-action", "reset", "none, gpu-reset"),
         ("mig", "on", "Tesla T4 has no mig"),
         ("recovery-action", "8", "0 to 7"),
     ],
@@ -355,6 +364,7 @@ def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
     assert (after.uuid, after.processes, after.used_mib, after.lost) == (new, (), 0, False)
     assert (after.ecc_uncorrected, after.recovery_action) == (0, 0)
     assert after.serial not in ("", before.serial)
+    assert state.read().cards[0].first_event == 1
     assert (after.name, after.total_mib, after.bus_id) == (before.name, before.total_mib, before.bus_id)
 
 

@@ -102,3 +102,15 @@ def test_unknown_words_end_with_usage_and_code_two(argv: list[str], capsys: pyte
         plugin(*argv)
 
     assert (ended.value.code, "usage:" in capsys.readouterr().err) == (2, True)
+
+
+def test_slots_mode_has_a_number_of_slots() -> None:
+    """As many as MPS serves where nothing is said; in ids mode nobody counts them."""
+    assert (plugin().slots, plugin("--mode=slots").slots, plugin("--mode", "slots", "--slots=7").slots) == (0, 48, 7)
+
+
+@pytest.mark.parametrize("argv", [["--slots=7"], ["--mode=ids", "--slots=7"], ["--mode=slots", "--slots=0"]])
+def test_slots_that_nobody_would_count_are_an_error(argv: list[str]) -> None:
+    """Told, not ignored."""
+    with pytest.raises(UsageError, match="--slots"):
+        plugin(*argv)

@@ -196,3 +196,14 @@ def test_of_too_many_wishes_any_may_come_true():
     choice = Choice(reused=(), available=frozenset("abcd"), missing=1)
 
     assert {complete(choice, ["a", "b"], random.Random(seed)) for seed in range(20)} == {("a",), ("b",)}
+
+
+def test_a_removed_resource_is_told_once():
+    """Then its amount is whatever the node shows: an operator, or a plugin in slots mode, may set it."""
+    book = book_of("a")
+    book.remove(R)
+    book.told([])
+    assert book.counts() == {R: Count(0, 0)}
+
+    book.told([R])
+    assert book.counts() == {}

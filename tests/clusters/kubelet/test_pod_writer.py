@@ -40,3 +40,16 @@ async def test_an_event_names_pod_and_reason(api):
     assert (event["type"], event["reason"], len(event["message"])) == ("Warning", "Failed", 1024)
     assert event["involvedObject"]["uid"] == "uid-p"
     assert event["source"] == {"component": "kubelet", "host": "n1"}
+
+
+async def test_events_of_one_pod_never_have_one_name(api):
+    """The scheduler names its events by pod and number; a kubelet that starts anew counts from the beginning. None is lost."""
+    seconds = iter((1_700_000_000.0, 1_700_000_000.0, 1_700_000_060.0))
+    item = pod("p", container("main"))
+    before = PodWriter(api.client, item, "n1", lambda: next(seconds), 0.0)
+    for message in ("first", "second"):
+        await before.warn("Failed", message)
+    await PodWriter(api.client, item, "n1", lambda: next(seconds), 0.0).warn("Failed", "third")
+
+    assert sorted(event["message"] for event in api.events()) == ["first", "second", "third"]
+    assert all(not event["metadata"]["name"].startswith("p.uid-p") for event in api.events())

@@ -99,3 +99,24 @@ def test_another_virtual_environment_needs_only_pynvml(environment: dict[str, st
     )
 
     assert python(code, environment, str(tmp_path / "venv" / "bin" / "python")) == "3\nNone None"
+
+
+def test_whoever_loads_the_library_by_its_name_gets_the_same_one(environment: dict[str, str]) -> None:
+    """Some programs try to load it before they import pynvml; some have bindings of their own."""
+    code = "import ctypes; a = ctypes.CDLL('libnvidia-ml.so.1'); import pynvml; pynvml.nvmlInit(); print(a is pynvml.nvmlLib)"
+
+    assert python(code, environment) == "True"
+    assert python("import ctypes; print(ctypes.cdll.LoadLibrary('libnvidia-ml.so').nvmlInit_v2())", environment) == "0"
+
+
+def test_every_other_library_is_loaded_as_ever(environment: dict[str, str], tmp_path: Path) -> None:
+    code = f"""
+import ctypes
+print(ctypes.CDLL(None).getpid() > 0, isinstance(ctypes.CDLL(None, use_errno=True), ctypes.CDLL))
+try:
+    ctypes.CDLL({str(tmp_path / "libnvidia-ml.so.1")!r})
+except OSError:
+    print("not there")
+"""
+
+    assert python(code, environment) == "True True\nnot there"

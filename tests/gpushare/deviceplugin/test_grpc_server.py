@@ -16,7 +16,7 @@ import grpc.aio
 import httpx2
 import pytest
 
-from gpushare.deviceplugin import allocate
+from gpushare.deviceplugin import node_view
 from gpushare.deviceplugin.allocate import Allocator
 from gpushare.deviceplugin.devices import PhysicalCard
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
@@ -46,6 +46,7 @@ class Kubelet:
     folder: Path
     devices: dict[str, str] = field(default_factory=dict)
     taken: dict[str, list[str]] = field(default_factory=dict)
+    book: list[tuple[str, str, list[str]]] = field(default_factory=list)
 
     async def list_devices(self) -> pb.ListAndWatchResponse:
         async for message in self.plugin.ListAndWatch(pb.Empty()):
@@ -70,13 +71,21 @@ class Kubelet:
     async def start(self, owner: str, ids: list[str]) -> None:
         """Write the book, then ask whether the container may start."""
         self.taken[owner] = [*self.taken.get(owner, []), *ids]
+        self.book.append((owner, self.next_container(owner), ids))
         entries = [
-            {"PodUID": uid, "ContainerName": "c", "ResourceName": "aliyun.com/gpu-mem", "DeviceIDs": {"-1": taken}}
-            for uid, taken in self.taken.items()
+            {"PodUID": uid, "ContainerName": name, "ResourceName": "aliyun.com/gpu-mem", "DeviceIDs": {"-1": taken}}
+            for uid, name, taken in self.book
         ]
         checkpoint = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
         (self.folder / "kubelet_internal_checkpoint").write_text(json.dumps(checkpoint))
         await self.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
+
+    def next_container(self, owner: str) -> str:
+        """The container of a pod whose turn it is."""
+        pods = (pod for pod in self.api.pods if pod["metadata"]["uid"] == owner)
+        names = [c["name"] for pod in pods for part in ("initContainers", "containers") for c in pod["spec"].get(part, ())]
+        known = {name for uid, name, _ in self.book if uid == owner}
+        return next(name for name in names if name not in known)
 
     async def admit(self, size: int) -> tuple[list[str], dict[str, str]]:
         """One container through the first two calls."""
@@ -292,15 +301,17 @@ async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_la
         await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
 
 
-async def test_a_pod_without_a_card_is_held() -> None:
-    """Its ids are known, its card is not."""
-    async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
+async def test_a_pod_that_lost_its_annotations_gets_the_card_that_it_has() -> None:
+    """What its containers have is the truth."""
+    async with plugin(["t4", "t4"], [gpu_pod("a", 2, card=1)]) as kubelet:
         ids, _ = await kubelet.admit(2)
         pod = kubelet.api.pod("default", "a")
         assert pod is not None
         del pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
-        with pytest.raises(grpc.aio.AioRpcError, match="names no card"):
-            await kubelet.start("uid-a", ids)
+        await kubelet.start("uid-a", ids)
+
+        written = annotations(kubelet, "a")
+        assert (written["ALIYUN_COM_GPU_MEM_IDX"], written["ALIYUN_COM_GPU_MEM_ASSIGNED"]) == ("1", "true")
 
 
 async def test_ids_that_were_never_announced_pass() -> None:
@@ -337,7 +348,7 @@ async def test_streams_end_when_the_server_stops() -> None:
 
 async def test_an_api_server_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of Allocate would end the pod for good."""
-    monkeypatch.setattr(allocate, "LIST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
     async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
         answers = iter([(500, {"kind": "Status", "message": "etcd is gone"})] * 3)
         kubelet.api.fault = lambda method, path: next(answers, None)
@@ -348,7 +359,7 @@ async def test_an_api_server_that_is_away_for_a_moment_is_waited_for(monkeypatch
 
 async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never a guess on what we knew before."""
-    monkeypatch.setattr(allocate, "LIST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
     async with plugin(["t4"], [gpu_pod("a", 2)]) as kubelet:
         kubelet.api.fault = lambda method, path: (500, {"kind": "Status", "message": "etcd is gone"})
         with pytest.raises(grpc.aio.AioRpcError, match="etcd is gone"):

@@ -120,3 +120,4 @@ def test_a_pod_whose_status_could_not_be_written_is_refused_with_a_reason() -> N
 
     check_ids_of_pod(MOST_IDS_OF_A_POD, cards, "v1.36.3")
     check_ids_of_pod(81920, cards, "v1.35.9")
+    check_ids_of_pod(81920, facts(1, 81920, MIB, slots=48), "v1.36.3")

@@ -14,10 +14,12 @@ import grpc.aio
 import pytest
 
 from gpushare.deviceplugin import registration
+from gpushare.deviceplugin.devices import spare_slots
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
-from gpushare.deviceplugin.registration import stay_registered
+from gpushare.deviceplugin.registration import SLOTS, stay_registered
+from gpushare.deviceplugin.spare_slots import SpareSlots
 from gpushare.model.node import CardFacts, NodeCards
 
 
@@ -43,7 +45,7 @@ class Kubelet(pb_grpc.RegistrationServicer):
             await context.abort(grpc.StatusCode.UNKNOWN, "not today")
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
             options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=5)
-        assert options.pre_start_required
+        assert options == request.options
         await self.registered.put(request)
         return pb.Empty()
 
@@ -174,3 +176,51 @@ async def test_the_first_message_is_the_full_list_and_streams_end_with_us(monkey
             await next_registration(kubelet)
 
             assert await stream.read() is grpc.aio.EOF
+
+
+async def test_each_resource_has_a_socket_a_list_and_a_life_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slots of a node in ids mode are registered beside its memory; neither's stream or socket is the other's."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        spare = DevicePluginServer(
+            SpareSlots(),
+            OneCard(),  # type: ignore[arg-type]
+            devices=spare_slots,
+            options=pb.DevicePluginOptions(),
+        )
+        other = asyncio.create_task(stay_registered(spare, kubelet.folder, SLOTS))
+        try:
+            request = await next_registration(kubelet)
+            assert (request.endpoint, request.resource_name) == ("aliyungpushare-slot.sock", "aliyun.com/gpu-slot")
+            assert request.options == pb.DevicePluginOptions()
+            async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare-slot.sock") as channel:
+                plugin = pb_grpc.DevicePluginStub(channel)
+                stream = plugin.ListAndWatch(pb.Empty())
+                assert [device.ID for device in (await stream.read()).devices] == ["gs-any-0", "gs-any-1"]
+                one = pb.ContainerAllocateRequest(devices_ids=["gs-any-0"])
+                answer = await plugin.Allocate(pb.AllocateRequest(container_requests=[one]))
+                assert answer == pb.AllocateResponse(container_responses=[pb.ContainerAllocateResponse()])
+                (kubelet.folder / "aliyungpushare.sock").unlink()
+                again = await next_registration(kubelet)
+                assert again.resource_name == "aliyun.com/gpu-mem"
+                assert not stream.done()
+        finally:
+            other.cancel()
+            await asyncio.wait([other])
+
+
+async def test_a_kubelet_that_starts_anew_gets_both_resources_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In any order."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        spare = DevicePluginServer(SpareSlots(), OneCard(), devices=spare_slots)  # type: ignore[arg-type]
+        other = asyncio.create_task(stay_registered(spare, kubelet.folder, SLOTS))
+        try:
+            await next_registration(kubelet)
+            await kubelet.restart()
+            names = {(await next_registration(kubelet)).resource_name for _ in range(2)}
+        finally:
+            other.cancel()
+            await asyncio.wait([other])
+
+    assert names == {"aliyun.com/gpu-mem", "aliyun.com/gpu-slot"}

@@ -12,7 +12,10 @@ from gpushare.manifests import Pod
 from gpushare.model.node import CardFacts
 
 CARDS = (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14, healthy=False))
-RESTART = "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices aliyun.com/gpu-mem, which is unexpected"
+RESTART = (
+    "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+    "aliyun.com/gpu-mem, which is unexpected"
+)
 REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f7", "uid": "o", "controller": True}
 
 

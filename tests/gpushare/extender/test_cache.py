@@ -14,7 +14,7 @@ from gpushare.errors import DoesNotFitError
 from gpushare.extender.cache import ENDED_REMEMBERED, SchedulerCache
 from gpushare.extender.placement import choose_device
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.node import Booking
+from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
 from gpushare.model.pod import Request
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -397,3 +397,38 @@ class CacheMachine(RuleBasedStateMachine):
 
 CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, derandomize=True, deadline=None)
 test_the_cache_agrees_with_a_naive_model = CacheMachine.TestCase
+
+
+def slotted_node(*slots: int, units: int = 100) -> Node:
+    """A node in slots mode whose cards have so many slots."""
+    cards = tuple(CardFacts(index, f"GPU-{index}", "m", units, units, one) for index, one in enumerate(slots))
+    annotation = encode_cards(NodeCards(1, "slots", "MiB", "", cards))
+    status = {"capacity": {MEMORY: str(units * len(slots)), COUNT: str(len(slots))}}
+    return msgspec.convert(
+        {"metadata": {"name": "n", "annotations": {"aliyun.com/gpushare-cards": annotation}}, "status": status}, Node
+    )
+
+
+def test_slots_are_booked_and_come_back_like_units() -> None:
+    """Assumed, confirmed as the pod's own containers say, and free when it is gone."""
+    cache = SchedulerCache()
+    cache.set_node(slotted_node(2, 2))
+    slots = lambda: [device.slots_used for device in cache.snapshot().nodes["n"].devices]  # noqa: E731
+    cache.assume("n", Booking("u", "default", "u", 5, ((1, 5),), 2))
+    assert slots() == [0, 2]
+    bound = pod("u", 5, on="n", card=1)
+    cache.set_pod(bound)
+    assert slots() == [0, 1]
+    cache.remove_pod(bound.metadata)
+    assert slots() == [0, 0]
+
+
+def test_a_node_that_changes_its_mode_is_counted_anew() -> None:
+    """Nothing is frozen at first sight: slots are counted from the moment the annotation says so."""
+    cache = SchedulerCache()
+    cache.set_node(node("n", 200, 2))
+    cache.set_pod(pod("u", 5, on="n", card=0))
+    assert not cache.snapshot().nodes["n"].counts_slots
+    cache.set_node(slotted_node(1, 3))
+    info = cache.snapshot().nodes["n"]
+    assert (info.counts_slots, [device.free_slots for device in info.devices]) == (True, [0, 3])

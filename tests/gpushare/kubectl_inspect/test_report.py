@@ -135,3 +135,55 @@ def test_an_evicted_pod_whose_container_runs_still_holds_its_memory() -> None:
 @pytest.mark.parametrize("addresses", [None, [], [{"type": "Hostname", "address": "n"}]])
 def test_a_node_without_an_internal_address(addresses: Any) -> None:
     assert one(addresses=addresses).address == "unknown"
+
+
+def slotted(*units: int) -> dict[str, str]:
+    """The annotation of a node in slots mode."""
+    listed = [
+        {"index": n, "uuid": f"GPU-{n}", "model": "A100", "mib": size, "units": size, "slots": 48}
+        for n, size in enumerate(units)
+    ]
+    return {
+        "aliyun.com/gpushare-cards": json.dumps({"v": 1, "mode": "slots", "unit": "MiB", "boot": "b", "cards": listed})
+    }
+
+
+def test_a_node_in_slots_mode_is_shown_in_mebibytes() -> None:
+    """Exact, and the unit is the plugin's word, also for a card so small that one would guess GiB."""
+    report = one(pod("n-pod", "8138", on("1")), units="163840", annotations=slotted(81920, 81920))
+    small = one(units="90", count="1", annotations=slotted(90))
+
+    assert (report.unit, [(card.used, card.total) for card in report.info.devices]) == (
+        "MiB",
+        [(0, 81920), (8138, 81920)],
+    )
+    assert small.unit == "MiB"
+
+
+def test_nodes_that_count_in_different_units_are_shown_in_mebibytes() -> None:
+    """One table has one unit, and its sum means something: 28 GiB and 163,840 MiB are 192,512 MiB."""
+    nodes = [
+        node("ids", units="28", annotations=cards(14, 14)),
+        node("slots", units="163840", annotations=slotted(81920, 81920)),
+        node("odd", units="2", annotations=cards(1, 1, unit="stones")),
+    ]
+    pods = [
+        pod("a", "3", on("0"), node="ids"),
+        pod("b", "20001", on("1"), node="slots"),
+        pod("c", "2", on("7"), node="ids"),
+    ]
+    reports, _ = build(nodes, pods)
+    shown = {one.name: (one.unit, one.used, one.total, [card.used for card in one.info.devices]) for one in reports}
+
+    assert shown == {
+        "ids": ("MiB", 5120, 28672, [3072, 0]),
+        "slots": ("MiB", 20001, 163840, [0, 20001]),
+        "odd": ("stones", 0, 2, [0, 0]),
+    }
+
+
+def test_units_that_are_all_guessed_are_left_as_the_original_shows_them() -> None:
+    """It adds up whatever there is; the table is the same to the byte."""
+    reports, _ = build([node("a", units="28"), node("b", units="30000")], [])
+
+    assert [(one.unit, one.total) for one in reports] == [("GiB", 28), ("MiB", 30000)]

@@ -7,7 +7,16 @@ import pytest
 
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Container, Pod
-from gpushare.model.pod import container_request, gpu_containers, is_deleting, is_finished, pod_request
+from gpushare.model.pod import (
+    Request,
+    container_request,
+    gpu_containers,
+    is_deleting,
+    is_finished,
+    pod_request,
+    request_of,
+    slot_request,
+)
 
 
 def container(name: str, units: object = None, **more: object) -> dict[str, object]:
@@ -97,3 +106,47 @@ def test_a_pod_being_deleted_is_known() -> None:
 
     assert is_deleting(leaving)
     assert not is_deleting(pod([]))
+
+
+def slotted(name: str, units: object, slots: object = "1", **more: object) -> dict[str, object]:
+    """A container that asks for units and slots."""
+    return {"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-slot": slots}}, **more}
+
+
+def test_a_pod_holds_a_slot_for_each_container_that_asks_for_memory() -> None:
+    """By the rule of the units: init containers hand theirs on, sidecars keep theirs, the others need none."""
+    init = [slotted("i", "9"), slotted("s", "1", restartPolicy="Always"), slotted("j", "9"), container("k")]
+
+    assert slot_request(pod([slotted("a", "1"), container("b"), slotted("c", "2")], init)) == 3
+    assert slot_request(pod([container("a")], init)) == 2
+    assert slot_request(pod([container("a")])) == 0
+
+
+def test_a_request_says_units_slots_and_whether_the_pod_names_them() -> None:
+    """What the extender asks of a card."""
+    assert request_of(pod([slotted("a", "3"), slotted("b", "4"), container("c")])) == Request(7, 2)
+    assert request_of(pod([container("a")])) == Request(0, 0)
+
+
+@pytest.mark.parametrize(
+    "containers",
+    [
+        [container("a", "3")],
+        [slotted("a", "3", "2")],
+        [slotted("a", "3", "0")],
+        [slotted("a", "3"), container("b", "1")],
+        [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": "3"}, "requests": {"aliyun.com/gpu-slot": "1"}}}],
+    ],
+    ids=["none", "two", "zero", "one of two containers", "a request alone"],
+)
+def test_a_container_without_exactly_one_slot_in_its_limits_names_none(containers: list[object]) -> None:
+    """The kubelet allocates by limits; two slots may lie on two cards."""
+    assert not request_of(pod(containers)).names_slots
+    assert not request_of(pod([slotted("m", "1")], containers)).names_slots
+
+
+def test_a_slot_without_memory_is_nobodys_business() -> None:
+    """And a container without resources asks for nothing."""
+    lone = {"name": "l", "resources": {"limits": {"aliyun.com/gpu-slot": "3"}}}
+
+    assert request_of(pod([slotted("a", "3"), lone, {"name": "bare"}])) == Request(3, 1)

@@ -1,0 +1,67 @@
+"""A cluster for each module of faults; each case finds and leaves it healthy. What was measured is printed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.provider import Cluster, load_nodes
+from clusters.providers import Choices, make_cluster
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e.faults.stage import FaultStage
+from e2e.observer import Observer
+
+_NODES: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "faults.yaml"
+_MEASURED: Final = pytest.StashKey[dict[str, float]]()
+_PROMISED_SECONDS: Final = 2.0
+_NUMBERS = itertools.count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """For the table at the end."""
+    config.stash[_MEASURED] = {}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How long the node took to show each fault."""
+    measured = config.stash[_MEASURED]
+    if measured:
+        slow = sum(1 for seconds in measured.values() if seconds > _PROMISED_SECONDS)
+        terminalreporter.section(
+            f"faults: {len(measured)} shown by the node, {slow} later than {_PROMISED_SECONDS:g} s"
+        )
+        for what, seconds in measured.items():
+            terminalreporter.write_line(f"{seconds:6.2f} s  {what}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def fault_cluster(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Cluster]:
+    """Two nodes."""
+    cluster = make_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices)
+    await cluster.start()
+    try:
+        yield cluster
+    finally:
+        await cluster.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> AsyncIterator[FaultStage]:
+    """A namespace of the case's own; the cards are well before and after."""
+    namespace = f"faults-{next(_NUMBERS)}"
+    await fault_cluster.api.ensure_namespace(namespace)
+    observer = Observer(fault_cluster, namespace)
+    await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
+    stage = FaultStage(observer, request.config.stash[_MEASURED])
+    await stage.heal()
+    try:
+        yield stage
+    finally:
+        await stage.heal()
+        await observer.close()

@@ -1,0 +1,112 @@
+"""One node whose cards fail, and what the cluster shows of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any, Final
+
+from clusters.api_client import Object
+from clusters.resources import EVENTS, NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+NODE: Final = "sick"
+BESIDE: Final = "beside"
+
+
+class FaultStage:
+    """``measured`` gets how many seconds the node needed to show each change."""
+
+    def __init__(self, observer: Observer, measured: dict[str, float]) -> None:
+        self.observer = observer
+        self.cluster = observer.cluster
+        self._measured = measured
+
+    async def command(self, *arguments: str) -> str:
+        """``fake-nvml`` on the node."""
+        return await self.cluster.fake_nvml(NODE, *arguments)
+
+    async def node(self, name: str = NODE) -> Object:
+        """As the API has it."""
+        return await self.cluster.api.get(NODES, name)
+
+    async def allocatable(self, name: str = NODE) -> int:
+        """Units that pods may use."""
+        return int((await self.node(name))["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+
+    async def facts(self) -> list[dict[str, Any]]:
+        """What the plugin says of each card."""
+        annotations = (await self.node())["metadata"].get("annotations") or {}
+        return list(json.loads(annotations.get(spec.NODE_CARDS, '{"cards": []}'))["cards"])
+
+    async def sick(self) -> dict[int, str]:
+        """The cards that are not healthy, and why."""
+        return {card["index"]: card["reason"] for card in await self.facts() if not card["healthy"]}
+
+    async def units(self) -> dict[int, int]:
+        """Units of each card."""
+        return {card["index"]: card["units"] for card in await self.facts()}
+
+    async def shows(self, what: str, *sick: int, since: float | None = None) -> None:
+        """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now."""
+        started = time.monotonic() if since is None else since
+        units = await self.units()
+        healthy = sum(amount for index, amount in units.items() if index not in sick)
+
+        async def seen() -> tuple[set[int], int]:
+            return set(await self.sick()), await self.allocatable()
+
+        await eventually(
+            seen, lambda found: found == (set(sick), healthy), f"cards {sick} are sick, {healthy} units left"
+        )
+        self._measured[what] = time.monotonic() - started
+
+    async def pods_on_each_card(self, name: str = "on") -> dict[int, str]:
+        """A pod on every card, large enough that no other fits beside it: card → pod."""
+        units = await self.units()
+        names = [f"{name}-{index}" for index in units]
+        await self.observer.create(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
+        pods = await self.observer.running(*names)
+        return {int(pod["metadata"]["annotations"][spec.POD_INDEX]): pod["metadata"]["name"] for pod in pods}
+
+    async def told(self, pod: str, reason: str) -> str:
+        """Wait for an event of that reason about a pod; its text."""
+
+        async def texts() -> list[str]:
+            selector = f"involvedObject.name={pod}"
+            events = await self.cluster.api.list(EVENTS, self.observer.namespace, field_selector=selector)
+            return [str(event["message"]) for event in events if event["reason"] == reason]
+
+        return (await eventually(texts, bool, f"{pod} is told {reason}"))[0]
+
+    async def reasons(self, pod: str) -> list[str]:
+        """Of the events about a pod."""
+        found = await self.cluster.api.list(
+            EVENTS, self.observer.namespace, field_selector=f"involvedObject.name={pod}"
+        )
+        return [str(event["reason"]) for event in found]
+
+    async def heal(self) -> None:
+        """Everything is repaired, and an operator says so."""
+        await self.command("faults", "clear")
+        await self.command("init-fails", "none")
+        for card in json.loads(await self.command("show", "-o", "json"))["cards"]:
+            await self.command("repair", card["uuid"])
+        await eventually(self._believe, lambda sick: not sick, "all cards of the node are well")
+        await eventually(self._is_whole, bool, "all units of the node may be used")
+
+    async def _believe(self) -> dict[int, str]:
+        sick = await self.sick()
+        if sick:
+            word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
+            await self.cluster.api.patch(NODES, NODE, word)
+            await asyncio.sleep(0.2)
+        return sick
+
+    async def _is_whole(self) -> bool:
+        units = await self.units()
+        return bool(units) and await self.allocatable() == sum(units.values())

@@ -1,0 +1,59 @@
+"""A card recovers by rule, never by a guess."""
+
+from __future__ import annotations
+
+from e2e import spec
+from e2e.faults.stage import NODE, FaultStage
+
+
+async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
+    """The pod on it is told; the word is taken off the Node."""
+    pods = await faults.pods_on_each_card()
+    await faults.command("xid", "1", "48")
+    await faults.shows("Xid 48, to be recovered by word", 1)
+    await faults.told(pods[1], spec.EVENT_CARD_UNHEALTHY)
+    await faults.heal()
+
+    await faults.told(pods[1], spec.EVENT_CARD_RECOVERED)
+    assert spec.NODE_RECOVERED not in (await faults.node())["metadata"]["annotations"]
+
+
+async def test_a_card_whose_recovery_action_is_none_recovers_after_the_cool_down(faults: FaultStage) -> None:
+    """The driver advises a reset: it stays sick; the reset is done, and after a calm second it is well."""
+    await faults.command("xid", "2", "48")
+    await faults.shows("Xid 48, to be recovered by a reset", 2)
+    await faults.command("repair", "2")
+    await faults.shows("recovery by the driver's word (cool-down 1 s)")
+
+    assert "recovers" in faults.cluster.log("device_plugin", NODE) or "recovered" in faults.cluster.log(
+        "device_plugin", NODE
+    )
+
+
+async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> None:
+    """It fell off and came back."""
+    await faults.command("lose", "3")
+    await faults.shows("a card is lost", 3)
+    await faults.command("repair", "3")
+    await faults.shows("a lost card answers again (cool-down 1 s)")
+
+
+async def test_a_reboot_recovers_a_card(faults: FaultStage) -> None:
+    """Another boot id: the card starts anew, although the driver advised a reset before."""
+    await faults.command("xid", "0", "79")
+    await faults.shows("Xid 79, to be recovered by a reboot", 0)
+    before = (await faults.node())["status"]["nodeInfo"]["bootID"]
+    await faults.cluster.restart_kubelet(NODE, reboot=True)
+    await faults.shows("recovery by a reboot")
+
+    assert (await faults.node())["status"]["nodeInfo"]["bootID"] != before
+
+
+async def test_a_restart_of_the_kubelet_recovers_nothing(faults: FaultStage) -> None:
+    """The machine is the same."""
+    await faults.command("xid", "0", "79")
+    await faults.shows("Xid 79 before a kubelet's restart", 0)
+    await faults.cluster.restart_kubelet(NODE)
+    await faults.shows("Xid 79 after a kubelet's restart", 0)
+
+    assert await faults.sick() == {0: "Xid 79"}

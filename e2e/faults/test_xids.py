@@ -1,0 +1,85 @@
+"""Xids: those of applications change nothing, every other takes its card, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.faults.stage import BESIDE, FaultStage
+
+IGNORED = (13, 31, 43, 45, 68, 109)
+CRITICAL = (48, 79, 119)
+
+
+@pytest.mark.parametrize("xid", IGNORED)
+async def test_an_applications_xid_changes_nothing(faults: FaultStage, xid: int) -> None:
+    """NVIDIA's list: the fault is the program's. A critical one on another card shows that it was heard before."""
+    await faults.command("xid", "1", str(xid))
+    await faults.command("xid", "2", "48")
+    await faults.shows(f"Xid {xid} ignored, Xid 48 beside it", 2)
+
+    assert await faults.sick() == {2: "Xid 48"}
+
+
+@pytest.mark.parametrize("xid", CRITICAL)
+async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> None:
+    """DP-021: allocatable falls by that card's units; only its pod is told, and runs on; the node beside is as it was."""
+    beside = await faults.allocatable(BESIDE)
+    pods = await faults.pods_on_each_card()
+    await faults.command("xid", "1", str(xid))
+    await faults.shows(f"Xid {xid}", 1)
+
+    assert str(xid) in await faults.told(pods[1], spec.EVENT_CARD_UNHEALTHY)
+    assert await faults.sick() == {1: f"Xid {xid}"}
+    assert await faults.allocatable(BESIDE) == beside
+    running = await faults.observer.running(*pods.values())
+    assert all(not _restarts(pod) for pod in running)
+    events = [await faults.reasons(pods[index]) for index in (0, 2, 3)]
+    assert all(spec.EVENT_CARD_UNHEALTHY not in reasons for reasons in events)
+
+
+async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
+    """Three cards are full, the fourth is sick: the pod waits, and runs when the card recovers, which wakes it."""
+    full = max((await faults.units()).values())
+    await faults.observer.create(*(gpu_pod(f"full-{number}", full, node="sick") for number in range(3)))
+    pods = await faults.observer.running(*(f"full-{number}" for number in range(3)))
+    taken = {int(pod["metadata"]["annotations"][spec.POD_INDEX]) for pod in pods}
+    (free,) = set(await faults.units()) - taken
+    await faults.command("xid", str(free), "48")
+    await faults.shows("Xid 48 on the last free card", free)
+    await faults.observer.create(gpu_pod("late", 2, node="sick"))
+    await faults.observer.waits_because("late", "nsufficient")
+    await faults.heal()
+
+    (late,) = await faults.observer.running("late")
+    assert late["metadata"]["annotations"][spec.POD_INDEX] == str(free)
+
+
+async def test_two_sick_cards(faults: FaultStage) -> None:
+    """Each by itself, each with its own reason; a milder Xid hides neither."""
+    await faults.command("xid", "0", "48")
+    await faults.shows("the first of two sick cards", 0)
+    await faults.command("xid", "3", "79")
+    await faults.shows("the second of two sick cards", 0, 3)
+    await faults.command("xid", "0", "13")
+    await faults.command("xid", "0", "63")
+
+    assert await faults.sick() == {0: "Xid 48", 3: "Xid 79"}
+
+
+async def test_a_sick_card_stays_sick_over_a_restart_of_the_plugin(faults: FaultStage) -> None:
+    """A plugin that starts anew has heard no Xid; the Node remembers."""
+    await faults.command("xid", "1", "79")
+    await faults.shows("Xid 79 before a restart", 1)
+    await faults.cluster.kill("device_plugin", "sick")
+    await faults.cluster.launch("device_plugin", "sick")
+    await faults.shows("Xid 79 after the plugin's restart", 1)
+
+    assert await faults.sick() == {1: "Xid 79"}
+
+
+def _restarts(pod: dict[str, object]) -> int:
+    status = pod["status"]
+    assert isinstance(status, dict)
+    return sum(int(one.get("restartCount", 0)) for one in status.get("containerStatuses") or ())

@@ -1,0 +1,163 @@
+"""A node that ran in ids mode changes to slots mode: the plugin waits for the operator, then goes on by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from clusters.api_client import ApiClient
+from clusters.clock import Clock
+from clusters.images.behaviour import Behaviours
+from clusters.kubelet.cards import StateFileCards
+from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.machine import Machine
+from clusters.kubelet.timings import Timings
+from clusters.local_cluster import LocalCluster
+from clusters.program import Program
+from clusters.provider import Cluster
+from clusters.resources import EVENTS, NODES
+from clusters.scratch import scratch_folder
+from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.targets import load_target
+from clusters.waiting import eventually
+from e2e import spec
+from fake_nvml.box import Box
+from fake_nvml.state import State
+
+NODE = "changes-to-slots"
+
+
+class Site:
+    """One node beside the cluster's: its kubelet, its cards, and plugins to start on it."""
+
+    def __init__(self, cluster: LocalCluster, kubelet: Kubelet, simulated: SimulatedNode) -> None:
+        self.cluster = cluster
+        self.kubelet = kubelet
+        self.simulated = simulated
+
+    async def plugin(self, target: str) -> Program:
+        """The device plugin of a target, not yet started."""
+        chosen = load_target(target)
+        account = await self.cluster.kubeconfig_of(chosen.device_plugin.account)
+        return self.simulated.device_plugin(chosen, account, ())
+
+    async def amounts(self) -> dict[str, str]:
+        """What the node can give to pods."""
+        node = await self.cluster.api.get(NODES, NODE)
+        return {name: str(text) for name, text in (node["status"].get("allocatable") or {}).items()}
+
+    async def shows(self, **wanted: str) -> None:
+        """Wait until these amounts are there: ``mem``, ``count``, ``slot``."""
+        names = {"mem": spec.RESOURCE_MEMORY, "count": spec.RESOURCE_COUNT, "slot": spec.RESOURCE_SLOT}
+        expected = {names[key]: text for key, text in wanted.items()}
+        await eventually(self.amounts, lambda seen: expected.items() <= seen.items(), f"{NODE} shows {expected}")
+
+    async def warnings(self) -> list[Any]:
+        """Events about the node that its plugin wrote."""
+        found = await self.cluster.api.list(EVENTS, field_selector=f"involvedObject.name={NODE}")
+        return [event for event in found if event.get("reason") == "GPUShareResourceOwned"]
+
+
+@pytest.fixture
+def timings() -> Timings:
+    """A real kubelet's; a case may say otherwise."""
+    return Timings()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
+    """A node with one T4."""
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("the kubelets of this cluster are not ours")
+    async with contextlib.AsyncExitStack() as stack:
+        folder = stack.enter_context(scratch_folder())
+        simulated = SimulatedNode(NODE, folder, environment_of_programs(os.environ))
+        state = State.create(simulated.state_file, Box.load("t4x1", seed=NODE, driver=None))
+        stack.callback(state.close)
+        kubelet = await _kubelet(cluster, folder, state, timings, stack)
+        stack.push_async_callback(cluster.api.delete, NODES, NODE)
+        stack.push_async_callback(kubelet.stop)
+        yield Site(cluster, kubelet, simulated)
+
+
+async def _kubelet(
+    cluster: LocalCluster, folder: Path, state: State, timings: Timings, stack: contextlib.AsyncExitStack
+) -> Kubelet:
+    plane = cluster.control_plane
+    server = await cluster.api.request("GET", "/version")
+    machine = Machine(NODE, version=f"v{server['major']}.{server['minor']}.0")
+    account = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(NODE)))
+    kubelet = Kubelet(
+        machine,
+        folder,
+        account,
+        behaviours=Behaviours.load(),
+        cards=StateFileCards(state),
+        seed=NODE,
+        clock=Clock().timestamp,
+        timings=timings,
+        tls=plane.kubelet_certificate(NODE, machine.address),
+    )
+    await kubelet.start()
+    return kubelet
+
+
+async def test_a_kubelet_that_owns_the_memory_is_detected_explained_and_waited_for(site: Site) -> None:
+    """Nothing is announced and nothing crashes; the event says what to do, and doing it is enough."""
+    ids = await site.plugin("gpushare")
+    await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
+    await site.shows(mem="14", count="1")
+    assert int((await site.amounts())[spec.RESOURCE_SLOT]) == 14
+    await ids.stop()
+
+    slots = await site.plugin("gpushare-slots")
+    try:
+        await slots.launch(lambda: _is_said(site))
+        await site.shows(mem="0", slot="0")
+        (event,) = await site.warnings()
+        for word in ("kubelet_internal_checkpoint", "drain", "stop the kubelet", "move", "start the kubelet"):
+            assert word in event["message"]
+        assert slots.pid is not None
+
+        await site.kubelet.restart(lose_checkpoint=True)
+        # In MiB, to the last one: whole GiB would lose a part of the card.
+        total = str(_memory_of(site))
+        await site.shows(mem=total, count="1", slot="48")
+        # It stays: the kubelet does not own it any more, and after a restart of its own neither.
+        await site.kubelet.restart()
+        await site.shows(mem=total, count="1", slot="48")
+    finally:
+        await slots.stop()
+
+
+@pytest.mark.parametrize("timings", [Timings().scaled(0.02)], ids=["fifty times as fast"])
+async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site) -> None:
+    """Without pods a kubelet lets go of the memory five minutes after its plugin has gone; nobody has to do anything."""
+    ids = await site.plugin("gpushare")
+    await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
+    await ids.stop()
+    slots = await site.plugin("gpushare-slots")
+    try:
+        await slots.launch(lambda: _is_said(site))
+        await site.shows(mem=str(_memory_of(site)), count="1", slot="48")
+    finally:
+        await slots.stop()
+
+
+def _memory_of(site: Site) -> int:
+    (card,) = site.simulated.cards()
+    return int(card["memory"]["total_mib"])
+
+
+async def _is_shown(site: Site, resource: str) -> bool:
+    return (await site.amounts()).get(resource, "0") != "0"
+
+
+async def _is_said(site: Site) -> bool:
+    return bool(await site.warnings())

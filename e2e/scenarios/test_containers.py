@@ -1,0 +1,184 @@
+"""Pods of every shape: init containers, sidecars, bound by hand, from a DaemonSet, on several cards."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from clusters.clock import Clock
+from clusters.resources import DAEMON_SETS, PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import SLEEPER, gpu_container, gpu_pod
+from e2e.observer import Observer
+
+
+def with_init(name: str, *units: object, init: object = None, sidecar: object = None, node: str) -> dict[str, Any]:
+    """A pod with an init container that ends at once, or a sidecar, or both."""
+    pod = gpu_pod(name, *units, node=node)
+    containers = []
+    if init is not None:
+        ends = [{"name": "SIMULATED_EXITS_AFTER", "value": "0"}]
+        containers.append({**gpu_container("init", init), "command": ["sh", "-c", "exit 0"], "env": ends})
+    if sidecar is not None:
+        containers.append({**gpu_container("sidecar", sidecar), "restartPolicy": "Always"})
+    pod["spec"]["initContainers"] = containers
+    return pod
+
+
+async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
+    """DP-013, defect D21: the pod is booked with the larger of the two, and its container runs on the same card."""
+    await observer.create(
+        with_init("p", 2, init=5, node="a2"), gpu_pod("beside", 9, node="a2"), gpu_pod("third", 9, node="a2")
+    )
+    await observer.running("p", "beside")
+
+    (pod, _) = await observer.check_right_cards("p", "beside")
+    assert pod["metadata"]["annotations"][spec.POD_UNITS] == "5"
+    await observer.check_books()
+    # 14 + 14 units: 5 + 9 on one card, 9 on the other.
+    await observer.running("third")
+
+
+async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
+    """DP-014, defect D21: it has units of its own on the pod's card, and is booked."""
+    await observer.create(with_init("p", 2, 3, sidecar=4, node="a2"))
+    await observer.running("p")
+
+    (pod,) = await observer.check_right_cards("p")
+    assert pod["metadata"]["annotations"][spec.POD_UNITS] == "9"
+    told = await observer.variables(pod)
+    assert [one[spec.ENV_CONTAINER_UNITS] for one in told] == ["4", "2", "3"]
+    await observer.check_books()
+
+
+async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer) -> None:
+    """All kinds in one pod, twice, beside each other."""
+    names = ["first", "second"]
+    await observer.create(*(with_init(name, 1, 2, init=6, sidecar=2, node="c2") for name in names))
+    await observer.running(*names)
+
+    pods = await observer.check_right_cards(*names)
+    assert {pod["metadata"]["annotations"][spec.POD_UNITS] for pod in pods} == {"6"}
+    await observer.check_books()
+
+
+async def test_a_pod_bound_by_hand(observer: Observer) -> None:
+    """Defect D22: a card is chosen on the node, all five annotations are written, and the extender counts it."""
+    await observer.create(gpu_pod("by-hand", 9, bound_to="a2"))
+    await observer.running("by-hand")
+
+    (pod,) = await observer.check_right_cards("by-hand")
+    written = pod["metadata"]["annotations"]
+    names = (spec.POD_INDEX, spec.POD_UNITS, spec.POD_DEVICE_UNITS, spec.POD_ASSIGNED, spec.POD_ASSUME_TIME)
+    assert all(name in written for name in names)
+    await observer.create(gpu_pod("scheduled", 9, node="a2"))
+    await observer.running("scheduled")
+    (scheduled,) = await observer.check_right_cards("scheduled")
+    assert scheduled["metadata"]["annotations"][spec.POD_INDEX] != written[spec.POD_INDEX]
+    await observer.check_books()
+
+
+async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observer) -> None:
+    """The last guard: 9 + 9 are on two cards of 14; 8 more would fit in total, and on no card. It fails and says why."""
+    await observer.create(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
+    await observer.running("one", "two")
+    await observer.create(gpu_pod("by-hand", 8, bound_to="a2"))
+
+    async def failed() -> dict[str, Any]:
+        return dict((await observer.pod("by-hand"))["status"])
+
+    status = await eventually(failed, lambda seen: seen.get("phase") == "Failed", "it fails")
+    assert "8" in status["message"]
+    await observer.check_right_cards("one", "two")
+    await observer.check_books()
+
+
+async def test_annotations_written_by_hand_over_book_no_card(observer: Observer) -> None:
+    """Decision 4: whoever over-books a card in the API, no container starts on a card without room."""
+    await observer.create(gpu_pod("rightful", 9, node="a1"))
+    await observer.running("rightful")
+    liar = gpu_pod("liar", 9, bound_to="a1")
+    liar["metadata"]["annotations"] = {
+        spec.POD_INDEX: "0",
+        spec.POD_UNITS: "9",
+        spec.POD_DEVICE_UNITS: "14",
+        spec.POD_ASSIGNED: "false",
+        spec.POD_ASSUME_TIME: "1700000000000000000",
+    }
+    await observer.create(liar)
+
+    async def failed() -> str:
+        return str((await observer.pod("liar"))["status"].get("phase"))
+
+    await eventually(failed, lambda phase: phase == "Failed", "it fails")
+    await observer.check_right_cards("rightful")
+
+
+async def test_a_daemon_sets_pods(observer: Observer) -> None:
+    """Defect D22: one on each GPU node, by the scheduler or past it; each on a card of its node, all counted."""
+    container = gpu_container("main", 2)
+    template = {
+        "metadata": {"labels": {"app": "d"}},
+        "spec": {"containers": [container], "nodeSelector": {"gpushare": "true"}},
+    }
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "d"},
+        "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template},
+    }
+    await observer.create(manifest)
+    nodes = set(await observer.sizes())
+
+    async def where() -> set[str]:
+        return {
+            pod["spec"].get("nodeName", "") for pod in await observer.pods() if pod["status"].get("phase") == "Running"
+        }
+
+    try:
+        await eventually(where, lambda seen: seen == nodes, "one runs on each node")
+        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in await observer.pods()))
+        await observer.check_books()
+    finally:
+        await observer.cluster.api.delete(DAEMON_SETS, "d", observer.namespace)
+
+
+@pytest.mark.parametrize("split", [{"0": 3, "1": 5}, {"0": 4, "1": 4}], ids=["uneven", "even"])
+async def test_one_container_on_several_cards(observer: Observer, split: dict[str, int]) -> None:
+    """The multi-card annotation: ids on both cards, both UUIDs in the variable, both booked."""
+    total = sum(split.values())
+    pod = gpu_pod("wide", total, bound_to="c2")
+    pod["metadata"]["annotations"] = {
+        spec.POD_ALLOCATION: json.dumps({"0": split}),
+        spec.POD_INDEX: "0",
+        spec.POD_UNITS: str(total),
+        spec.POD_DEVICE_UNITS: "15",
+        spec.POD_ASSIGNED: "false",
+        spec.POD_ASSUME_TIME: str(int(Clock().timestamp() * 1e9)),
+    }
+    await observer.create(pod)
+    await observer.running("wide")
+
+    (told,) = await observer.variables(await observer.pod("wide"))
+    uuids = observer.uuids("c2")
+    assert set(told[spec.ENV_VISIBLE].split(",")) == {uuids[0], uuids[1]}
+    assert told[spec.ENV_INDEX] == "0,1"
+    assert told[spec.ENV_CONTAINER_UNITS] == str(total)
+    book = await observer.inspect("/c2")
+    used = {device["id"]: device["usedGPU"] for node in book["nodes"] for device in node["devs"]}
+    assert used == {int(card): units for card, units in split.items()}
+
+
+async def test_a_pod_without_card_memory_is_nobodys_business(observer: Observer) -> None:
+    """No annotation, no variables; it sees no card."""
+    plain = gpu_pod("plain", node="a1")
+    plain["spec"]["containers"] = [{"name": "c0", "image": SLEEPER}]
+    await observer.create(plain)
+    (pod,) = await observer.running("plain")
+
+    assert spec.POD_INDEX not in (pod["metadata"].get("annotations") or {})
+    log = await observer.cluster.api.text(PODS.path(observer.namespace, "plain", "log"), {"container": "c0"})
+    assert spec.ENV_VISIBLE not in log

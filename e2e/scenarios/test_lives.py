@@ -1,0 +1,97 @@
+"""Lives of kubelets, plugins and machines: the cards stay with their pods (the node tests of Kubernetes, with our plugin)."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.resources import NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+NODE = "a2"
+
+
+async def whole(observer: Observer, units: str = "28") -> None:
+    """Wait until all the node's memory may be used."""
+
+    async def allocatable() -> str:
+        node = await observer.cluster.api.get(NODES, NODE)
+        return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+
+    await eventually(allocatable, lambda seen: seen == units, f"{NODE} has its memory back")
+
+
+@pytest.mark.parametrize("what", ["plugin", "kubelet", "both", "kubelet without its checkpoint"])
+async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
+    """DP-022: running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
+    await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
+    await observer.running("nine", "two")
+    before = {name: (await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in ("nine", "two")}
+    if what in ("plugin", "both"):
+        await observer.cluster.kill("device_plugin", NODE)
+    if what != "plugin":
+        await observer.cluster.restart_kubelet(NODE, lose_checkpoint=what.endswith("checkpoint"))
+    if what in ("plugin", "both"):
+        await observer.cluster.launch("device_plugin", NODE)
+    await whole(observer)
+
+    (nine, two) = await observer.running("nine", "two")
+    assert before == {
+        "nine": nine["metadata"]["annotations"][spec.POD_INDEX],
+        "two": two["metadata"]["annotations"][spec.POD_INDEX],
+    }
+    await observer.create(gpu_pod("late", 9, node=NODE), gpu_pod("too-much", 10, node=NODE))
+    await observer.running("late")
+    await observer.waits_because("too-much", "nsufficient")
+    await observer.check_right_cards("nine", "two", "late")
+    await observer.check_books()
+
+
+async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
+    """DP-022: pods of before come back on their cards, or fail because the plugin was not there yet; their room is not lost."""
+    await observer.create(gpu_pod("before", 9, node=NODE))
+    await observer.running("before")
+    await observer.cluster.restart_kubelet(NODE, reboot=True)
+    await whole(observer)
+
+    async def settled() -> str:
+        return str((await observer.pod("before"))["status"].get("phase"))
+
+    phase = await eventually(settled, lambda seen: seen in ("Running", "Failed"), "it is known what becomes of it")
+    await observer.create(gpu_pod("after", 9, node=NODE), gpu_pod("beside", 5, node=NODE))
+    await observer.running("after", "beside")
+    running = ["after", "beside", *(["before"] if phase == "Running" else [])]
+    await observer.check_right_cards(*running)
+    await observer.check_books()
+
+
+async def test_a_node_object_that_is_created_anew(observer: Observer) -> None:
+    """Somebody deletes the Node; with the kubelet's next start it is back, with cards and memory, and pods run."""
+    await observer.cluster.api.delete(NODES, NODE)
+    await observer.cluster.restart_kubelet(NODE)
+    await whole(observer)
+
+    await observer.create(gpu_pod("p", 9, node=NODE))
+    await observer.running("p")
+    await observer.check_right_cards("p")
+
+
+async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
+    """DP-022: and is not admitted again by a kubelet that starts."""
+    job = gpu_pod("job", 14, node=NODE, image="simulated/job")
+    job["spec"]["restartPolicy"] = "Never"
+    await observer.create(job)
+
+    async def phase() -> str:
+        return str((await observer.pod("job"))["status"].get("phase"))
+
+    await eventually(phase, lambda seen: seen == "Succeeded", "the job is done")
+    await observer.cluster.restart_kubelet(NODE)
+    await whole(observer)
+    await observer.create(gpu_pod("a", 14, node=NODE), gpu_pod("b", 14, node=NODE))
+    await observer.running("a", "b")
+
+    assert await phase() == "Succeeded"
+    await observer.check_right_cards("a", "b")

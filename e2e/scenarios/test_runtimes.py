@@ -1,0 +1,61 @@
+"""However the runtime is told the card, the container gets the one of its pod's annotation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from clusters.provider import load_nodes
+from clusters.providers import Choices, make_cluster
+from clusters.resources import PODS
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import PLAYER, gpu_pod
+from e2e.observer import Observer
+
+_NODES = Path(__file__).parents[2] / "clusters" / "simulated" / "runtimes.yaml"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def observer(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Observer]:
+    """A namespace on a cluster of the case's own."""
+    cluster = make_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices)
+    await cluster.start()
+    try:
+        await cluster.api.ensure_namespace("runtimes")
+        observer = Observer(cluster, "runtimes")
+        await eventually(observer.accounts, lambda names: "default" in names, "runtimes has its ServiceAccount")
+        yield observer
+        await observer.close()
+    finally:
+        await cluster.stop()
+
+
+async def test_each_way_of_naming_a_card_shows_it_and_no_other(observer: Observer) -> None:
+    """Two pods a node, one a card: each holds its memory where its annotation says; the variable alone would show none."""
+    ways = {
+        "by-cri": ("CDI device nvidia.com/gpu={uuid}", "void"),
+        "by-annotation": ("CDI device nvidia.com/gpu={nvml}", "void"),
+        "by-mount": (
+            "mount /var/run/nvidia-container-devices/{uuid}",
+            "/var/run/nvidia-container-devices",
+        ),
+    }
+    names = [(f"{node}-{number}", node) for node in ways for number in range(2)]
+    await observer.create(*(gpu_pod(name, 8, node=node, image=PLAYER) for name, node in names))
+    pods = await observer.running(*(name for name, _ in names))
+
+    for pod in pods:
+        name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+        index = int(pod["metadata"]["annotations"][spec.POD_INDEX])
+        card = observer.cluster.cards(node)[index]
+        line, variable = ways[node]
+        log = await observer.cluster.api.text(PODS.path("runtimes", name, "log"))
+        assert line.format(uuid=card["uuid"], nvml=card["index"]) in log.splitlines()
+        assert (await observer.variables(pod))[0][spec.ENV_VISIBLE] == variable
+    processes = {node: [len(card["processes"]) for card in observer.cluster.cards(node)] for node in ways}
+    assert processes == {key: [1, 1] for key in ways}

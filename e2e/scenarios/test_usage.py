@@ -1,0 +1,59 @@
+"""What pods really use is seen and compared with what they booked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from clusters.providers import Choices
+from clusters.resources import PODS
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e.builders import PLAYER, gpu_pod
+from e2e.scenarios.observing import ObservedNamespace, open_observed
+
+MIB = 1024 * 1024
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def observed(
+    request: pytest.FixtureRequest, target: Target, choices: Choices
+) -> AsyncIterator[ObservedNamespace]:
+    """A cluster of the case's own."""
+    async with open_observed(request.config.getoption("--cluster"), target, choices) as found:
+        yield found
+
+
+async def test_a_pod_that_uses_more_than_it_booked_is_told_and_shown(observed: ObservedNamespace) -> None:
+    """The demo's player holds 1253 MiB on a booking of 1024: event and metric on the node that looks; gone with the pod."""
+    observer = observed.observer
+    await observer.create(
+        gpu_pod("greedy", 1, node="u1", image=PLAYER),
+        gpu_pod("modest", 2, node="u1", image=PLAYER),
+        gpu_pod("unseen", 1, node="u2", image=PLAYER),
+    )
+    await observer.running("greedy", "modest", "unseen")
+
+    text = await observed.told("greedy", "GpuMemoryOveruse")
+    assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
+    assert await observed.values("u1", "gpushare_pod_overuse_bytes", "pod", "card") == {("greedy", "0"): 229 * MIB}
+    used = await observed.values("u1", "gpushare_pod_used_bytes", "pod")
+    assert used == {("greedy",): 1253 * MIB, ("modest",): 1253 * MIB}
+    booked = await observed.values("u1", "gpushare_pod_booked_bytes", "pod")
+    assert booked == {("greedy",): 1024 * MIB, ("modest",): 2048 * MIB}
+    assert await observed.events("modest", "GpuMemoryOveruse") == []
+
+    # Without --usage bookings are shown and nothing else of pods.
+    assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}
+    assert await observed.values("u2", "gpushare_pod_used_bytes", "pod") == {}
+
+    await observer.cluster.api.delete(PODS, "greedy", observer.namespace, grace_seconds=0)
+    await eventually(
+        lambda: observed.values("u1", "gpushare_pod_booked_bytes", "pod"),
+        lambda seen: ("greedy",) not in seen,
+        "the series of a pod that is gone are gone",
+    )
+    assert await observed.values("u1", "gpushare_pod_overuse_bytes", "pod") == {}
+    assert await observed.values("u1", "gpushare_overuse_episodes_total") == {(): 1}

@@ -1,0 +1,420 @@
+/* The calls about the system and its cards. Structs are NVML's, by their versions. */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "session.h"
+
+static int write_text(char *buffer, unsigned size, const char *text, size_t room)
+{
+    size_t length = strnlen(text, room);
+    if (buffer == NULL)
+        return INVALID_ARGUMENT;
+    if (length + 1 > size)
+        return INSUFFICIENT_SIZE;
+    memcpy(buffer, text, length);
+    buffer[length] = 0;
+    return SUCCESS;
+}
+
+/* ---- The system. ---- */
+
+int nvmlSystemGetDriverVersion(char *buffer, unsigned size)
+{
+    ASK(q);
+    Header header = header_of(q.session);
+    return write_text(buffer, size, header.driver, sizeof header.driver);
+}
+
+int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
+{
+    ASK(q);
+    char text[96];
+    Header header = header_of(q.session);
+    snprintf(text, sizeof text, "%u.%.63s", header.cuda / 1000, header.driver);
+    return write_text(buffer, size, text, sizeof text);
+}
+
+static int cuda_version(const char *function, int *out)
+{
+    ASK_AS(q, function);
+    if (out == NULL)
+        return INVALID_ARGUMENT;
+    *out = (int)header_of(q.session).cuda;
+    return SUCCESS;
+}
+
+int nvmlSystemGetCudaDriverVersion(int *out) { return cuda_version(__func__, out); }
+int nvmlSystemGetCudaDriverVersion_v2(int *out) { return cuda_version(__func__, out); }
+
+int nvmlSystemGetProcessName(unsigned pid, char *buffer, unsigned size)
+{
+    ASK(q);
+    const StateFile *file = q.session->file;
+    Process found = {.kind = FREE};
+    struct reading r = {0};
+    while (reading(q.session, &r)) {
+        found.kind = FREE;
+        for (unsigned row = 0; row < file->header.process_rows && row < PROCESSES && found.kind == FREE; row++)
+            if (file->processes[row].kind != FREE && file->processes[row].pid == pid)
+                found = file->processes[row];
+    }
+    if (found.kind == FREE)
+        return NOT_FOUND;
+    if (buffer == NULL)
+        return INVALID_ARGUMENT;
+    if (size > 0) /* a long name is cut */
+        snprintf(buffer, size, "%.*s", (int)sizeof found.name, found.name);
+    return SUCCESS;
+}
+
+/* ---- Finding cards. ---- */
+
+static int device_count(const char *function, unsigned *out)
+{
+    ASK_AS(q, function);
+    if (out == NULL)
+        return INVALID_ARGUMENT;
+    *out = q.session->count;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCount(unsigned *out) { return device_count(__func__, out); }
+int nvmlDeviceGetCount_v2(unsigned *out) { return device_count(__func__, out); }
+
+/* Ends a call that looks a card up; `slot` is NO_CARD where there is none, which is `missing`. */
+static int found_card(struct question *q, const char *function, unsigned slot, int missing, void **handle)
+{
+    int code = meet(q->session, function, slot);
+    if (code == SUCCESS)
+        code = slot == NO_CARD ? missing : look(q, slot);
+    if (code == SUCCESS)
+        *handle = &fake_handles[slot];
+    return code;
+}
+
+static int by_index(const char *function, unsigned index, void **handle)
+{
+    QUESTION(q);
+    int code = enter(&q);
+    if (code != SUCCESS || handle == NULL)
+        return code == SUCCESS ? INVALID_ARGUMENT : code;
+    return found_card(&q, function, index < q.session->count ? q.session->slots[index] : NO_CARD, INVALID_ARGUMENT, handle);
+}
+
+int nvmlDeviceGetHandleByIndex(unsigned index, void **handle) { return by_index(__func__, index, handle); }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) { return by_index(__func__, index, handle); }
+
+/* Writes a card's name of some kind. */
+typedef void name_of(const Card *card, char *text, size_t size);
+
+static void uuid_of(const Card *card, char *text, size_t size) { snprintf(text, size, "%.95s", card->uuid); }
+static void serial_of(const Card *card, char *text, size_t size) { snprintf(text, size, "%.31s", card->serial); }
+static void bus_id(const Card *card, char *text, size_t size)
+{
+    snprintf(text, size, "%08X:%02X:%02X.0", card->pci_domain, card->pci_bus, card->pci_device);
+}
+
+static int by_name(const char *function, const char *wanted, name_of *name, void **handle)
+{
+    QUESTION(q);
+    unsigned slot = NO_CARD;
+    int code = enter(&q);
+    if (code != SUCCESS || wanted == NULL || handle == NULL)
+        return code == SUCCESS ? INVALID_ARGUMENT : code;
+    for (unsigned index = q.session->count; index-- > 0;) {
+        char text[128];
+        name(&q.session->known[q.session->slots[index]], text, sizeof text);
+        if (*text != 0 && (name == bus_id ? strcasecmp : strcmp)(text, wanted) == 0)
+            slot = q.session->slots[index];
+    }
+    return found_card(&q, function, slot, NOT_FOUND, handle);
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) { return by_name(__func__, uuid, uuid_of, handle); }
+int nvmlDeviceGetHandleBySerial(const char *serial, void **handle) { return by_name(__func__, serial, serial_of, handle); }
+
+/* A domain may be written with fewer than eight digits. */
+static int by_bus_id(const char *function, const char *wanted, void **handle)
+{
+    char text[64] = "";
+    const char *colon = wanted == NULL ? NULL : strchr(wanted, ':');
+    int missing = colon == NULL || colon - wanted > 8 ? 0 : 8 - (int)(colon - wanted);
+    snprintf(text, sizeof text, "%.*s%.48s", missing, "00000000", wanted == NULL ? "" : wanted);
+    return by_name(function, wanted == NULL ? NULL : text, bus_id, handle);
+}
+
+int nvmlDeviceGetHandleByPciBusId(const char *bus, void **handle) { return by_bus_id(__func__, bus, handle); }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **handle) { return by_bus_id(__func__, bus, handle); }
+
+/* ---- One card: numbers and texts. `card` is its record, `q` the question. ---- */
+
+#define NUMBER(type, name, value)                                     \
+    int name(void *handle, type *out)                                 \
+    {                                                                 \
+        ASK_CARD(q, handle, out);                                     \
+        const Card *card = &q.card;                                   \
+        *out = (type)(value);                                         \
+        return (void)card, SUCCESS;                                   \
+    }
+
+/* A field that a card may not say: a recorded one whose driver did not. */
+#define KNOWN(name, field)                                            \
+    int name(void *handle, unsigned *out)                             \
+    {                                                                 \
+        ASK_CARD(q, handle, out);                                     \
+        if (q.card.field == UNKNOWN32)                                \
+            return NOT_SUPPORTED;                                     \
+        *out = q.card.field;                                          \
+        return SUCCESS;                                               \
+    }
+
+#define PAIR(type, name, supported, one, other)                       \
+    int name(void *handle, type *first, type *second)                 \
+    {                                                                 \
+        ASK_CARD(q, handle, first);                                   \
+        const Card *card = &q.card;                                   \
+        if (second == NULL || !(supported))                           \
+            return second == NULL ? INVALID_ARGUMENT : NOT_SUPPORTED; \
+        *first = (type)(one), *second = (type)(other);                \
+        return SUCCESS;                                               \
+    }
+
+#define TEXT(name, field)                                             \
+    int name(void *handle, char *buffer, unsigned size)               \
+    {                                                                 \
+        ASK_CARD(q, handle, buffer);                                  \
+        if (q.card.field[0] == 0)                                     \
+            return NOT_SUPPORTED;                                     \
+        return write_text(buffer, size, q.card.field, sizeof q.card.field); \
+    }
+
+static unsigned index_of(const struct question *q)
+{
+    unsigned index = 0;
+    while (q->session->slots[index] != q->slot)
+        index++;
+    return index;
+}
+
+static uint32_t architecture(const Card *card)
+{
+    for (size_t row = 0; row < sizeof fakenvml_architectures / sizeof *fakenvml_architectures; row++)
+        if (card->compute_major * 100 + card->compute_minor >= fakenvml_architectures[row].capability)
+            return fakenvml_architectures[row].number;
+    return UNKNOWN32;
+}
+
+uint64_t supported_events(const Card *card)
+{
+    return card->ecc_supported ? EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT | EVENT_XID : EVENT_XID;
+}
+
+TEXT(nvmlDeviceGetName, name)
+TEXT(nvmlDeviceGetUUID, uuid)
+TEXT(nvmlDeviceGetSerial, serial)
+NUMBER(unsigned, nvmlDeviceGetIndex, index_of(&q))
+NUMBER(unsigned, nvmlDeviceGetMinorNumber, card->minor)
+NUMBER(unsigned, nvmlDeviceGetBrand, card->brand)
+NUMBER(unsigned, nvmlDeviceGetArchitecture, architecture(card))
+KNOWN(nvmlDeviceGetPowerUsage, power)
+KNOWN(nvmlDeviceGetPowerManagementLimit, power_limit)
+KNOWN(nvmlDeviceGetEnforcedPowerLimit, power_limit)
+NUMBER(unsigned, nvmlDeviceGetPerformanceState, card->utilization > 0 ? 0 : 8)
+NUMBER(unsigned, nvmlDeviceGetComputeMode, 0)
+NUMBER(unsigned, nvmlDeviceGetPersistenceMode, 0)
+NUMBER(unsigned, nvmlDeviceGetDisplayActive, 0)
+NUMBER(unsigned, nvmlDeviceGetMaxMigDeviceCount, card->mig_slices)
+NUMBER(unsigned, nvmlDeviceIsMigDeviceHandle, 0)
+NUMBER(unsigned long long, nvmlDeviceGetSupportedEventTypes, supported_events(card))
+PAIR(int, nvmlDeviceGetCudaComputeCapability, true, card->compute_major, card->compute_minor)
+PAIR(unsigned, nvmlDeviceGetEccMode, card->ecc_supported, card->ecc_mode, card->ecc_mode)
+PAIR(unsigned, nvmlDeviceGetMigMode, card->mig_slices, card->mig_mode, card->mig_pending)
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned index, void **out)
+{
+    ASK_CARD(q, handle, out);
+    return (void)index, NOT_FOUND; /* MIG mode is simulated, its slices are not */
+}
+
+int nvmlDeviceGetTemperature(void *handle, unsigned sensor, unsigned *out)
+{
+    ASK_CARD(q, handle, out);
+    if (sensor != 0 || q.card.temperature == UNKNOWN32)
+        return sensor != 0 ? INVALID_ARGUMENT : NOT_SUPPORTED;
+    *out = q.card.temperature;
+    return SUCCESS;
+}
+
+struct temperature_v1 { uint32_t version, sensor; int32_t temperature; };
+
+int nvmlDeviceGetTemperatureV(void *handle, struct temperature_v1 *out)
+{
+    ASK_CARD(q, handle, out);
+    if (out->version != TEMPERATURE_V1)
+        return ARGUMENT_VERSION_MISMATCH;
+    if (out->sensor != 0 || q.card.temperature == UNKNOWN32)
+        return out->sensor != 0 ? INVALID_ARGUMENT : NOT_SUPPORTED;
+    out->temperature = (int32_t)q.card.temperature;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTotalEccErrors(void *handle, unsigned kind, unsigned counter, unsigned long long *out)
+{
+    ASK_CARD(q, handle, out);
+    if (!q.card.ecc_supported)
+        return NOT_SUPPORTED;
+    *out = kind == 0 ? q.card.ecc_corrected : q.card.ecc_uncorrected;
+    return (void)counter, SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkState(void *handle, unsigned link, unsigned *out)
+{
+    ASK_CARD(q, handle, out);
+    if (link >= q.card.nvlinks)
+        return q.card.nvlinks == 0 ? NOT_SUPPORTED : INVALID_ARGUMENT;
+    *out = 1;
+    return SUCCESS;
+}
+
+/* A bit set of NUMA nodes, in unsigned longs. */
+int nvmlDeviceGetMemoryAffinity(void *handle, unsigned words, unsigned long *nodes, unsigned scope)
+{
+    ASK_CARD(q, handle, nodes);
+    unsigned bits = 8 * sizeof *nodes, numa = (unsigned)q.card.numa;
+    if (q.card.numa < 0)
+        return NOT_SUPPORTED;
+    if (numa / bits >= words)
+        return INSUFFICIENT_SIZE;
+    memset(nodes, 0, words * sizeof *nodes);
+    nodes[numa / bits] = 1UL << numa % bits;
+    return (void)scope, SUCCESS;
+}
+
+/* ---- One card: memory, load, PCI, fields. ---- */
+
+struct memory { uint64_t total, free, used; };
+struct memory_v2 { uint32_t version; uint64_t total, reserved, free, used; };
+struct rates { uint32_t gpu, memory; };
+
+/* Version 1 has no place for reserved memory and counts it as used. */
+int nvmlDeviceGetMemoryInfo(void *handle, struct memory *out)
+{
+    ASK_CARD(q, handle, out);
+    uint64_t used = q.used + q.card.memory_reserved;
+    *out = (struct memory){q.card.memory_total, q.card.memory_total - used, used};
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(void *handle, struct memory_v2 *out)
+{
+    ASK_CARD(q, handle, out);
+    if (out->version != MEMORY_V2)
+        return ARGUMENT_VERSION_MISMATCH;
+    uint64_t total = q.card.memory_total, reserved = q.card.memory_reserved;
+    *out = (struct memory_v2){MEMORY_V2, total, reserved, total - reserved - q.used, q.used};
+    return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(void *handle, struct rates *out)
+{
+    ASK_CARD(q, handle, out);
+    *out = (struct rates){q.card.utilization, q.card.memory_utilization};
+    return SUCCESS;
+}
+
+struct pci { char bus_id[16]; uint32_t domain, bus, device, device_id, subsystem_id; };
+struct pci_v2 { struct pci pci; uint32_t reserved[4]; };
+struct pci_v3 { struct pci pci; char bus_id[32]; };
+
+static int pci_info(const char *function, void *handle, struct pci *out, char *full, size_t size)
+{
+    ASK_CARD_AS(q, function, handle, out);
+    const Card *card = &q.card;
+    char text[32];
+    bus_id(card, text, sizeof text);
+    *out = (struct pci){"", card->pci_domain, card->pci_bus, card->pci_device, card->pci_device_id, card->pci_subsystem_id};
+    snprintf(out->bus_id, sizeof out->bus_id, "%.15s", text + 4); /* with a domain of four digits */
+    snprintf(full, size, "%s", text);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPciInfo(void *handle, struct pci_v2 *out) { return pci_info(__func__, handle, (struct pci *)out, NULL, 0); }
+int nvmlDeviceGetPciInfo_v2(void *handle, struct pci_v2 *out) { return pci_info(__func__, handle, (struct pci *)out, NULL, 0); }
+int nvmlDeviceGetPciInfo_v3(void *handle, struct pci_v3 *out)
+{
+    return pci_info(__func__, handle, (struct pci *)out, out == NULL ? NULL : out->bus_id, sizeof out->bus_id);
+}
+
+struct field {
+    uint32_t id, scope;
+    int64_t timestamp, latency;
+    uint32_t type;
+    int32_t code;
+    union { uint32_t number; uint64_t room; } value;
+};
+
+/* Each value carries its own code; only the recovery action is known, and not to old drivers. */
+int nvmlDeviceGetFieldValues(void *handle, int count, struct field *values)
+{
+    ASK_CARD(q, handle, values);
+    bool known = atoi(header_of(q.session).driver) >= RECOVERY_ACTION_SINCE;
+    for (int place = 0; place < count; place++) {
+        values[place].code = NOT_SUPPORTED;
+        if (values[place].id == FIELD_RECOVERY_ACTION && known) {
+            values[place].code = SUCCESS;
+            values[place].type = VALUE_UNSIGNED_INT;
+            values[place].value.number = q.card.recovery_action;
+        }
+    }
+    return SUCCESS;
+}
+
+/* ---- One card: its processes. ---- */
+
+struct process_v1 { uint32_t pid; uint64_t memory; };
+struct process_v2 { uint32_t pid; uint64_t memory; uint32_t gpu_instance, compute_instance; };
+
+static unsigned count_processes(const StateFile *file, unsigned slot, uint32_t kind)
+{
+    unsigned count = 0;
+    for (unsigned row = 0; row < file->header.process_rows && row < PROCESSES; row++)
+        count += file->processes[row].kind == kind && file->processes[row].card == slot;
+    return count;
+}
+
+/* Too small an array, or NULL, gets the needed count and INSUFFICIENT_SIZE. */
+static int running(const char *function, void *handle, uint32_t kind, unsigned *count, struct process_v1 *v1, struct process_v2 *v2)
+{
+    ASK_CARD_AS(q, function, handle, count);
+    const StateFile *file = q.session->file;
+    unsigned there = 0, room = v1 == NULL && v2 == NULL ? 0 : *count;
+    struct reading r = {0};
+    while (reading(q.session, &r)) {
+        unsigned before = 0; /* first the count: too small an array stays as it was */
+        there = count_processes(file, q.slot, kind);
+        for (unsigned row = 0; there <= room && row < file->header.process_rows && row < PROCESSES; row++) {
+            const Process *process = &file->processes[row];
+            if (process->kind != kind || process->card != q.slot || before == there)
+                continue;
+            if (v1 != NULL)
+                v1[before] = (struct process_v1){process->pid, process->memory};
+            else
+                v2[before] = (struct process_v2){process->pid, process->memory, process->gpu_instance, process->compute_instance};
+            before++;
+        }
+    }
+    *count = there;
+    return there > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+#define RUNNING(name, kind)                                                                                                    \
+    int name(void *h, unsigned *count, struct process_v1 *rows) { return running(__func__, h, kind, count, rows, NULL); }      \
+    int name##_v2(void *h, unsigned *count, struct process_v2 *rows) { return running(__func__, h, kind, count, NULL, rows); } \
+    int name##_v3(void *h, unsigned *count, struct process_v2 *rows) { return running(__func__, h, kind, count, NULL, rows); }
+
+RUNNING(nvmlDeviceGetComputeRunningProcesses, COMPUTE)
+RUNNING(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS)
+RUNNING(nvmlDeviceGetMPSComputeRunningProcesses, MPS)

@@ -1,0 +1,220 @@
+"""What a long device list costs: built, sent, received; and what the device plugin takes while nothing happens.
+
+``make bench``: the device plugin as a process of its own on simulated cards, beside an embedded API server and a kubelet that
+only registers and receives. The list is as long as no real one should be (``--max-ids`` overrides the guard); the floor is
+the same bytes from a server that has them ready. Memory and the bytes are the plugin's; times are this machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from clusters.api_client import ApiClient
+from clusters.embedded.control_plane import EmbeddedControlPlane
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.program import Program
+from clusters.resources import NODES
+
+_NODE: Final = "bench"
+_SOCKET: Final = "aliyungpushare.sock"
+# What the project promises: ids, seconds, MiB of the plugin with such a list, MiB at rest.
+_IDS: Final = 68_000
+_SECONDS: Final = 0.5
+_LIST_MIB: Final = 150.0
+_REST_MIB: Final = 60.0
+# 8 cards of 80 GiB make 72,816 ids of 9 MiB: the first whole number of MiB above the promise.
+_BOX: Final = "a100x8"
+_UNIT: Final = "9MiB"
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_ANY_SIZE: Final = [("grpc.max_receive_message_length", -1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One list: ids, bytes, and the seconds from the question to the last id."""
+
+    ids: int
+    size: int
+    seconds: float
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; exit code 0, 99 where a promise is broken."""
+    parser = argparse.ArgumentParser(prog="python -m load.device_list", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9, help="how often the list is asked for (default: %(default)s)")
+    parser.add_argument("--rest-seconds", type=float, default=20.0, help="how long it rests (default: %(default)s)")
+    return asyncio.run(measure(parser.parse_args(argv)))
+
+
+async def measure(arguments: argparse.Namespace) -> int:
+    """Both plugins, one after the other."""
+    async with plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (folder, program, fake):
+        first = await receive(folder / _SOCKET)
+        again = [await receive(folder / _SOCKET) for _ in range(arguments.rounds)]
+        sick = await after_a_fault(folder / _SOCKET, fake)
+        peak = memory(program, "VmHWM")
+    floor = await served_from_memory(first, arguments.rounds)
+    async with plugin() as (folder, program, _):
+        await receive(folder / _SOCKET)
+        await asyncio.sleep(1)
+        began, cpu = time.monotonic(), cpu_seconds(program)
+        await asyncio.sleep(arguments.rest_seconds)
+        share = (cpu_seconds(program) - cpu) / (time.monotonic() - began)
+        rest = memory(program, "VmRSS")
+    median = statistics.median(one.seconds for one in again)
+    print(f"list of {first.ids} ids, {first.size} bytes ({first.size / first.ids:.1f} an id)")
+    print(f"{'first list (built, sent, received)':<52}{first.seconds:>10.3f} s     promise {_SECONDS} s")
+    print(
+        f"{'the same list again (sent, received)':<52}{median:>10.3f} s     {median / floor:.2f} of a server that has it ready"
+    )
+    print(
+        f"{'a card falls ill: Xid to the new list':<52}{sick.seconds:>10.3f} s     {sick.size / first.size:.3f} of one list's bytes"
+    )
+    print(f"{'most memory of the plugin with that list':<52}{peak:>10.1f} MiB   promise {_LIST_MIB:.0f} MiB")
+    print(f"{'memory of a plugin at rest':<52}{rest:>10.1f} MiB   promise {_REST_MIB:.0f} MiB")
+    print(f"{'processor of a plugin at rest':<52}{100 * share:>10.2f} %")
+    kept = first.ids >= _IDS and first.seconds < _SECONDS and peak < _LIST_MIB and rest < _REST_MIB
+    return 0 if kept else 99
+
+
+class Registry(pb_grpc.RegistrationServicer):
+    """A kubelet as far as registering goes."""
+
+    def __init__(self) -> None:
+        self.registered = asyncio.Event()
+
+    async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Taken."""
+        if request.endpoint == _SOCKET:
+            self.registered.set()
+        return pb.Empty()
+
+
+@asynccontextmanager
+async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, Mapping[str, str]]]:
+    """A plugin that is registered: its folder, its process, and the environment of its simulated cards."""
+    registry = Registry()
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:  # socket paths are short
+        folder = Path(name)
+        # With TLS and an authority of its own, as a cluster has it: that is part of the plugin's memory.
+        server = EmbeddedControlPlane(folder)
+        await server.start(controllers=False)
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+            "FAKENVML_STATE": str(folder / "nvml"),
+            "KUBECONFIG": str(server.kubeconfig),
+            "NODE_NAME": _NODE,
+            "LOG_LEVEL": "warn",
+        }
+        await fake_nvml(environment, "init", "--box", _BOX)
+        async with ApiClient.from_kubeconfig(server.kubeconfig) as api:
+            await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": _NODE}})
+            info = {"status": {"nodeInfo": {"kubeletVersion": "v1.30.0", "bootID": "bench"}}}
+            await api.patch(NODES, _NODE, info, subresource="status")
+            kubelet = grpc.aio.server()
+            pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
+            kubelet.add_insecure_port(f"unix:{folder}/kubelet.sock")
+            await kubelet.start()
+            argv = ["fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(folder), *flags]
+            program = Program("plugin", argv, environment, folder / "plugin.log")
+
+            async def is_ready() -> bool:
+                return registry.registered.is_set()
+
+            try:
+                await program.launch(is_ready)
+                yield folder, program, environment
+            finally:
+                await program.stop()
+                await kubelet.stop(0)
+        await server.stop()
+
+
+async def fake_nvml(environment: Mapping[str, str], *words: str) -> None:
+    """Run the command that changes simulated cards. Raises RuntimeError where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        "fake-nvml", *words, env=dict(environment), stdout=asyncio.subprocess.DEVNULL
+    )
+    if await process.wait() != 0:
+        raise RuntimeError(f"fake-nvml {' '.join(words)} failed")
+
+
+async def receive(socket: Path) -> Received:
+    """One stream's first list."""
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
+        began = time.perf_counter()
+        stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+        message = await stream.read()
+        seconds = time.perf_counter() - began
+        stream.cancel()
+    return Received(len(message.devices), message.ByteSize(), seconds)
+
+
+async def after_a_fault(socket: Path, environment: Mapping[str, str]) -> Received:
+    """The next list of a stream after a critical Xid, from the moment at which it was reported."""
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
+        stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+        await stream.read()
+        await fake_nvml(environment, "xid", "3", "48")
+        began = time.perf_counter()
+        message = await stream.read()
+        seconds = time.perf_counter() - began
+        stream.cancel()
+    return Received(len(message.devices), message.ByteSize(), seconds)
+
+
+async def served_from_memory(like: Received, rounds: int) -> float:
+    """Seconds to receive a list of this length from a server that has its bytes ready: the floor of this stack."""
+    devices = [pb.Device(ID=f"gs-{number:013d}", health="Healthy") for number in range(like.ids)]
+    ready = pb.ListAndWatchResponse(devices=devices).SerializeToString()
+
+    async def answer(request: Any, context: Any) -> AsyncIterator[bytes]:
+        yield ready
+        await asyncio.Event().wait()
+
+    handler: grpc.RpcMethodHandler[Any, bytes] = grpc.unary_stream_rpc_method_handler(
+        answer, request_deserializer=pb.Empty.FromString
+    )
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", {"ListAndWatch": handler}),)
+    )
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        socket = Path(name) / "floor.sock"
+        server.add_insecure_port(f"unix:{socket}")
+        await server.start()
+        taken = [await receive(socket) for _ in range(rounds)]
+        await server.stop(0)
+    return statistics.median(one.seconds for one in taken)
+
+
+def memory(program: Program, field: str) -> float:
+    """MiB of a line of the kernel's /proc/PID/status: VmRSS now, VmHWM at most."""
+    lines = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) / 1024
+
+
+def cpu_seconds(program: Program) -> float:
+    """Seconds of processor that a process has had, its threads too."""
+    fields = Path(f"/proc/{program.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

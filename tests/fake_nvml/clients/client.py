@@ -1,0 +1,118 @@
+"""Programs of others that watch cards, put on simulated ones.
+
+Each is installed once, into a folder of the user's cache that is named after its versions, and runs in a process of its
+own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fake_nvml.native.build import cache_folder
+from fake_nvml.state import State
+
+ROOT = Path(__file__).parents[3]
+# Compiled parts of a client are for one Python.
+_PYTHON = f"py{sys.version_info.major}.{sys.version_info.minor}"
+# Less than a test may take.
+_INSTALL_SECONDS = 90
+
+
+class NotInstallableError(Exception):
+    """The package index, or pip, said no; the text is the last line of what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One installed program: the folder it is in, and the name of its command."""
+
+    folder: Path
+    program: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Two T4s: the first idle, the second with process ``pid`` on 1253 MiB and a load of 40 percent."""
+
+    state: Path
+    layer: str
+    driver: str
+    home: Path
+    pid: int
+
+    @property
+    def total_mib(self) -> int:
+        """A card's memory as its driver says it."""
+        return {"418": 15079, "535": 15360}[self.driver]
+
+    @property
+    def reserved_mib(self) -> int:
+        """What the driver keeps of it, which it began to say with 510."""
+        return {"418": 0, "535": 393}[self.driver]
+
+    @property
+    def version(self) -> str:
+        """The driver's whole version."""
+        return {"418": "418.87.00", "535": "535.104.05"}[self.driver]
+
+    def uuids(self) -> list[str]:
+        """The UUIDs of its cards."""
+        with State.open(self.state) as state:
+            return [card.uuid for card in state.cards()]
+
+    def ask(self, client: Client, *arguments: str) -> str:
+        """What a client prints here; its settings and logs go below ``home``."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "FAKENVML"))}
+        changed = {
+            "HOME": str(self.home),
+            "GPUSHARE_CACHE": str(cache_folder(os.environ).parent),
+            "PYTHONPATH": str(client.folder),
+            "COLUMNS": "120",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "fake_nvml.main", "exec",
+             "--layer", self.layer, "--state", str(self.state), "--",
+             sys.executable, str(client.folder / "bin" / client.program), *arguments],
+            env={**kept, **changed}, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr + done.stdout
+        assert f"simulated cards for {sys.executable} (layer {self.layer})" in done.stderr
+        return done.stdout
+
+
+def install(program: str, requirements: Sequence[str]) -> Client:
+    """Install a client, or find it installed. Raises NotInstallableError."""
+    name = "-".join(requirement.replace("==", "_") for requirement in requirements)
+    folder = cache_folder(os.environ).with_name("clients") / f"{_PYTHON}-{name}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
+            _pip(Path(draft) / "done", requirements)
+            _publish(Path(draft) / "done", folder)
+    return Client(folder, program)
+
+
+def _pip(target: Path, requirements: Sequence[str]) -> None:
+    options = ["--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=20", f"--target={target}"]
+    command = [sys.executable, "-m", "pip", "install", *options, *requirements]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise NotInstallableError(f"pip took more than {_INSTALL_SECONDS} s") from error
+    if done.returncode != 0:
+        raise NotInstallableError((done.stderr.strip().splitlines() or ["pip said nothing"])[-1])
+
+
+def _publish(done: Path, folder: Path) -> None:
+    try:
+        done.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # no other test run was first
+            raise

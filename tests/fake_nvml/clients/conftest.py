@@ -1,0 +1,53 @@
+"""A node with simulated cards for each driver and layer, and clients for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.errors import FakeNvmlError
+from fake_nvml.native.build import library_folder
+from fake_nvml.state import State
+from tests.fake_nvml.clients.client import Client, Node, NotInstallableError, install
+
+
+@pytest.fixture(scope="session")
+def installed() -> Callable[..., Client]:
+    """Install a client, once; where that is impossible its tests are skipped with what pip said."""
+    refused: dict[tuple[str, ...], str] = {}
+
+    def find(program: str, *requirements: str) -> Client:
+        if requirements not in refused:
+            try:
+                return install(program, requirements)
+            except NotInstallableError as error:
+                refused[requirements] = str(error)
+        pytest.skip(f"{' '.join(requirements)} cannot be installed here: {refused[requirements]}")
+
+    return find
+
+
+@pytest.fixture(params=["c", "python"])
+def layer(request: pytest.FixtureRequest) -> str:
+    """How the client gets at the cards."""
+    if request.param == "c":
+        try:
+            library_folder("535")
+        except FakeNvmlError as error:
+            pytest.skip(f"no library in C here: {error}")
+    return str(request.param)
+
+
+@pytest.fixture(params=["418", "535"])
+def node(tmp_path: Path, layer: str, request: pytest.FixtureRequest) -> Node:
+    """A node of the original's day, and one of today; this process is on its second card."""
+    node = Node(tmp_path / "state", layer, str(request.param), tmp_path, os.getpid())
+    with State.create(node.state, Box.load("t4x2", seed="node-1", driver=node.driver)) as state:
+        uuid = state.cards()[1].uuid
+        state.add_process(uuid, node.pid, 1253, "trainer")
+        state.set_value(uuid, "utilization", "40")
+    return node

@@ -1,0 +1,20 @@
+"""nvitop on simulated cards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tests.fake_nvml.clients.client import Client, Node
+
+NVITOP = ("nvitop", "nvitop==1.7.2", "nvidia-ml-py==13.615.71")
+
+
+def test_nvitop_shows_cards_memory_and_processes(node: Node, installed: Callable[..., Client]) -> None:
+    page = node.ask(installed(*NVITOP), "--once", "--ascii")
+
+    assert f"Driver Version: {node.version}" in page
+    assert re.search(r"\|   0  Tesla T4 +Off \| 00000000:04:00\.0 Off \| +0 \|", page)
+    assert re.search(rf"N/A +33C +P8 .*\| +0B / {node.total_mib}MiB \| +0% ", page)
+    assert re.search(rf"N/A +33C +P0 .*\| +1253MiB / {node.total_mib}MiB \| +40% ", page)
+    assert re.search(rf"\|   1 +{node.pid} C +\S+ +1253MiB ", page)

@@ -1,0 +1,33 @@
+"""What the suite runs over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OLDEST_PYNVML = "12.535.108"
+DRIVERS = ("418.87.00", "470.57.02", "535.104.05", "580.65.06")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What stands below pynvml, and which pynvml ("" is the installed one)."""
+
+    kind: str
+    driver: str
+    pynvml: str = ""
+
+    @property
+    def branch(self) -> int:
+        return int(self.driver.partition(".")[0] or 999)
+
+    def __str__(self) -> str:
+        parts = (self.kind, self.driver.partition(".")[0], self.pynvml and f"pynvml-{self.pynvml}")
+        return "-".join(filter(None, parts))
+
+
+SIMULATED = (
+    *(Layer(kind, driver) for kind in ("python", "c") for driver in DRIVERS),
+    *(Layer(kind, driver, OLDEST_PYNVML) for kind in ("python", "c") for driver in (DRIVERS[0], DRIVERS[2])),
+    *(Layer("sanitized", driver) for driver in (DRIVERS[0], DRIVERS[3])),
+)
+REAL = Layer("real", "")

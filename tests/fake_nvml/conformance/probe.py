@@ -1,0 +1,126 @@
+"""A program of its own that calls pynvml as it is told: one JSON request a line in, one JSON answer a line out.
+
+``probe.py PYNVML_FOLDER LAYER STATE``: layer "python" puts the stand-in below pynvml, any other leaves it to the loader.
+Requests: ``{"call": name, "arguments": [...]}`` for a function of pynvml, ``{"raw": ...}`` for a C function, which answers its
+return code and what it wrote, ``{"wait": [set, milliseconds]}`` for an event by the newest way that the driver has,
+``{"has": name}`` for a symbol, ``{"user": id}`` to open files as another user, ``{"reset": 1}`` to shut down as often as was
+initialised, and to be the first user again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HANDLES: dict[int, Any] = {}
+USER = os.geteuid()
+
+
+def address(handle: Any) -> int:
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+
+
+def encode(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) or (isinstance(value, ctypes.Array)):
+        return [encode(item) for item in value]
+    if isinstance(value, ctypes._Pointer):
+        HANDLES[address(value)] = value
+        return {"handle": address(value)}
+    if isinstance(value, (ctypes.Structure, ctypes.Union)):
+        return {name: encode(getattr(value, name)) for name, *_ in value._fields_}
+    if hasattr(value, "value"):
+        return encode(value.value)
+    # pynvml's "friendly" objects
+    return {name: encode(item) for name, item in vars(value).items()}
+
+
+def decode(argument: Any) -> Any:
+    if isinstance(argument, dict) and "handle" in argument:
+        return HANDLES[argument["handle"]]
+    if isinstance(argument, dict) and "uint" in argument:
+        return ctypes.c_uint(argument["uint"])
+    if isinstance(argument, dict) and "buffer" in argument:
+        return ctypes.create_string_buffer(argument["buffer"])
+    if isinstance(argument, dict) and "array" in argument:
+        return (pynvml.c_nvmlProcessInfo_t * argument["array"])()
+    return argument
+
+
+def raw(name: str, arguments: list[Any]) -> dict[str, Any]:
+    """Numbers named {"out": n} go by reference and come back, as buffers do."""
+    values = [ctypes.c_uint(a["out"]) if isinstance(a, dict) and "out" in a else decode(a) for a in arguments]
+    outs = [isinstance(a, dict) and "out" in a for a in arguments]
+    passed = [ctypes.byref(value) if out else value for value, out in zip(values, outs, strict=True)]
+    code = pynvml._nvmlGetFunctionPointer(name)(*passed)
+    wrote = [encode(value.value) for value, out in zip(values, outs, strict=True) if out or hasattr(value, "raw")]
+    return {"code": code, "wrote": wrote}
+
+
+class FirstEvent(ctypes.Structure):
+    """What nvmlEventSetWait fills, before events named an instance; pynvml knows it no more."""
+
+    _fields_ = (("device", ctypes.c_void_p), ("eventType", ctypes.c_ulonglong), ("eventData", ctypes.c_ulonglong))
+
+
+def wait(events: Any, timeout_ms: int) -> Any:
+    if hasattr(pynvml.nvmlLib, "nvmlEventSetWait_v2"):
+        return encode(pynvml.nvmlEventSetWait(events, timeout_ms))
+    event = FirstEvent()
+    pynvml._nvmlCheckReturn(
+        pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")(events, ctypes.byref(event), ctypes.c_uint(timeout_ms))
+    )
+    unknown = {"gpuInstanceId": 0xFFFFFFFF, "computeInstanceId": 0xFFFFFFFF}
+    return {**unknown, "device": {"handle": event.device}, "eventType": event.eventType, "eventData": event.eventData}
+
+
+def reset() -> None:
+    while pynvml._nvmlLib_refcount > 0:
+        pynvml.nvmlShutdown()
+    HANDLES.clear()
+    if os.geteuid() != USER:
+        os.seteuid(USER)
+
+
+def answer(request: dict[str, Any]) -> Any:
+    if "has" in request:
+        return hasattr(pynvml.nvmlLib, request["has"])
+    if "reset" in request:
+        return reset()
+    if "user" in request:
+        return os.seteuid(request["user"])
+    if "wait" in request:
+        events, timeout_ms = request["wait"]
+        return wait(decode(events), timeout_ms)
+    arguments = [decode(argument) for argument in request["arguments"]]
+    if "raw" in request:
+        return raw(request["raw"], request["arguments"])
+    return encode(getattr(pynvml, request["call"])(*arguments, **request.get("named", {})))
+
+
+def main() -> None:
+    for line in sys.stdin:
+        try:
+            reply = {"result": answer(json.loads(line))}
+        except Exception as error:  # whatever pynvml raises is the answer
+            reply = {"error": type(error).__name__, "code": getattr(error, "value", None), "text": str(error)}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    folder, layer, state = sys.argv[1:]
+    sys.path[:0] = [folder] if folder else []
+    import pynvml
+
+    if layer == "python":
+        from fake_nvml.install import install
+
+        install(Path(state), on_purpose=True)
+    main()

@@ -1,0 +1,314 @@
+"""Simulated cards as any caller finds them, the same from both libraries in each era."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from fake_nvml.state import State
+from tests.fake_nvml.conformance.layers import Layer
+from tests.fake_nvml.conformance.probed import Failed, Probed
+
+MIB = 1024 * 1024
+NOT_SUPPORTED, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 7, 13, 15
+
+
+def cards(nvml: Probed) -> list[dict[str, int]]:
+    return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+
+
+def test_it_says_what_the_box_says(nvml: Probed, state: State, layer: Layer) -> None:
+    first, second, geforce = cards(nvml)
+
+    assert nvml.nvmlSystemGetDriverVersion() == layer.driver
+    assert nvml.nvmlSystemGetNVMLVersion().endswith(f".{layer.driver}")
+    assert nvml.nvmlSystemGetCudaDriverVersion() == nvml.nvmlSystemGetCudaDriverVersion_v2() == state.read().header.cuda
+    assert [nvml.nvmlDeviceGetName(card) for card in (first, geforce)] == [state.cards()[0].name, state.cards()[2].name]
+    assert [nvml.nvmlDeviceGetUUID(card) for card in cards(nvml)] == [card.uuid for card in state.cards()]
+    assert nvml.nvmlDeviceGetHandleBySerial(state.cards()[1].serial) == second
+    assert [nvml.nvmlDeviceGetMinorNumber(card) for card in cards(nvml)] == [0, 1, 2]
+    assert nvml.nvmlDeviceGetCudaComputeCapability(geforce) == [6, 1]
+    assert nvml.nvmlDeviceGetPciInfo(first)["pciDeviceId"] == 0x1EB810DE
+    assert nvml.nvmlDeviceGetBrand(geforce) == 5
+    assert nvml.nvmlDeviceGetSupportedEventTypes(first) == 0x1 | 0x2 | 0x8
+    assert nvml.nvmlDeviceGetSupportedEventTypes(geforce) == 0x8
+    for absent in ("nvmlDeviceGetSerial", "nvmlDeviceGetEccMode"):
+        assert nvml.code(absent, geforce) == NOT_SUPPORTED
+    assert nvml.code("nvmlDeviceGetHandleBySerial", "") == 6
+
+
+def test_what_it_cannot_answer_is_not_supported_and_not_absent(nvml: Probed) -> None:
+    """Clients fall over a missing function; a stub they step over."""
+    (card, *_) = cards(nvml)
+
+    for name in ("FanSpeed", "EncoderUtilization", "DecoderUtilization", "BAR1MemoryInfo"):
+        assert nvml.code(f"nvmlDeviceGet{name}", card) == NOT_SUPPORTED
+    assert nvml.code("nvmlDeviceGetClockInfo", card, 0) == NOT_SUPPORTED
+
+
+def test_the_sensors_show_what_was_set(nvml: Probed, state: State, branch: int) -> None:
+    uuid = state.cards()[0].uuid
+    for key, value in (
+        ("utilization", "40"), ("memory-utilization", "7"), ("temperature", "81"), ("power", "66"),
+        ("ecc-uncorrected", "2"), ("ecc-corrected", "9"),
+    ):  # fmt: skip
+        state.set_value(uuid, key, value)
+    (card, *_) = cards(nvml)
+
+    assert nvml.nvmlDeviceGetUtilizationRates(card) == {"gpu": 40, "memory": 7}
+    assert nvml.nvmlDeviceGetTemperature(card, 0) == 81
+    assert nvml.code("nvmlDeviceGetTemperature", card, 7) == 2
+    assert (nvml.nvmlDeviceGetPowerUsage(card), nvml.nvmlDeviceGetEnforcedPowerLimit(card)) == (66000, 70000)
+    assert nvml.nvmlDeviceGetPowerManagementLimit(card) == 70000
+    assert [nvml.nvmlDeviceGetTotalEccErrors(card, kind, 0) for kind in (0, 1)] == [9, 2]
+    assert nvml.nvmlDeviceGetEccMode(card) == [1, 1]
+    if branch >= 450:
+        assert nvml.code("nvmlDeviceGetMigMode", card) == NOT_SUPPORTED
+        assert nvml.nvmlDeviceGetArchitecture(card) == 6
+
+
+def test_what_a_recorded_card_does_not_say_is_not_supported(nvml: Probed, state: State) -> None:
+    (card, *_) = cards(nvml)
+    with state._mapped.writing() as content:
+        content.cards[0].temperature = content.cards[0].power = content.cards[0].power_limit = 0xFFFFFFFF
+
+    for name in ("PowerUsage", "PowerManagementLimit", "EnforcedPowerLimit"):
+        assert nvml.code(f"nvmlDeviceGet{name}", card) == NOT_SUPPORTED
+    assert nvml.code("nvmlDeviceGetTemperature", card, 0) == NOT_SUPPORTED
+
+
+def test_todays_way_to_ask_the_temperature_is_there_with_todays_driver(nvml: Probed, branch: int, layer: Layer) -> None:
+    if layer.pynvml or branch < 565:
+        assert nvml.has("nvmlDeviceGetTemperatureV") is (branch >= 565)
+        return
+    (card, *_) = cards(nvml)
+
+    assert nvml.nvmlDeviceGetTemperatureV(card, 0) == nvml.nvmlDeviceGetTemperature(card, 0)
+
+
+def test_a_working_card_is_in_another_performance_state(nvml: Probed, state: State) -> None:
+    (card, *_) = cards(nvml)
+    assert nvml.nvmlDeviceGetPerformanceState(card) == 8
+
+    state.set_value(state.cards()[0].uuid, "utilization", "1")
+    assert nvml.nvmlDeviceGetPerformanceState(card) == 0
+
+
+def test_the_recovery_action_is_known_to_new_drivers(nvml: Probed, state: State, branch: int) -> None:
+    state.set_value(state.cards()[0].uuid, "recovery-action", "1")
+    (card, *_) = cards(nvml)
+
+    action, other = nvml.nvmlDeviceGetFieldValues(card, [230, 1])
+
+    assert other["nvmlReturn"] == NOT_SUPPORTED
+    if branch < 550:
+        assert action["nvmlReturn"] == NOT_SUPPORTED
+    else:
+        assert (action["nvmlReturn"], action["value"]["uiVal"]) == (0, 1)
+
+
+def test_memory_is_split_as_the_driver_splits_it(nvml: Probed, state: State, branch: int) -> None:
+    uuid = state.cards()[0].uuid
+    state.add_process(uuid, 100, 1000, "player")
+    total, reserved = state.cards()[0].total_mib, state.cards()[0].reserved_mib
+    (card, *_) = cards(nvml)
+
+    memory = nvml.nvmlDeviceGetMemoryInfo(card)
+
+    assert [memory[part] // MIB for part in ("total", "used", "free")] == [
+        total,
+        1000 + reserved,
+        total - 1000 - reserved,
+    ]
+    if branch >= 510:
+        parts = nvml.nvmlDeviceGetMemoryInfo(card, version=0x02000028)
+        assert [parts[part] // MIB for part in ("total", "reserved", "used")] == [total, reserved, 1000]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_process_lists_are_whole(nvml: Probed, state: State, branch: int, count: int) -> None:
+    """Read with the struct that each symbol has: a wrong stride shows from the second row on."""
+    uuid = state.cards()[1].uuid
+    for pid in range(1, count + 1):
+        state.add_process(uuid, pid, pid, f"player-{pid}")
+    other, card, _ = cards(nvml)
+    versions = ["_v3", ""] if branch >= 510 else ["_v2"] if branch >= 450 else []
+
+    for version in versions:
+        rows = nvml.ask({"call": f"nvmlDeviceGetComputeRunningProcesses{version}", "arguments": [card]})
+        assert [(row["pid"], row["usedGpuMemory"]) for row in rows] == [(pid, pid * MIB) for pid in range(1, count + 1)]
+        assert {row.get("gpuInstanceId", 0xFFFFFFFF) for row in rows} <= {0xFFFFFFFF}
+        assert nvml.ask({"call": f"nvmlDeviceGetComputeRunningProcesses{version}", "arguments": [other]}) == []
+        assert nvml.ask({"call": f"nvmlDeviceGetGraphicsRunningProcesses{version}", "arguments": [card]}) == []
+    if count:
+        assert nvml.nvmlSystemGetProcessName(count) == f"player-{count}"
+    assert nvml.code("nvmlSystemGetProcessName", 4711) == 6
+
+
+def test_a_size_query_answers_the_count(nvml: Probed, state: State, branch: int) -> None:
+    (card, *_) = cards(nvml)
+    for pid in (1, 2, 3):
+        state.add_process(state.cards()[0].uuid, pid, 1, "player")
+    name = "nvmlDeviceGetComputeRunningProcesses" + ("_v3" if branch >= 510 else "_v2" if branch >= 450 else "")
+
+    assert nvml.raw(name, card, {"out": 0}, None) == (INSUFFICIENT_SIZE, [3])
+    assert nvml.raw(name, card, {"out": 2}, {"array": 2}) == (INSUFFICIENT_SIZE, [3])
+    assert nvml.raw(name, card, {"out": 8}, {"array": 8}) == (0, [3])
+
+
+def test_the_driver_decides_which_functions_there_are(nvml: Probed, branch: int) -> None:
+    since = {
+        "nvmlDeviceGetComputeRunningProcesses": 0,
+        "nvmlEventSetWait_v2": 450,
+        "nvmlDeviceGetComputeRunningProcesses_v2": 450,
+        "nvmlDeviceGetMigMode": 450,
+        "nvmlDeviceGetComputeRunningProcesses_v3": 510,
+        "nvmlDeviceGetMemoryInfo_v2": 510,
+        "nvmlDeviceGetTemperatureV": 565,
+        "nvmlEventSetWait_v3": 580,
+    }
+
+    assert {name: nvml.has(name) for name in since} == {name: branch >= first for name, first in since.items()}
+
+
+def test_todays_process_list_raises_on_an_old_driver(nvml: Probed, branch: int, layer: Layer) -> None:
+    """The trap under callers: with a new pynvml it is no NVMLError."""
+    (card, *_) = cards(nvml)
+    if branch >= 510:
+        assert nvml.nvmlDeviceGetComputeRunningProcesses(card) == []
+        return
+
+    with pytest.raises(Failed) as caught:
+        nvml.nvmlDeviceGetComputeRunningProcesses(card)
+
+    assert caught.value.name == ("NVMLError_FunctionNotFound" if layer.pynvml else "NVMLLibraryMismatchError")
+
+
+def test_topology_is_the_boxs(nvml: Probed, state: State, branch: int) -> None:
+    (card, *_) = cards(nvml)
+
+    assert nvml.code("nvmlDeviceGetNvLinkState", card, 0) == NOT_SUPPORTED
+    if branch >= 455:
+        numa = state.cards()[0].numa
+        expected = NOT_SUPPORTED if numa is None else 0
+        assert nvml.code("nvmlDeviceGetMemoryAffinity", card, 2, 0) == expected
+
+
+def test_a_lost_card_keeps_its_index_and_answers_nothing(nvml: Probed, state: State) -> None:
+    before, other, _ = cards(nvml)
+    state.lose(state.cards()[0].uuid)
+
+    assert nvml.nvmlDeviceGetCount() == 3
+    assert nvml.code("nvmlDeviceGetHandleByIndex", 0) == GPU_IS_LOST
+    assert nvml.code("nvmlDeviceGetHandleByUUID", state.cards()[0].uuid) == GPU_IS_LOST
+    assert nvml.code("nvmlDeviceGetUUID", before) == GPU_IS_LOST
+    assert nvml.nvmlDeviceGetIndex(other) == 1
+
+    state.repair(state.cards()[0].uuid)
+    assert nvml.nvmlDeviceGetIndex(before) == 0
+
+
+def test_a_removed_card_is_lost_until_init_and_then_not_listed(nvml: Probed, state: State) -> None:
+    first, second, third = cards(nvml)
+    uuids = [card.uuid for card in state.cards()]
+    state.remove_card(uuids[1])
+
+    assert nvml.nvmlDeviceGetCount() == 3
+    assert nvml.code("nvmlDeviceGetName", second) == GPU_IS_LOST
+    assert [nvml.nvmlDeviceGetIndex(card) for card in (first, third)] == [0, 2]
+
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    assert [nvml.nvmlDeviceGetUUID(card) for card in cards(nvml)] == [uuids[0], uuids[2]]
+    assert cards(nvml) == [first, third]
+    assert [nvml.nvmlDeviceGetIndex(card) for card in (first, third)] == [0, 1]
+    assert nvml.code("nvmlDeviceGetName", second) == 2
+
+
+def test_an_added_card_is_seen_after_init(nvml: Probed, state: State) -> None:
+    state.add_card("t4")
+
+    assert nvml.nvmlDeviceGetCount() == 3
+    assert nvml.code("nvmlDeviceGetHandleByUUID", state.cards()[3].uuid) == 6
+
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    assert [nvml.nvmlDeviceGetUUID(card) for card in cards(nvml)] == [card.uuid for card in state.cards()]
+
+
+def test_another_card_in_the_slot_is_another_card(nvml: Probed, state: State) -> None:
+    before = cards(nvml)[0]
+    new = state.change_uuid(state.cards()[0].uuid)
+
+    assert nvml.code("nvmlDeviceGetUUID", before) == GPU_IS_LOST
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    assert nvml.nvmlDeviceGetUUID(cards(nvml)[0]) == new
+
+
+def test_what_happened_survives_a_new_init(nvml: Probed, state: State) -> None:
+    uuid = state.cards()[1].uuid
+    state.set_value(uuid, "temperature", "77")
+    state.lose(state.cards()[0].uuid)
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+
+    assert nvml.code("nvmlDeviceGetHandleByIndex", 0) == GPU_IS_LOST
+    assert nvml.nvmlDeviceGetTemperature(nvml.nvmlDeviceGetHandleByIndex(1), 0) == 77
+
+
+def test_without_a_state_file_there_is_no_driver(nvml: Probed, state: State) -> None:
+    nvml.reset()
+    state.path.unlink()
+
+    assert nvml.code("nvmlInit") == 9
+
+
+@pytest.mark.parametrize("damage", [b"", b"FAKENVML\x7f"], ids=["empty", "another version"])
+def test_a_state_file_of_another_version_is_a_version_mismatch(nvml: Probed, state: State, damage: bytes) -> None:
+    nvml.reset()
+    state.path.write_bytes(damage)
+
+    assert nvml.code("nvmlInit") == 18
+
+
+def test_after_a_writer_died_half_way_reads_go_on(nvml: Probed, state: State) -> None:
+    (card, *_) = cards(nvml)
+    with state._mapped.writing() as content:
+        content.header.sequence -= 1  # even now, so odd at the end: as a writer leaves it that is killed
+
+    assert state.read().header.sequence % 2 == 1
+    assert nvml.nvmlDeviceGetTemperature(card, 0) == state.cards()[0].temperature
+
+
+def test_a_reader_never_sees_half_a_write(nvml: Probed, state: State) -> None:
+    """Both utilisations are always the same number, for as many reads as it takes to see many of them."""
+    (card, *_) = cards(nvml)
+    seen: set[int] = set()
+    value = 0
+    while len(seen) < 20:
+        value = (value + 1) % 100
+        nvml.send({"call": "nvmlDeviceGetUtilizationRates", "arguments": [card]})
+        for number in range(value, value + 20):
+            with state._mapped.writing() as content:
+                content.cards[0].utilization = number % 100
+                content.cards[0].memory_utilization = number % 100
+        rates = nvml.receive()
+        assert rates["gpu"] == rates["memory"]
+        seen.add(rates["gpu"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_state_that_may_only_be_read_is_read(nvml: Probed, state: State) -> None:
+    """As from a read-only mount, after a writer died half way too."""
+    nvml.reset()
+    nvml.ask({"user": 65534})
+
+    nvml.nvmlInit()
+    (card, *_) = cards(nvml)
+    state.set_value(state.cards()[0].uuid, "temperature", "70")
+    assert nvml.nvmlDeviceGetTemperature(card, 0) == 70
+    with state._mapped.writing() as content:
+        content.header.sequence -= 1
+    assert nvml.nvmlDeviceGetTemperature(card, 0) == 70

@@ -1,0 +1,199 @@
+"""What is only the C library's: where it looks for its state, when it refuses, threads, and calls no careful client makes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.calls import CALLS
+from fake_nvml.native.build import LIBRARY, compile_libraries, library_folder, pynvml_source, sources_for
+from fake_nvml.native.compiler import CompilerError, find_compiler
+from fake_nvml.state import State
+from tests.fake_nvml.native.sanitized import sanitized_library
+
+# A program that initialises NVML from the library of its first argument and prints the code and the number of cards.
+INIT = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+code, count = library.nvmlInit_v2(), ctypes.c_uint(0)
+library.nvmlDeviceGetCount_v2(ctypes.byref(count))
+print(code, count.value)
+"""
+
+
+def run(code: str, *arguments: object, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    plain = {key: value for key, value in os.environ.items() if key not in ("FAKENVML_STATE", "LD_LIBRARY_PATH")}
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, env={**plain, **environment}, capture_output=True, text=True, timeout=100)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that takes a folder of ours for the node's: its default state, and its real driver's place."""
+    folder = tmp_path_factory.mktemp("node")
+    flags = [f'-DDEFAULT_STATE="{folder}/run/state"', f'-DREAL_DRIVER="{folder}/driver"']
+    try:
+        compiler = find_compiler(os.environ)
+    except CompilerError as error:
+        pytest.skip(str(error))
+    compile_libraries(compiler, sources_for(pynvml_source()), folder, folder / "built", flags=flags, eras=[535])
+    return folder
+
+
+@pytest.fixture
+def library(elsewhere: Path) -> Iterator[Path]:
+    found = elsewhere / "built" / "535" / LIBRARY
+    yield found
+    for path in (elsewhere / "run" / "state", found.with_name("fakenvml.state")):
+        path.unlink(missing_ok=True)
+    if (elsewhere / "driver").exists():
+        (elsewhere / "driver").rmdir()
+
+
+def show(path: Path, box: str) -> None:
+    State.create(path, Box.load(box, seed="node")).close()
+
+
+def test_the_variable_says_where_the_state_is(library: Path, elsewhere: Path, tmp_path: Path) -> None:
+    show(elsewhere / "run" / "state", "t4x1")
+    show(tmp_path / "state", "t4x2")
+
+    assert run(INIT, library, environment={"FAKENVML_STATE": str(tmp_path / "state")}).stdout.split() == ["0", "2"]
+
+
+def test_without_the_variable_the_nodes_state_comes_before_the_one_beside_the_library(
+    library: Path, elsewhere: Path
+) -> None:
+    show(library.with_name("fakenvml.state"), "t4x2")
+    assert run(INIT, library, environment={}).stdout.split() == ["0", "2"]
+
+    show(elsewhere / "run" / "state", "t4x1")
+    assert run(INIT, library, environment={}).stdout.split() == ["0", "1"]
+
+
+def test_without_any_state_there_is_no_driver(library: Path) -> None:
+    assert run(INIT, library, environment={}).stdout.split() == ["9", "0"]
+
+
+def test_beside_a_real_driver_it_refuses_and_says_so_unless_it_is_wanted(library: Path, elsewhere: Path) -> None:
+    (elsewhere / "driver").mkdir()
+    show(elsewhere / "run" / "state", "t4x2")
+
+    refused = run(INIT, library, environment={})
+    wanted = run(INIT, library, environment={"FAKENVML_STATE": str(elsewhere / "run" / "state")})
+
+    assert refused.stdout.split() == ["9", "0"]
+    assert refused.stderr.count("\n") == 1
+    assert "real NVIDIA driver" in refused.stderr
+    assert "FAKENVML_STATE" in refused.stderr
+    assert wanted.stdout.split() == ["0", "2"]
+    assert wanted.stderr == ""
+
+
+def test_every_function_bears_null_under_sanitizers(tmp_path: Path) -> None:
+    """With no handle, and with a card's; all that comes back is a code."""
+    show(tmp_path / "state", "mixed")
+    code = """
+import ctypes, sys
+library = ctypes.CDLL("libnvidia-ml.so.1")
+null = [ctypes.c_void_p(None)] * 5
+assert library.nvmlInit_v2() == 0
+handle = ctypes.c_void_p(0)
+assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
+for name in sys.argv[1:]:
+    print(name, getattr(library, name)(*null), getattr(library, name)(handle, *null), flush=True)
+print("end")
+"""
+    names = sorted(set(CALLS) - {"nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"})
+    environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library("580.65.06")}
+
+    done = run(code, *names, environment=environment)
+
+    assert done.stdout.splitlines()[-1:] == ["end"], done.stderr[-4000:]
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stderr == ""
+
+
+def test_threads_may_call_while_others_initialise_shut_down_and_wait(tmp_path: Path) -> None:
+    """Under sanitizers: a call that runs over the last shutdown keeps what it reads."""
+    show(tmp_path / "state", "mixed")
+    code = """
+import ctypes, threading
+library = ctypes.CDLL("libnvidia-ml.so.1")
+unknown = []
+
+def expect(code, *known):
+    if code not in known:
+        unknown.append(code)
+
+def cycle():
+    for _ in range(300):
+        expect(library.nvmlInit_v2(), 0)
+        expect(library.nvmlShutdown(), 0)
+
+def ask():
+    memory = (ctypes.c_uint64 * 3)()
+    handle = ctypes.c_void_p(0)
+    for _ in range(600):
+        if library.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(handle)) == 0:
+            expect(library.nvmlDeviceGetMemoryInfo(handle, memory), 0, 1)
+
+def wait():
+    event = (ctypes.c_uint64 * 5)()
+    events, handle = ctypes.c_void_p(0), ctypes.c_void_p(0)
+    for _ in range(60):
+        if library.nvmlEventSetCreate(ctypes.byref(events)) == 0:
+            library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle))
+            expect(library.nvmlDeviceRegisterEvents(handle, ctypes.c_ulonglong(8), events), 0, 1, 2)
+            expect(library.nvmlEventSetWait_v2(events, event, ctypes.c_uint(1)), 1, 2, 10)
+            expect(library.nvmlEventSetFree(events), 0, 1, 2)
+
+threads = [threading.Thread(target=work) for work in (cycle, cycle, ask, ask, wait, wait)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(unknown, library.nvmlShutdown())
+"""
+    environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library("580.65.06")}
+
+    done = run(code, environment=environment)
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.split("]") == ["[", " 1\n"]
+
+
+def test_a_killed_client_disturbs_nobody(tmp_path: Path) -> None:
+    """A client that is killed within a call holds no lock that others wait for."""
+    show(tmp_path / "state", "t4x1")
+    environment = {"FAKENVML_STATE": str(tmp_path / "state"), "LD_LIBRARY_PATH": _folder()}
+    code = "import pynvml\npynvml.nvmlInit()\nprint(flush=True)\nwhile True: pynvml.nvmlDeviceGetCount()"
+    client = subprocess.Popen(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
+    )
+    assert client.stdout is not None
+    with State.open(tmp_path / "state") as state, client, client.stdout:
+        client.stdout.readline()
+        state.add_fault("nvmlDeviceGetCount", code=999, count=1_000_000)
+        while state.faults()[0].count == 1_000_000:
+            pass
+        client.kill()
+        client.wait()
+
+        state.clear_faults()
+        state.set_value(state.cards()[0].uuid, "temperature", "70")
+        assert state.cards()[0].temperature == 70
+        assert state.read().header.sequence % 2 == 0
+
+
+def _folder() -> str:
+    try:
+        return str(library_folder("535"))
+    except CompilerError as error:
+        pytest.skip(str(error))

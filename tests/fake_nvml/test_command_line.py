@@ -1,0 +1,80 @@
+"""Arguments: what they become, and what a wrong one hears."""
+
+from __future__ import annotations
+
+import pytest
+
+from fake_nvml.changes import CHANGES
+from fake_nvml.command_line import UsageError, parse, parse_words
+
+WHOLE = {
+    "set": "set 0 temperature 80",
+    "process": "process add 0 4711 1253",
+    "xid": "xid 0 79 --lose",
+    "lose": "lose 0",
+    "repair": "repair GPU-x",
+    "add": "add --model t4 --uuid GPU-x --numa 1",
+    "remove": "remove 0",
+    "swap": "swap 0 --uuid GPU-x",
+    "slow": "slow nvmlDeviceGetName --card 0 --seconds 0.5 --count 3",
+    "fail": "fail nvmlInit --with DRIVER_NOT_LOADED --count 3 --seconds 1",
+    "faults": "faults clear",
+    "init-fails": "init-fails none",
+    "reboot": "reboot --still-lost",
+}
+
+
+def test_every_change_can_be_said() -> None:
+    assert list(WHOLE) == list(CHANGES)
+    assert [parse_words(line.split()).command for line in WHOLE.values()] == list(CHANGES)
+
+
+@pytest.mark.parametrize("command", [*CHANGES, "init", "show", "record", "exec", "run"])
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse([command, "--help"])
+
+    page = capsys.readouterr().out
+    assert left.value.code == 0
+    assert f"usage: fake-nvml {command}" in page
+    assert len(page.splitlines()) > 3
+
+
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+
+    page = capsys.readouterr().out
+    assert all(f"\n  {command} " in page for command in [*CHANGES, "init", "show", "record", "exec", "run"])
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("reboto", "did you mean reboot?"),
+        ("sell", "invalid choice: 'sell'; there are init, show"),
+        ("set 0 temprature 80", "did you mean temperature?"),
+        ("lose", "required: CARD"),
+        ("add", "required: --model"),
+        ("fail nvmlInit", "required: --with"),
+        ("xid 0 many", "invalid int value: 'many'"),
+        ("slow nvmlInit --sec 3", "unrecognized arguments: --sec 3"),
+        ("exec", "exec needs a program"),
+        ("show -- true", "show takes nothing after --"),
+    ],
+)
+def test_a_wrong_word_hears_what_would_be_right(line: str, says: str) -> None:
+    with pytest.raises(UsageError) as wrong:
+        parse_words(line.split())
+
+    assert says in str(wrong.value)
+    assert "--help' for usage" in str(wrong.value)
+    assert wrong.value.usage.startswith("usage: fake-nvml")
+
+
+def test_usage_errors_leave_with_2_and_print_what_would_be_right(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        parse(["reboto"])
+
+    assert left.value.code == 2
+    assert "did you mean reboot?" in capsys.readouterr().err

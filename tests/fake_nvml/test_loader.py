@@ -1,0 +1,76 @@
+"""What a program's environment is on simulated cards."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import fake_nvml.loader as loader_module
+from fake_nvml.errors import FakeNvmlError, LayerError
+from fake_nvml.loader import child_environment
+
+HOOK = str(Path(loader_module.__file__).with_name("hook"))
+FOLDER = Path("/cache/535")
+
+
+def here() -> Path:
+    return FOLDER
+
+
+def nowhere() -> Path:
+    raise LayerError("no compiler")
+
+
+@pytest.mark.parametrize(
+    ("layer", "folder", "used"),
+    [
+        ("auto", here, "c"),
+        ("c", here, "c"),
+        ("python", here, "python"),
+        ("auto", nowhere, "python"),
+        ("python", nowhere, "python"),
+    ],
+)
+def test_each_layer_has_its_variable(layer: str, folder: object, used: str) -> None:
+    environment, got = child_environment(layer, Path("/run/state"), {"A": "b"}, folder)  # type: ignore[arg-type]
+
+    path = {"LD_LIBRARY_PATH": str(FOLDER)} if used == "c" else {"PYTHONPATH": HOOK}
+    assert (environment, got) == ({"A": "b", "FAKENVML_STATE": "/run/state", **path}, used)
+
+
+def test_the_library_in_c_is_not_replaced_where_it_was_asked_for() -> None:
+    with pytest.raises(FakeNvmlError, match="no compiler"):
+        child_environment("c", Path("/run/state"), {}, nowhere)
+
+
+def test_what_was_on_the_path_comes_after() -> None:
+    known = {"LD_LIBRARY_PATH": "/a:/b", "PYTHONPATH": "/c"}
+
+    assert child_environment("c", Path("/s"), known, here)[0]["LD_LIBRARY_PATH"] == f"{FOLDER}:/a:/b"
+    assert child_environment("python", Path("/s"), known, here)[0]["PYTHONPATH"] == f"{HOOK}:/c"
+
+
+def test_within_another_exec_nothing_is_twice() -> None:
+    for layer in ("c", "python"):
+        once, _ = child_environment(layer, Path("/s"), {"PYTHONPATH": "/c"}, here)
+        twice, _ = child_environment(layer, Path("/s"), once, here)
+
+        assert twice == once
+
+
+@pytest.mark.parametrize("path", ["", "/mine", "/mine::/other"])
+def test_the_hook_of_an_outer_exec_does_not_hide_the_library_in_c(path: str) -> None:
+    outer, _ = child_environment("python", Path("/s"), {"PYTHONPATH": path} if path else {}, here)
+
+    inner, _ = child_environment("c", Path("/s"), outer, here)
+
+    assert HOOK not in inner.get("PYTHONPATH", "").split(os.pathsep)
+    assert inner.get("PYTHONPATH", "").split(os.pathsep) == [*filter(None, path.split(":"))] or not path
+
+
+def test_a_path_of_the_programs_own_stays_as_it_is() -> None:
+    environment, _ = child_environment("c", Path("/s"), {"PYTHONPATH": "/mine::/other"}, here)
+
+    assert environment["PYTHONPATH"] == "/mine::/other"

@@ -1,0 +1,206 @@
+"""The plugin's watch of its cards, wired as in its main: real pynvml on simulated cards, a stub API server, a real gRPC stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+import httpx2
+
+from fake_nvml.state import State
+from gpushare.deviceplugin.card_news import CardNews
+from gpushare.deviceplugin.card_pods import indices_in_use
+from gpushare.deviceplugin.card_watch import CardWatch
+from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.health import CardHealth
+from gpushare.deviceplugin.id_limits import check_ids
+from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.node_status import NodeStatus
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
+from gpushare.deviceplugin.roster import remembered
+from gpushare.deviceplugin.xid_rules import XidRules
+from gpushare.kube.client import ApiClient
+from gpushare.kube.events import EventRecorder
+from gpushare.model.quantity import MemoryUnit
+from gpushare.nvml.session import NvmlSession
+from gpushare.nvml.thread import NvmlThread
+from tests.servers import StubApi, serve, until
+
+COOL_DOWN = 60.0
+SURVEY = 10.0
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Rig:
+    """One node's plugin, and the lists that its kubelet got. What the kubelet counts goes into the Node, as a kubelet does."""
+
+    state: State
+    api: StubApi
+    clock: Clock
+    node: NodeStatus
+    watch: CardWatch
+    health: CardHealth
+    client: ApiClient
+    plugin: Any
+    thread: NvmlThread
+    lists: list[dict[str, str]] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    counts: bool = True
+
+    @property
+    def uuids(self) -> list[str]:
+        return [card.uuid for card in self.state.cards()]
+
+    def published(self) -> dict[str, Any]:
+        """The annotation on the Node now."""
+        annotations = self.api.nodes[0]["metadata"].get("annotations", {})
+        return dict(json.loads(annotations.get("aliyun.com/gpushare-cards", '{"cards": []}')))
+
+    def reasons(self) -> list[str]:
+        """Why each published card is sick, by index."""
+        cards = self.published()["cards"]
+        assert all(card["healthy"] == (not card["reason"]) for card in cards)
+        return [card["reason"] for card in cards]
+
+    def sick_ids(self) -> int:
+        """Unhealthy ids of the last list."""
+        return sum(health == "Unhealthy" for health in self.lists[-1].values())
+
+    def capacity(self, name: str) -> str | None:
+        text = self.api.nodes[0]["status"]["capacity"].get(f"aliyun.com/gpu-{name}")
+        return None if text is None else str(text)
+
+    def events(self, kind: str) -> list[tuple[str, str]]:
+        """Reason and message of the events on objects of a kind."""
+        return [
+            (event["reason"], event["message"])
+            for event in self.api.events
+            if event and "involvedObject" in event and event["involvedObject"]["kind"] == kind
+        ]
+
+    async def reached(self, reasons: list[str]) -> None:
+        """Until the Node says this of its cards and the kubelet heard the same."""
+        units = {index: card["units"] for index, card in enumerate(self.published()["cards"])}
+        sick = sum(units.get(index, 0) for index, reason in enumerate(reasons) if reason)
+        await until(lambda: self.reasons() == reasons and self.sick_ids() == sick)
+
+    async def settled(self) -> None:
+        """Until the watch has taken two whole turns: what was to happen has happened."""
+        # The one that is under way may be past what matters.
+        reached = self.watch.turns + 3
+        await until(lambda: self.watch.turns >= reached)
+
+    async def follow(self) -> None:
+        """The kubelet: takes each list, and counts it into the Node's capacity."""
+        async for message in self.plugin.ListAndWatch(pb.Empty()):
+            self.lists.append({device.ID: device.health for device in message.devices})
+            self.sizes.append(message.ByteSize())
+            if self.counts:
+                self.count()
+
+    def count(self) -> None:
+        """The kubelet writes what it has."""
+        self.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-mem"] = str(len(self.lists[-1]))
+        self.node.wake()
+
+
+def new_node(boot: str = "boot-1") -> dict[str, Any]:
+    return {
+        "metadata": {"name": "rig", "uid": "uid-rig"},
+        "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": "v1.36.3", "bootID": boot}},
+    }
+
+
+def holder(name: str, index: int) -> dict[str, Any]:
+    """A running pod that holds that card."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "annotations": {"ALIYUN_COM_GPU_MEM_IDX": str(index), "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1"},
+        },
+        "spec": {"nodeName": "rig", "containers": []},
+        "status": {"phase": "Running"},
+    }
+
+
+@contextlib.asynccontextmanager
+async def running(
+    state: State,
+    *,
+    api: StubApi | None = None,
+    rules: XidRules | None = None,
+    count: bool = True,
+    unit: str = "GiB",
+    check: Callable[[Any], None] = lambda _: None,
+) -> AsyncIterator[Rig]:
+    """A plugin that watches; ``count``: its kubelet counts the lists into the capacity."""
+    api = api or StubApi(nodes=[new_node()])
+    clock, thread = Clock(), NvmlThread()
+    health = CardHealth(rules or XidRules(), COOL_DOWN)
+    session = NvmlSession(None, listen=not (rules or XidRules()).hears_nothing)
+    pods = NodePods()
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        socket = Path(name) / "plugin.sock"
+        async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+            client = ApiClient(http)
+            news = CardNews(client, "rig", pods, EventRecorder(client, "test", clock, random.Random(1)))
+            node = NodeStatus(
+                client, "rig", (), MemoryUnit.parse(unit), "fallback-boot",
+                health=health,
+                in_use=lambda: indices_in_use(pods.in_bind_order()),
+                check=check,
+            )  # fmt: skip
+            watch = CardWatch(session, thread, node, health, news, clock, survey_seconds=SURVEY)
+            await watch.wait_for_cards()
+            pods.replace(await client.list_pods())
+            await node.prepare(indices_in_use(pods.in_bind_order()))
+            watch.begin(remembered(node.cards_before))
+            check_ids(node.cards, node.kubelet_version, None)
+            node.listeners.append(news.tell)
+            await node.publish_first()
+            server = DevicePluginServer(None, node)  # type: ignore[arg-type]  # nothing is allocated here
+            await server.start(socket)
+            async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+                rig = Rig(
+                    state, api, clock, node, watch, health, client, pb_grpc.DevicePluginStub(channel), thread,
+                    counts=count,
+                )  # fmt: skip
+                tasks = [
+                    asyncio.create_task(one) for one in (rig.follow(), watch.run(), node.keep_published(), news.run())
+                ]
+                try:
+                    await until(lambda: bool(rig.lists))
+                    yield rig
+                finally:
+                    for task in tasks:
+                        task.cancel()
+                    done = await asyncio.gather(*tasks, return_exceptions=True)
+                    thread.close(session.close)
+                    await server.stop()
+                    assert await asyncio.to_thread(thread.join, 30)
+                    crashed = [one for one in done if not isinstance(one, asyncio.CancelledError)]
+                    assert crashed == []
+
+
+__all__ = ["COOL_DOWN", "SURVEY", "Rig", "check_ids", "holder", "new_node", "running"]

@@ -1,0 +1,117 @@
+"""Promises of gpushare.plugin_flags, through the settings that read them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.errors import UsageError
+from gpushare.plugin_flags import ContainerFlags, PluginFlags, UsageFlags, duration
+from gpushare.settings import device_plugin_settings
+
+
+def flags(*argv: str) -> PluginFlags:
+    """What the flags say."""
+    return device_plugin_settings(argv, {"NODE_NAME": "rig"}).extra
+
+
+def test_by_default_nothing_is_served_looked_at_or_deleted() -> None:
+    """And a container is told its card as the original's contract says, by UUID."""
+    assert flags() == PluginFlags(
+        None, None, False, ContainerFlags(("envvar",), "uuid", "nvidia.com/gpu", "cdi.k8s.io/")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        (":9400", ("127.0.0.1", 9400)),
+        ("0.0.0.0:9400", ("0.0.0.0", 9400)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:80", ("::1", 80)),
+    ],
+)
+def test_a_metrics_address_is_on_loopback_unless_it_says_otherwise(text: str, address: tuple[str, int]) -> None:
+    """Nobody listens wider than told."""
+    assert flags(f"--metrics-address={text}").metrics_address == address
+
+
+def test_usage_has_ready_rules() -> None:
+    """Every 15 s, a tenth above, for a minute."""
+    assert flags("--usage").usage == UsageFlags(15, 10, 0, 60, "/proc")
+
+
+def test_usage_rules_can_be_given() -> None:
+    """In Go's spelling of flags and times."""
+    given = flags(
+        "-usage=true",
+        "-usage-interval",
+        "2s",
+        "--overuse-tolerance=256MiB",
+        "--overuse-after=1m30s",
+        "--proc-root=/host",
+    )
+
+    assert given.usage == UsageFlags(2, 0, 256 * 1024**2, 90, "/host")
+
+
+@pytest.mark.parametrize(("text", "tolerance"), [("0", (0, 0)), ("25%", (25, 0)), ("1GiB", (0, 1024**3))])
+def test_a_tolerance_is_a_share_or_a_size(text: str, tolerance: tuple[int, int]) -> None:
+    """And nothing, for 0."""
+    usage = flags("--usage", f"--overuse-tolerance={text}").usage
+    assert usage is not None
+
+    assert tolerance == (usage.tolerance_percent, usage.tolerance_bytes)
+
+
+def test_a_list_strategy_is_a_list_in_nvidias_words() -> None:
+    """Comma-separated or repeated, each once, in their order."""
+    given = flags("--device-list-strategy=cdi-cri, envvar", "--device-list-strategy", "cdi-cri,volume-mounts")
+
+    assert given.container.list_strategies == ("cdi-cri", "envvar", "volume-mounts")
+
+
+def test_a_card_is_named_by_either_flag() -> None:
+    """NVIDIA's word, and ours of before."""
+    assert flags("--device-id-strategy=index").container.id_strategy == "index"
+    assert flags("--visible-devices=index").container.id_strategy == "index"
+    assert flags("--visible-devices=index", "--device-id-strategy=index").container.id_strategy == "index"
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--metrics-address=9400"], r"--metrics-address is '9400', not HOST:PORT"),
+        (["--metrics-address=host:70000"], "port up to 65535"),
+        (["--metrics-address=::1:80"], r"\[IPV6\]:PORT"),
+        (["--usage-interval=0.5s"], "--usage-interval is '0.5s'; it takes 1s"),
+        (["--usage-interval=fast"], "--usage-interval is 'fast', not a time such as 15s"),
+        (["--overuse-after="], "--overuse-after is ''"),
+        (["--overuse-after=25h"], "it takes 0s to 86400s"),
+        (["--overuse-tolerance=10"], "--overuse-tolerance is '10', neither a share such as 10%"),
+        (["--overuse-tolerance=-1%"], "--overuse-tolerance"),
+        (["--device-list-strategy=cdi"], "'cdi'; it takes envvar, volume-mounts, cdi-annotations, cdi-cri"),
+        (["--device-list-strategy=envvar,"], "has ''"),
+        (["--device-id-strategy=uuid", "--visible-devices=index"], "contradict each other"),
+        (["--cdi-kind=gpu"], "--cdi-kind is 'gpu', not vendor/class"),
+        (["--cdi-annotation-prefix=cdi"], "--cdi-annotation-prefix is 'cdi'"),
+    ],
+)
+def test_what_makes_no_sense_says_so(argv: list[str], says: str) -> None:
+    """Which flag, what was given, what it takes; without --usage too, so that a slip is not found later."""
+    with pytest.raises(UsageError, match=says):
+        flags(*argv)
+
+
+@given(st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+def test_times_are_read_as_go_writes_them(hours: int, minutes: int, seconds: int) -> None:
+    """Every part may be left out, but not all."""
+    whole = hours * 3600 + minutes * 60 + seconds
+
+    assert duration(f"{hours}h{minutes}m{seconds}s", "x") == whole == duration(str(whole), "x")
+
+
+def test_times_have_fractions() -> None:
+    """Milliseconds and points."""
+    assert [duration("500ms", "x"), duration("1.5s", "x"), duration("0.25", "x")] == [0.5, 1.5, 0.25]
