@@ -122,8 +122,13 @@ class Observer:
 
         await eventually(differences, lambda findings: not findings, "the extender's book is the API's")
         running = [pod for pod in await self.pods() if pod["status"].get("phase") == "Running"]
-        told = {(pod["spec"]["nodeName"], pod["metadata"]["name"]): await self.variables(pod) for pod in running}
+        told = {(pod["spec"]["nodeName"], pod["metadata"]["name"]): await self._still_told(pod) for pod in running}
         assert check_containers(told, {node: self.uuids(node) for node in sizes}, sizes) == []
+
+    async def _still_told(self, pod: Object) -> list[dict[str, str]]:
+        """The variables of containers that run; an init container has ended, and its units are another's."""
+        told = zip(gpu_containers(pod), await self.variables(pod), strict=True)
+        return [given for container, given in told if container.kind != "init"]
 
     async def check_right_cards(self, *names: str) -> list[Object]:
         """Each running pod's containers see the card of its annotation; the pods."""

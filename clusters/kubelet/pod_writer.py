@@ -20,6 +20,8 @@ _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 0.5
 # The pod is gone, or another one has its name.
 _GONE: Final = (404, 409, 422)
+# A merge leaves what it does not name: a pod that is turned away after it has run would seem to run on.
+_NO_CONTAINERS: Final = {"containerStatuses": None, "initContainerStatuses": None}
 
 
 class PodWriter:
@@ -97,7 +99,7 @@ class PodWriter:
         while self._wanted != self._written:
             await asyncio.sleep(self._delay_seconds)
             status = self._wanted
-            body = {"metadata": {"uid": self._uid}, "status": status}
+            body = {"metadata": {"uid": self._uid}, "status": {**_NO_CONTAINERS, **(status or {})}}
             await self._send("PATCH", PODS.path(self._namespace, self._name, "status"), body)
             self._written = status
 

@@ -148,7 +148,7 @@ class CardWatch:
         """Count the cards anew. Raises NvmlError."""
         await self._count()
         self._trouble = ""
-        self._health.miss_driver(False)
+        self._health.miss_driver(is_away=False)
         is_whole = not self._take_stock()
         self._node.change_cards(self._known)
         self._node.refresh()
@@ -167,7 +167,7 @@ class CardWatch:
                 self._trouble = str(again)
                 _LOG.warning("no driver, all cards are unhealthy until it is back reason=%s", again)
                 self._news.say(EVENT_NO_CARDS, f"no driver, all cards are unhealthy until it is back: {again}")
-            self._health.miss_driver(True)
+            self._health.miss_driver(is_away=True)
             self._node.refresh()
             self._hurry()
 

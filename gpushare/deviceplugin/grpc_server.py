@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.container_answer import ContainerAnswer
+from gpushare.deviceplugin.answer_message import answer_message
 from gpushare.deviceplugin.devices import device_list
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
@@ -143,8 +143,10 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
         """What each container is told."""
-        answers = [await _answered(self._allocator.allocate(one.devices_ids), context) for one in request.container_requests]
-        return pb.AllocateResponse(container_responses=map(_encoded, answers))
+        answers = [
+            await _answered(self._allocator.allocate(one.devices_ids), context) for one in request.container_requests
+        ]
+        return pb.AllocateResponse(container_responses=map(answer_message, answers))
 
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: Context
@@ -165,18 +167,6 @@ def encode(devices: Sequence[tuple[str, str]]) -> bytes:
     return b"".join(
         pb.ListAndWatchResponse(devices=[pb.Device(ID=one, health=health) for one, health in part]).SerializeToString()
         for part in parts
-    )
-
-
-def _encoded(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:
-    return pb.ContainerAllocateResponse(
-        envs=answer.variables,
-        mounts=[
-            pb.Mount(container_path=mount.container_path, host_path=mount.host_path, read_only=True)
-            for mount in answer.mounts
-        ],
-        annotations=answer.annotations,
-        cdi_devices=[pb.CDIDevice(name=name) for name in answer.cdi_devices],
     )
 
 

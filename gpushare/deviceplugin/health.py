@@ -144,7 +144,7 @@ class CardHealth:
         before, self._declared = self._declared, indices
         return before != indices
 
-    def miss_driver(self, is_away: bool) -> bool:
+    def miss_driver(self, *, is_away: bool) -> bool:
         """NVML does not answer at all, or does again; whether that is news."""
         before, self._driver_is_away = self._driver_is_away, is_away
         return before != is_away

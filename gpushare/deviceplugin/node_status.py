@@ -28,7 +28,7 @@ import msgspec
 from gpushare import wire
 from gpushare.deviceplugin.devices import PhysicalCard, describe_cards
 from gpushare.deviceplugin.health import CardHealth, Recovery, named_cards
-from gpushare.deviceplugin.publication import CardChange, about_us, amounts, changes_between, shape
+from gpushare.deviceplugin.publication import CardChange, about_us, amounts, changes_between, has_left, shape
 from gpushare.deviceplugin.xid_rules import XidRules
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
@@ -151,6 +151,8 @@ class NodeStatus:
         """Write cards and count where the Node does not have them. Raises ApiError."""
         node = await self._read()
         self._log_words(node)
+        if self._coming is None and has_left(self.cards, self._in_use()):
+            self._coming = self._physical
         if self._coming is not None:
             await self._exchange(node, self._coming)
             node = await self._read()

@@ -1,7 +1,7 @@
 """From a process on a card to its pod: NVML says pids, the kernel says in which control group each of them is.
 
-Both are of the host. A container sees the host's processes only with ``hostPID: true``; without it NVML's pids mean
-nothing here, which is said once instead of calling every process a stranger's in silence.
+Both are of the host. A container sees the host's processes only with ``hostPID: true``. Without it NVML shows no process
+at all, or pids that mean nothing here; then nobody's use is known, which is not 0, and it is said once.
 """
 
 from __future__ import annotations
@@ -28,17 +28,26 @@ class ProcessOwners:
         """The processes of a card with their pods' uids; ``pods`` are the uids of this node's."""
         return [ProcessUse(index, self._pod_of(process.pid, pods), process.mib) for process in processes]
 
-    def warn_if_blind(self, pids: Sequence[int]) -> bool:
-        """Say once that none of these processes can be seen here, if it is so."""
-        blind = bool(pids) and not any((self._proc / str(pid)).exists() for pid in pids)
+    def is_blind(self, pids: Sequence[int]) -> bool:
+        """Are the host's processes invisible, those with these pids among them? Said once."""
+        visible = any((self._proc / str(pid)).exists() for pid in pids)
+        blind = not visible and (bool(pids) or self._sees_itself_only())
         if blind and not self._said:
             _LOG.warning(
-                "none of the processes on the cards is visible proc=%s processes=%d: use is counted as nobody's; the "
+                "the host's processes are not visible, so nobody's use of the cards is known proc=%s processes=%d: the "
                 "plugin needs hostPID: true (or --proc-root, where the host's /proc is mounted elsewhere)",
                 self._proc, len(pids),
             )  # fmt: skip
             self._said = True
         return blind
+
+    def _sees_itself_only(self) -> bool:
+        """Is the first process of this /proc in our own container? The host's is never in a container."""
+        try:
+            first, own = ((self._proc / name / "cgroup").read_text(errors="replace") for name in ("1", "self"))
+        except OSError:
+            return False
+        return first == own
 
     def _pod_of(self, pid: int, pods: Collection[str]) -> str | None:
         """The uid of the pod that the process is of; None for one of no pod of ours, or one that is gone."""

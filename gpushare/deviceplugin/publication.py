@@ -34,6 +34,11 @@ def amounts(node: Node, cards: NodeCards, *, is_moving: bool) -> dict[str, str]:
     return {wire.RESOURCE_COUNT: "0" if is_other else str(len(cards.cards))}
 
 
+def has_left(cards: NodeCards, in_use: frozenset[int]) -> bool:
+    """Is a card that was taken out still shown, although no pod names it (``in_use``) any more?"""
+    return any(card.reason == REASON_TAKEN_OUT and card.index not in in_use for card in cards.cards)
+
+
 def about_us(node: Node) -> tuple[object, ...]:
     """The part of a Node that we read or write."""
     annotations, status = node.metadata.annotations or {}, node.status

@@ -121,7 +121,7 @@ def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
         return False
     if pod.held is None:
         return True
-    return True
+    return not any(plan.aim[other.uid] == pod.mark or other.index == pod.index for other in moving)
 
 
 class _Plan:

@@ -3,7 +3,8 @@
 A kubelet owns every resource for which a device plugin ever registered, until it forgets it: it writes its own count over
 any amount in the node's status, and refuses pods that ask for the resource while no plugin serves it. What it owns is
 in its checkpoint. A node that ran in ids mode (or the original's plugin) has such a one. Only an operator can decide
-when its pods may go, so the plugin says what to do, on the node too, and waits.
+when its pods may go, so the plugin says what to do, on the node too, and waits. (A kubelet that goes on running forgets by
+itself some minutes after the plugin has gone, once no pod has anything of the resource any more.)
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ class UsageWatch:
                 silent.add(card.index)
                 self._metrics.count_nvml_error("processes")
                 _LOG.debug("processes not known uuid=%s error=%s", card.uuid, error)
-        self._owners.warn_if_blind([process.pid for found in by_card.values() for process in found])
+        if self._owners.is_blind([process.pid for found in by_card.values() for process in found]):
+            silent |= by_card.keys()
         # Nothing is awaited from here to the verdict: one moment's pods and bookings.
         pods = tuple(self._pods())
         known = uids_in_cgroups(pods)

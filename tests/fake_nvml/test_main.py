@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fake_nvml.box import Box
 from fake_nvml.errors import RealDriverError
@@ -241,6 +242,8 @@ def test_faults_are_listed_for_people_and_for_programs(path: Path, capsys: pytes
     )
     main(["faults", "-o", "json"])
     data = json.loads(capsys.readouterr().out)
+    main(["faults", "-o", "yaml"])
+    assert yaml.safe_load(capsys.readouterr().out) == data
     assert data[1] == {"function": "nvmlInit", "card": None, "code": "UNKNOWN", "seconds": 0.0, "count": 3}
 
 

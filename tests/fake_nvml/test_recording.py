@@ -142,6 +142,25 @@ def test_a_recording_that_somebody_spoiled_is_refused(
         loaded(tmp_path, spoiled)
 
 
+@pytest.mark.parametrize("calls", [None, [], "much"])
+def test_a_recording_of_nothing_is_refused(recorded: dict[str, Any], tmp_path: Path, calls: object) -> None:
+    recorded["cards"][0]["recorded"] = calls
+
+    with pytest.raises(CatalogueError, match=r"cards\[0\]: recorded is not what"):
+        loaded(tmp_path, recorded)
+
+
+def test_what_was_not_even_asked_is_not_known(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """An older recording, or one that somebody shortened."""
+    recorded["cards"] = [{"recorded": {"nvmlDeviceGetMemoryInfo": {"total": 2**30}}}]
+
+    (card,) = loaded(tmp_path, recorded).cards
+
+    assert card.uuid == Box.load("t4x1", seed="node").cards[0].uuid
+    assert (card.serial, card.fields["memory_total"], card.fields["numa"]) == ("", 2**30, -1)
+    assert (card.fields["temperature"], card.fields["ecc_supported"]) == (0xFFFFFFFF, 0)
+
+
 def test_cards_without_memory_cannot_be_simulated(recorded: dict[str, Any], tmp_path: Path) -> None:
     for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
         recorded["cards"][0]["recorded"][call] = {"returns": "UNKNOWN"}

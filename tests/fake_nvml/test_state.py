@@ -368,6 +368,12 @@ def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
     assert (after.name, after.total_mib, after.bus_id) == (before.name, before.total_mib, before.bus_id)
 
 
+def test_a_swapped_card_without_a_serial_number_has_none(state: State) -> None:
+    state.change_uuid(state.cards()[2].uuid)
+
+    assert state.cards()[2].serial == ""
+
+
 @pytest.mark.parametrize("still_lost", [False, True])
 def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, still_lost: bool) -> None:
     before, generation = state.cards(), state.read().header.generation

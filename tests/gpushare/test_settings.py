@@ -114,3 +114,23 @@ def test_slots_that_nobody_would_count_are_an_error(argv: list[str]) -> None:
     """Told, not ignored."""
     with pytest.raises(UsageError, match="--slots"):
         plugin(*argv)
+
+
+def test_cards_are_watched_unless_told_otherwise() -> None:
+    """The original's default was off: a sick card stayed in use (D9)."""
+    plain = device_plugin_settings(["--node-name", "n"], {}).health
+    told = device_plugin_settings(
+        ["-node-name=n", "--health-check=false", "--cool-down", "2m", "-survey-interval=30s", "--fail-on-init-error"],
+        {"DP_DISABLE_HEALTHCHECKS": "48", "DP_ENABLE_HEALTHCHECKS": "all"},
+    ).health
+
+    assert (plain.check, plain.cool_down, plain.survey_interval, plain.fail_on_init_error) == (True, 60, 10, False)
+    assert (plain.disabled, plain.enabled) == ("", "")
+    assert (told.check, told.cool_down, told.survey_interval, told.fail_on_init_error) == (False, 120, 30, True)
+    assert (told.disabled, told.enabled) == ("48", "all")
+
+
+@pytest.mark.parametrize("flags", [["--cool-down", "soon"], ["--survey-interval", "0"], ["--cool-down=-1s"]])
+def test_times_of_the_watch_must_make_sense(flags: list[str]) -> None:
+    with pytest.raises(UsageError, match="takes|time such as"):
+        device_plugin_settings(["--node-name", "n", *flags], {})

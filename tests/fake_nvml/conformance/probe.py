@@ -29,7 +29,7 @@ def encode(value: Any) -> Any:
         return value.decode()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, (list, tuple)) or (isinstance(value, ctypes.Array)):
+    if isinstance(value, (list, tuple, ctypes.Array)):
         return [encode(item) for item in value]
     if isinstance(value, ctypes._Pointer):
         HANDLES[address(value)] = value
@@ -111,7 +111,7 @@ def main() -> None:
             reply = {"result": answer(json.loads(line))}
         except Exception as error:  # whatever pynvml raises is the answer
             reply = {"error": type(error).__name__, "code": getattr(error, "value", None), "text": str(error)}
-        print(json.dumps(reply), flush=True)
+        print(json.dumps(reply), flush=True)  # noqa: T201  # the answer
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 
 
-class Failed(Exception):
+class CallError(Exception):
     """A call that raised: the class of pynvml's error, and NVML's code where it has one."""
 
     def __init__(self, reply: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Probed:
     def _code(self, request: dict[str, Any]) -> int | None:
         try:
             self.ask(request)
-        except Failed as error:
+        except CallError as error:
             return error.code
         return 0
 
@@ -85,7 +85,7 @@ class Probed:
         assert line, self._process.stderr.read()[-8000:]
         reply = json.loads(line)
         if "error" in reply:
-            raise Failed(reply)
+            raise CallError(reply)
         return reply["result"]
 
     def close(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.fake_nvml.conformance.probed import Failed, Probed
+from tests.fake_nvml.conformance.probed import CallError, Probed
 
 UNINITIALIZED, INVALID_ARGUMENT, NOT_FOUND, INSUFFICIENT_SIZE, TIMEOUT, VERSION_MISMATCH = 1, 2, 6, 7, 10, 25
 XID = 0x8
@@ -119,6 +119,6 @@ def test_an_event_type_that_is_none_is_refused(any_nvml: Probed) -> None:
     card = any_nvml.nvmlDeviceGetHandleByIndex(0)
     events = any_nvml.nvmlEventSetCreate()
 
-    with pytest.raises(Failed):
+    with pytest.raises(CallError):
         any_nvml.nvmlDeviceRegisterEvents(card, 1 << 62, events)
     any_nvml.nvmlEventSetFree(events)

@@ -8,7 +8,7 @@ import pytest
 
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.layers import Layer
-from tests.fake_nvml.conformance.probed import Failed, Probed
+from tests.fake_nvml.conformance.probed import CallError, Probed
 
 MIB = 1024 * 1024
 NOT_SUPPORTED, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 7, 13, 15
@@ -179,7 +179,7 @@ def test_todays_process_list_raises_on_an_old_driver(nvml: Probed, branch: int, 
         assert nvml.nvmlDeviceGetComputeRunningProcesses(card) == []
         return
 
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(CallError) as caught:
         nvml.nvmlDeviceGetComputeRunningProcesses(card)
 
     assert caught.value.name == ("NVMLError_FunctionNotFound" if layer.pynvml else "NVMLLibraryMismatchError")

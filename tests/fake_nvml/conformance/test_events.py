@@ -6,7 +6,7 @@ import pytest
 
 from fake_nvml.layout import EVENTS
 from fake_nvml.state import State
-from tests.fake_nvml.conformance.probed import Failed, Probed
+from tests.fake_nvml.conformance.probed import CallError, Probed
 
 INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST = 2, 3, 10, 15
 SINGLE_BIT, DOUBLE_BIT, XID = 0x1, 0x2, 0x8
@@ -108,7 +108,7 @@ def test_a_loss_ends_a_wait_that_is_under_way(nvml: Probed, state: State) -> Non
 
     state.lose(state.cards()[0].uuid)
 
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(CallError) as caught:
         nvml.receive()
     assert caught.value.code == GPU_IS_LOST
 

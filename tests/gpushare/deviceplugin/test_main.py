@@ -13,7 +13,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, serve, until
 
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {"PATH": f"{BIN}:/usr/bin:/bin"}
@@ -126,3 +126,62 @@ async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
     )
 
     assert (code, "Traceback" in log) == (0, False)
+
+
+async def test_a_missing_driver_ends_it_only_where_it_was_asked_to(tmp_path: Path) -> None:
+    """--fail-on-init-error, as NVIDIA's plugin names it: exit code 1 and what to do."""
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    code, log = await run("gpushare-device-plugin", "--fail-on-init-error", NODE_NAME="n", KUBECONFIG=config)
+
+    assert (code, "install the NVIDIA driver" in log, "Traceback" in log) == (1, True, False)
+
+
+async def test_a_missing_driver_is_said_on_the_node(tmp_path: Path) -> None:
+    """kubectl describe node shows why it shares nothing."""
+    api = StubApi(nodes=[node("v1.36.3")])
+    async with serve(api) as url:
+        config = kubeconfig(tmp_path, url)
+        program = await asyncio.create_subprocess_exec(
+            "gpushare-device-plugin", env={**ENVIRONMENT, "NODE_NAME": "n", "KUBECONFIG": config},
+            stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await until(lambda: bool(api.events))
+        finally:
+            program.terminate()
+            await program.wait()
+
+    assert (program.returncode, api.events[0]["reason"]) == (0, "GPUShareNoCards")
+    assert api.events[0]["involvedObject"]["kind"] == "Node"
+
+
+async def test_words_that_are_no_xids_are_named_and_skipped(tmp_path: Path) -> None:
+    """DP_DISABLE_HEALTHCHECKS and DP_ENABLE_HEALTHCHECKS, as NVIDIA's plugin reads them."""
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    code, log = await run(
+        "gpushare-device-plugin",
+        until_log="no cards to share",
+        NODE_NAME="n",
+        KUBECONFIG=config,
+        DP_DISABLE_HEALTHCHECKS="48,forty",
+        DP_ENABLE_HEALTHCHECKS="-5",
+    )
+
+    assert (code, "entries=forty,-5" in log) == (0, True)
+
+
+async def test_a_driver_that_hangs_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    """SIGTERM while NVML is asked and does not answer: exit code 0 all the same."""
+    state = tmp_path / "nvml"
+    with State.create(state, Box.load("t4x2", seed="n", driver="535.104")) as cards:
+        cards.add_fault("nvmlInitWithFlags", seconds=3600)
+        config = kubeconfig(tmp_path, "http://127.0.0.1:1")
+        code, _ = await run(
+            *("fake-nvml", "exec", "--", "gpushare-device-plugin"),
+            until_log="starting",
+            NODE_NAME="n",
+            KUBECONFIG=config,
+            FAKENVML_STATE=str(state),
+        )
+
+    assert code == 0

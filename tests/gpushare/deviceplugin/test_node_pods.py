@@ -8,11 +8,11 @@ from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.manifests import ObjectMeta, Pod
 
 
-def pod(uid: str, assumed: object = "", name: str | None = None) -> Pod:
-    """A pod with an assume time."""
-    annotations = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed)}
+def pod(uid: str, assumed: object = "", name: str | None = None, version: object = "", **more: str) -> Pod:
+    """A pod with an assume time, as of a version."""
+    metadata = {"uid": uid, "name": name or uid, "namespace": "d", "resourceVersion": str(version)}
     return msgspec.convert(
-        {"metadata": {"uid": uid, "name": name or uid, "namespace": "d", "annotations": annotations}}, Pod
+        {"metadata": {**metadata, "annotations": {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}}}, Pod
     )
 
 
@@ -30,8 +30,73 @@ def test_pods_keep_the_order_in_which_the_watch_showed_them() -> None:
     assert order(pods) == ["b", "a"]
 
 
-def test_pods_seen_at_once_are_ordered_by_assume_time() -> None:
-    """A fresh start knows no bind order; one without a time comes first."""
+def test_the_version_of_the_binding_is_the_order() -> None:
+    """Not the time of assuming: binds overtake one another. Whether a watch or a list showed the pod first is the same."""
+    pods = NodePods()
+    pods.set(pod("c", 1, version=30))
+    pods.replace([pod("a", 9, version=20), pod("b", 5, version=25), pod("c", 1, version=30)], "31")
+
+    assert order(pods) == ["a", "b", "c"]
+
+
+def test_a_change_after_the_binding_does_not_move_a_pod() -> None:
+    """The list shows it late, the watch then shows it as it was bound."""
+    pods = NodePods()
+    pods.replace([pod("a", version=29), pod("b", version=25)], "31")
+    assert order(pods) == ["b", "a"]
+    pods.set(pod("a", version=20))
+    assert order(pods) == ["a", "b"]
+    pods.set(pod("a", version=40))
+    assert order(pods) == ["a", "b"]
+
+
+def test_what_is_older_is_not_taken() -> None:
+    """A watch that is behind a list, and a list that is behind a watch."""
+    pods = NodePods()
+    pods.set(pod("a", "new", version=30))
+    pods.set(pod("a", "old", version=20))
+    pods.set(pod("b", version=41))
+    pods.replace([pod("a", "older", version=10)], "40")
+
+    seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_bind_order()}
+    assert {uid: one["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] for uid, one in seen.items()} == {"a": "new", "b": ""}
+
+
+def test_what_is_gone_stays_gone() -> None:
+    """A list that is older than the end does not bring a pod back. Not everybody is remembered for ever."""
+    pods = NodePods()
+    pods.set(pod("a", version=1))
+    pods.remove(ObjectMeta(uid="a"))
+    pods.replace([pod("a", version=1)], "1")
+    assert order(pods) == []
+    for number in range(1001):
+        pods.remove(ObjectMeta(uid=str(number)))
+    pods.set(pod("a", version=1))
+    assert order(pods) == ["a"]
+
+
+def test_whoever_follows_hears_of_changes() -> None:
+    """After each."""
+    heard: list[int] = []
+    pods = NodePods(lambda: heard.append(len(order(pods))))
+    pods.set(pod("a"))
+    pods.replace([pod("a"), pod("b")])
+    pods.remove(ObjectMeta(uid="a"))
+
+    assert heard == [1, 2, 1]
+
+
+def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
+    """The API's copy has another, and says so in an annotation."""
+    pods = NodePods()
+    pods.set(pod("api", **{"kubernetes.io/config.hash": "file"}))
+
+    found = [pods.by_uid(uid) for uid in ("api", "file", "other", "")]
+    assert [one.metadata.uid if one else None for one in found] == ["api", "api", None, None]
+
+
+def test_pods_seen_at_once_without_versions_are_ordered_by_assume_time() -> None:
+    """A fresh start knows no bind order then; one without a time comes first."""
     pods = NodePods()
     pods.replace([pod("c", 30), pod("a", 10), pod("x", "odd"), pod("b", 20)])
 

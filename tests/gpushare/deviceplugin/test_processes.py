@@ -52,7 +52,7 @@ def test_a_node_whose_processes_are_invisible_is_said_once(tmp_path: Path, caplo
     """Without hostPID; what to do is in the line."""
     owners = ProcessOwners(tmp_path)
 
-    assert [owners.warn_if_blind([7, 8]), owners.warn_if_blind([7])] == [True, True]
+    assert [owners.is_blind([7, 8]), owners.is_blind([7])] == [True, True]
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "hostPID: true" in caplog.text
 
@@ -64,8 +64,27 @@ def test_nobody_is_blind_where_there_is_nothing_to_see_or_something_is_seen(
     process(tmp_path, 7, "/")
     owners = ProcessOwners(tmp_path)
 
-    assert [owners.warn_if_blind([]), owners.warn_if_blind([8, 7])] == [False, False]
+    assert [owners.is_blind([]), owners.is_blind([8, 7])] == [False, False]
     assert caplog.text == ""
+
+
+def test_a_proc_that_shows_only_our_own_container_is_blind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """NVML then lists no process at all, which must not look like an idle card; a process that is seen proves the contrary."""
+    process(tmp_path, 1, "/")
+    (tmp_path / "self").symlink_to(tmp_path / "1")
+    owners = ProcessOwners(tmp_path)
+
+    assert [owners.is_blind([]), owners.is_blind([1])] == [True, False]
+    assert "hostPID: true" in caplog.text
+
+
+def test_a_proc_whose_first_process_is_elsewhere_is_the_hosts(tmp_path: Path) -> None:
+    """As seen from a container with hostPID, with a namespace of control groups and without."""
+    process(tmp_path, 1, "/../../../../init.scope")
+    process(tmp_path, 7, "/")
+    (tmp_path / "self").symlink_to(tmp_path / "7")
+
+    assert not ProcessOwners(tmp_path).is_blind([])
 
 
 def test_the_kernels_own_folder_is_understood() -> None:

@@ -96,6 +96,22 @@ def test_a_waiting_pod_goes_to_a_third_card_where_its_own_gets_too_full() -> Non
     assert aims(pods, UNITS)["b"] == 2
 
 
+def test_a_waiting_pod_takes_the_room_that_the_other_leaves_rather_than_free_room() -> None:
+    """Free room needs a mark that has stood; that which is left needs nothing."""
+    pods = [PodCard("a", 8, 2, 1), PodCard("b", 8, 1, None)]
+
+    assert aims(pods, UNITS) == {"a": 1, "b": 2}
+    assert steps(pods)[-1] == ("a", 1, None)
+
+
+def test_pods_that_go_to_one_card_wait_for_the_marks_of_all_of_them() -> None:
+    """Its room is counted for all together."""
+    pods = [PodCard("a", 6, 0, 1), PodCard("b", 6, 2, 1)]
+
+    assert steps(pods, "a") == [("a", 0, 1), ("b", 2, 1)]
+    assert steps(pods, "a", "b")[-1] == ("b", 1, None)
+
+
 @pytest.mark.parametrize(
     "fixed", [PodCard("b", 8, 1, None, may_move=False), PodCard("b", 8, 1, 0, may_move=False)], ids=["waits", "has ids"]
 )
@@ -205,7 +221,9 @@ def worlds(draw: st.DrawFn) -> World:
             written[index] += amount
             if held is not None:
                 given[held] += amount
-            pods.append(PodCard(f"p{number}", amount, index, held, may_move=draw(st.sampled_from([True, True, True, False]))))
+            pods.append(
+                PodCard(f"p{number}", amount, index, held, may_move=draw(st.sampled_from([True, True, True, False])))
+            )
     return World(units, pods, seen=list(pods))
 
 

@@ -69,7 +69,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
         async with asyncio.timeout(20):
             await waiting
 
-    (event,) = api.events
+    event = api.events[0]
     involved = event["involvedObject"]
     assert (involved["kind"], involved["name"], event["reason"]) == ("Node", "rig", "GPUShareResourceOwned")
     for word in (MEMORY, str(path), "drain", "stop the kubelet", "move", "start the kubelet"):

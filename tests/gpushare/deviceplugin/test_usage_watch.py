@@ -171,13 +171,13 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
 async def test_processes_that_cannot_be_seen_are_nobodys_and_it_is_said(
     simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without hostPID nothing is put on a pod."""
+    """Without hostPID nothing is put on a pod, and no pod is said to use nothing."""
     state = simulate("t4x2")
     async with rig(state, tmp_path, after=0) as node:
         state.add_process(node.uuids[0], 4711, 300, "play")
         await node.watch.look()
 
-        assert (node.used(), node.said()) == (0, [])
+        assert (node.used(), node.said()) == (None, [])
         mine = {"card": "0", "uuid": node.uuids[0], "model": "Tesla T4"}
         assert node.value("gpushare_card_unaccounted_bytes", **mine) == 300 * MIB
         assert "hostPID: true" in caplog.text

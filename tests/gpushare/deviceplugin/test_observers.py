@@ -1,0 +1,144 @@
+"""Promises of the device plugin's program about what it observes and serves: a process of its own, as installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from fake_nvml.box import Box
+from fake_nvml.state import State
+from tests.servers import StubApi, serve
+
+BIN = Path(sys.executable).parent
+
+
+class Plugin:
+    """The running program and what it has logged."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.log = ""
+
+    async def until(self, pattern: str) -> re.Match[str]:
+        """Read on until the log has this."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(60):
+            while (found := re.search(pattern, self.log)) is None:
+                line = await self.process.stderr.readline()
+                assert line, f"{pattern} is not in the log:\n{self.log}"
+                self.log += line.decode()
+        return found
+
+    async def get(self, path: str) -> httpx2.Response:
+        """From its metrics address."""
+        port = (await self.until(r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            return await client.get(f"http://127.0.0.1:{port}{path}")
+
+    async def end(self) -> int | None:
+        """SIGTERM; its exit code."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            _, rest = await self.process.communicate()
+        self.log += rest.decode()
+        return self.process.returncode
+
+
+@asynccontextmanager
+async def plugin(folder: Path, *argv: str, box: str = "t4x2") -> AsyncIterator[Plugin]:
+    """On a simulated node beside no kubelet."""
+    state = folder / "nvml"
+    State.create(state, Box.load(box, seed="n", driver="535.104")).close()
+    api = StubApi(nodes=[{"metadata": {"name": "n"}, "status": {"capacity": {}}}])
+    async with serve(api) as url:
+        context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
+        document = {"clusters": [{"name": "c", "cluster": {"server": url}}], "contexts": [context]}
+        document |= {"users": [{"name": "c", "user": {}}], "current-context": "c"}  # type: ignore[dict-item]
+        (folder / "kubeconfig").write_text(json.dumps(document))
+        process = await asyncio.create_subprocess_exec(
+            *("fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(folder), *argv),
+            env={
+                "PATH": f"{BIN}:/usr/bin:/bin",
+                "NODE_NAME": "n",
+                "KUBECONFIG": str(folder / "kubeconfig"),
+                "FAKENVML_STATE": str(state),
+            },
+            stderr=asyncio.subprocess.PIPE,
+        )
+        running = Plugin(process)
+        try:
+            yield running
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+async def test_a_scrape_shows_the_cards_and_sigterm_ends_all(tmp_path: Path) -> None:
+    """With every observer on; the port is free afterwards."""
+    async with plugin(tmp_path, "--metrics-address=:0", "--usage", "--delete-unadmitted") as running:
+        await running.until("published node=n")
+        metrics = (await running.get("/metrics")).text
+        healthy = (await running.get("/healthz")).text
+        code = await running.end()
+
+    assert "gpushare_cards 2.0" in metrics
+    assert 'gpushare_card_memory_bytes{card="1",' in metrics
+    assert (healthy, code, "Traceback" in running.log) == ("ok", 0, False)
+
+
+async def test_a_plugin_that_waits_for_cards_is_scraped_all_the_same(tmp_path: Path) -> None:
+    """A driver may come later; until then it is alive and shows none."""
+    async with plugin(tmp_path, "--metrics-address=127.0.0.1:0", box="none") as running:
+        await running.until("no cards to share")
+        metrics = (await running.get("/metrics")).text
+        code = await running.end()
+
+    assert ("gpushare_cards 0.0" in metrics, code) == (True, 0)
+
+
+async def test_without_an_address_nothing_listens(tmp_path: Path) -> None:
+    """Off is the default."""
+    async with plugin(tmp_path) as running:
+        await running.until("published node=n")
+        listening = Path("/proc/net/tcp").read_text().splitlines()
+        inodes = {line.split()[9] for line in listening[1:] if line.split()[3] == "0A"}
+        own = [link.readlink().name for link in Path(f"/proc/{running.process.pid}/fd").iterdir()]
+        code = await running.end()
+
+    assert ([inode for inode in inodes if f"socket:[{inode}]" in own], code) == ([], 0)
+
+
+@pytest.mark.parametrize("flag", ["--metrics-address=nowhere", "--device-list-strategy=cdi", "--overuse-after=soon"])
+async def test_a_flag_that_makes_no_sense_ends_with_two(tmp_path: Path, flag: str) -> None:
+    """And says which."""
+    async with plugin(tmp_path, flag) as running:
+        code = await running.process.wait()
+        await running.end()
+
+    assert (code, flag.partition("=")[0] in running.log, "Traceback" in running.log) == (2, True, False)
+
+
+async def test_a_port_that_is_taken_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:
+    """Before anything is announced."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with plugin(tmp_path, f"--metrics-address={address}") as running:
+            code = await running.process.wait()
+            await running.end()
+
+    assert (code, "cannot serve metrics on 127.0.0.1 port" in running.log) == (2, True)
+    assert ("published" in running.log, "Traceback" in running.log) == (False, False)
