@@ -18,11 +18,12 @@ from e2e.checkers.right_card import check_pod
 
 
 class Observer:
-    """One namespace of one cluster."""
+    """One namespace of one cluster; a unit of its books is so many MiB."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, *, mib_per_unit: int = spec.MIB_PER_UNIT) -> None:
         self.cluster = cluster
         self.namespace = namespace
+        self._mib_per_unit = mib_per_unit
         self._http = httpx2.AsyncClient(timeout=30, trust_env=False)
 
     async def close(self) -> None:
@@ -100,10 +101,12 @@ class Observer:
         return await self._http.get(url)
 
     async def sizes(self) -> Sizes:
-        """Units of each card, from what the cards themselves say, in the unit of the contract (GiB)."""
+        """Units of each card, from what the cards themselves say."""
         nodes = [node["metadata"]["name"] for node in await self.cluster.api.list(NODES)]
         return {
-            node: {card["index"]: card["memory"]["total_mib"] // spec.MIB_PER_UNIT for card in self.cluster.cards(node)}
+            node: {
+                card["index"]: card["memory"]["total_mib"] // self._mib_per_unit for card in self.cluster.cards(node)
+            }
             for node in nodes
         }
 

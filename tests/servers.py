@@ -136,15 +136,23 @@ class StubApi:
             pod["spec"]["nodeName"] = body["target"]["name"]
             pod["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations", {}))
             return 201, {"kind": "Status", "status": "Success"}
-        if method == "PATCH":
-            annotate(pod, body["metadata"]["annotations"])
-        return 200, pod
+        return patch(pod, body["metadata"]) if method == "PATCH" else (200, pod)
 
 
-def annotate(pod: dict[str, Any], annotations: dict[str, str | None]) -> None:
-    """Merge annotations as a patch does: null removes one."""
-    merged = {**pod["metadata"].get("annotations", {}), **annotations}
-    pod["metadata"]["annotations"] = {name: value for name, value in merged.items() if value is not None}
+def patch(pod: dict[str, Any], wanted: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Merge annotations as a patch does: null removes one. Refused for another uid or an older version."""
+    metadata = pod["metadata"]
+    if wanted.get("uid", metadata.get("uid")) != metadata.get("uid"):
+        return status(422, "metadata.uid: field is immutable")
+    if wanted.get("resourceVersion", metadata.get("resourceVersion")) != metadata.get("resourceVersion"):
+        return status(
+            409, "the object has been modified; please apply your changes to the latest version and try again"
+        )
+    merged = {**metadata.get("annotations", {}), **wanted["annotations"]}
+    metadata["annotations"] = {name: value for name, value in merged.items() if value is not None}
+    if "resourceVersion" in metadata:
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1_000_000)
+    return 200, pod
 
 
 def status(code: int, message: str) -> tuple[int, dict[str, Any]]:

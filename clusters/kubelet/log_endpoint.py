@@ -41,6 +41,10 @@ class Answer:
     content_type: str = _TEXT
 
 
+# Longer than any client keeps an idle connection: one that we close first may be closed under a request that is on its way.
+_KEEP_ALIVE_SECONDS: Final = 300
+
+
 class LogSource(Protocol):
     """What the endpoint shows."""
 
@@ -86,6 +90,7 @@ class LogEndpoint:
             ssl_certfile=certificate,
             ssl_keyfile=key,
             timeout_graceful_shutdown=1,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )
         self._server = _Server(config)
         self._task = asyncio.create_task(self._server.serve([listener]), name="log endpoint")

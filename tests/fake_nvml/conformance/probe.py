@@ -1,10 +1,15 @@
 """A program of its own that calls pynvml as it is told: one JSON request a line in, one JSON answer a line out.
 
 ``probe.py PYNVML_FOLDER LAYER STATE``: layer "python" puts the stand-in below pynvml, any other leaves it to the loader.
-Requests: ``{"call": name, "arguments": [...]}`` for a function of pynvml, ``{"raw": ...}`` for a C function, which answers its
-return code and what it wrote, ``{"wait": [set, milliseconds]}`` for an event by the newest way that the driver has,
-``{"has": name}`` for a symbol, ``{"user": id}`` to open files as another user, ``{"reset": 1}`` to shut down as often as was
-initialised, and to be the first user again.
+Requests:
+
+* ``{"call": name, "arguments": [...]}``: a function of pynvml;
+* ``{"raw": name, "arguments": [...]}``: a C function, which answers its return code and what it wrote;
+* ``{"distinct": [name, arguments, times]}``: the different answers of a function called so often;
+* ``{"wait": [set, milliseconds]}``: an event, by the newest way that the driver has;
+* ``{"has": name}``: whether the library has a symbol;
+* ``{"user": id}``: open files as another user from now on;
+* ``{"reset": 1}``: shut down as often as was initialised, and be the first user again.
 """
 
 from __future__ import annotations
@@ -60,8 +65,18 @@ def raw(name: str, arguments: list[Any]) -> dict[str, Any]:
     outs = [isinstance(a, dict) and "out" in a for a in arguments]
     passed = [ctypes.byref(value) if out else value for value, out in zip(values, outs, strict=True)]
     code = pynvml._nvmlGetFunctionPointer(name)(*passed)
-    wrote = [encode(value.value) for value, out in zip(values, outs, strict=True) if out or hasattr(value, "raw")]
-    return {"code": code, "wrote": wrote}
+    return {
+        "code": code,
+        "wrote": [written(value) for value, out in zip(values, outs, strict=True) if out or is_array(value)],
+    }
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, ctypes.Array)
+
+
+def written(value: Any) -> Any:
+    return [row.pid for row in value] if is_array(value) and not hasattr(value, "raw") else encode(value.value)
 
 
 class FirstEvent(ctypes.Structure):
@@ -94,6 +109,11 @@ def answer(request: dict[str, Any]) -> Any:
         return hasattr(pynvml.nvmlLib, request["has"])
     if "reset" in request:
         return reset()
+    if "distinct" in request:
+        name, arguments, times = request["distinct"]
+        passed = [decode(argument) for argument in arguments]
+        seen = {json.dumps(encode(getattr(pynvml, name)(*passed))) for _ in range(times)}
+        return [json.loads(answer) for answer in seen]
     if "user" in request:
         return os.seteuid(request["user"])
     if "wait" in request:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -87,6 +88,10 @@ class Probed:
         if "error" in reply:
             raise CallError(reply)
         return reply["result"]
+
+    def answered(self) -> bool:
+        """Whether ``receive`` would answer at once."""
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def close(self) -> str:
         """End it; answers what it wrote on its standard error."""

@@ -28,6 +28,7 @@ def test_a_fault_fails_one_function_of_one_card_for_so_many_calls(nvml: Probed, 
     assert nvml.code("nvmlDeviceGetPowerUsage", first) == 0
     assert [nvml.code("nvmlDeviceGetTemperature", first, 0) for _ in range(3)] == [UNKNOWN, UNKNOWN, 0]
     assert state.faults() == []
+    assert state.read().faults[0].used == 0
 
 
 def test_a_fault_for_ever_stays_until_it_is_cleared(nvml: Probed, state: State) -> None:

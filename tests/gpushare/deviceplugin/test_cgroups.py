@@ -25,6 +25,7 @@ PATHS = {
         f"12:memory:/kubepods/burstable/pod{UID}/{ID}\n11:cpu,cpuacct:/kubepods/burstable/pod{UID}/{ID}\n"
         f"1:name=systemd:/kubepods/burstable/pod{UID}/{ID}\n0::/system.slice/containerd.service\n"
     ),
+    "containerd, v1, a controller that nobody uses": f"13:misc:/\n12:rdma:/\n4:memory:/kubepods/besteffort/pod{UID}/{ID}\n",
     "containerd, v1, systemd": f"5:devices:{SYSTEMD}/cri-containerd-{ID}.scope\n",
     "containerd, v1, a systemd kubelet over a cgroupfs runtime": (
         f"3:pids:/system.slice/containerd.service/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}\n"

@@ -206,6 +206,30 @@ class World:
             self.made += 1
             self.flying.append(PodCard(f"new{self.made}", units, card, None))
 
+    def see(self) -> None:
+        """The extender's watch shows all that is there."""
+        self.seen = list(self.pods)
+        known = {pod.uid for pod in self.seen}
+        self.flying = [pod for pod in self.flying if pod.uid not in known]
+
+    def land(self) -> None:
+        """The binds that it had decided on are there."""
+        known = {pod.uid for pod in self.pods}
+        self.pods += [pod for pod in self.flying if pod.uid not in known]
+
+    def remove(self, gone: PodCard) -> None:
+        """A pod is deleted."""
+        self.pods = [pod for pod in self.pods if pod.uid != gone.uid]
+        self.flying = [pod for pod in self.flying if pod.uid != gone.uid]
+
+    def step(self) -> None:
+        """The plugin's next write. A mark has stood long enough once the extender has seen it and what it had decided landed."""
+        landed = {pod.uid for pod in self.flying} <= {pod.uid for pod in self.pods}
+        seen = {pod.uid for pod in self.pods if pod in self.seen}
+        step = next_step(self.pods, self.units, seen if landed else ())
+        if step is not None:
+            self.pods = after(self.pods, step)
+
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
@@ -233,38 +257,20 @@ def test_nobody_is_ever_over_booked_whatever_an_extender_does_meanwhile(world: W
     """Binds decided on an old view land at any time before marks count as settled; pods go. At no moment is less booked on a
     card than containers hold there by pods that were marked or right, and what is written never comes to exceed a card.
     """
-    marked: set[str] = {pod.uid for pod in world.pods if not pod.is_misplaced}
+    right = {pod.uid for pod in world.pods if not pod.is_misplaced}
     for _ in range(40):
         what = data.draw(st.sampled_from(["step", "step", "step", "see", "decide", "land", "go"]))
-        if what == "see":
-            world.seen = list(world.pods)
-            known = {pod.uid for pod in world.seen}
-            world.flying = [pod for pod in world.flying if pod.uid not in known]
-        elif what == "decide":
+        if what == "decide":
             world.decide(data.draw(st.sampled_from([2, 3, 5])), data.draw(st.sampled_from(sorted(world.units))))
-        elif what == "land":
-            known = {pod.uid for pod in world.pods}
-            world.pods += [pod for pod in world.flying if pod.uid not in known]
         elif what == "go" and world.pods:
-            gone = data.draw(st.sampled_from(world.pods))
-            world.pods = [pod for pod in world.pods if pod.uid != gone.uid]
-            world.flying = [pod for pod in world.flying if pod.uid != gone.uid]
-        elif what == "step":
-            # A mark has stood long enough once the extender has seen it and whatever it had decided on has landed.
-            landed = {pod.uid for pod in world.flying} <= {pod.uid for pod in world.pods}
-            seen = {pod.uid for pod in world.pods if pod in world.seen}
-            step = next_step(world.pods, world.units, seen if landed else ())
-            if step is not None:
-                world.pods = after(world.pods, step)
-        marked |= {pod.uid for pod in world.pods if pod.held in (pod.index, pod.mark)}
-        for pod in world.pods:
-            if pod.uid in marked and pod.held is not None:
-                assert pod.held in (pod.index, pod.mark)
-        written = Counter[int]()
-        for pod in world.pods:
-            if not any(other.is_misplaced or other.mark is not None for other in world.pods):
-                written[pod.index] += pod.units
-        assert all(written[card] <= units for card, units in world.units.items())
+            world.remove(data.draw(st.sampled_from(world.pods)))
+        else:
+            {"step": world.step, "see": world.see, "land": world.land}.get(what, world.see)()
+        right |= {pod.uid for pod in world.pods if pod.held in (pod.index, pod.mark)}
+        assert all(pod.held in (None, pod.index, pod.mark) for pod in world.pods if pod.uid in right)
+        if not any(pod.is_misplaced or pod.mark is not None for pod in world.pods):
+            written = world.booked(world.pods)
+            assert all(written[card] <= units for card, units in world.units.items())
 
 
 @settings(max_examples=400, deadline=None)

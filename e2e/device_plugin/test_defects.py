@@ -1,0 +1,205 @@
+"""Defects of the original that users met, by their numbers (CONTRIBUTING.md has the list): each a case that it fails."""
+
+from __future__ import annotations
+
+import grpc.aio
+import pytest
+
+from clusters.resources import NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.device_plugin.stage import PluginStage
+from e2e.device_plugin.test_allocate import MEMORY, start, take, until_it_may_start
+from e2e.observer import Observer
+
+
+async def test_d01_two_equal_pods_do_not_swap_cards(stage: PluginStage) -> None:
+    """D1: matched by amount, oldest first, while the kubelet's order was another; each container has its annotation's card."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("old", 9, card=0)
+    await stage.book("young", 9, card=1, position=1)
+    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
+    stage.kubelet.hold(stage.namespace, "young", "c0", first)
+    stage.kubelet.hold(stage.namespace, "old", "c0", second)
+    await until_it_may_start(stage, first)
+    await until_it_may_start(stage, second)
+
+    for name, told in (("young", told_first), ("old", told_second)):
+        assert (await stage.pod(name))["metadata"]["annotations"][spec.POD_INDEX] == told[spec.ENV_INDEX]
+
+
+async def test_d02_a_container_is_matched_by_its_own_amount(stage: PluginStage) -> None:
+    """D2: one container's ids were compared with the pod's sum, so that pods of two containers never matched."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("two", 1, 2, card=1)
+    told = [(await take(stage, free, size))[1] for size in (1, 2)]
+
+    assert [one[spec.ENV_CONTAINER_UNITS] for one in told] == ["1", "2"]
+    assert {one[spec.ENV_POD_UNITS] for one in told} == {"3"}
+
+
+async def test_d03_a_failure_is_an_error(stage: PluginStage) -> None:
+    """D3: it was a success with a nonsense variable, which the kubelet kept for ever."""
+    await stage.open("t4x2")
+    free = (await stage.plug()).ids()
+
+    with pytest.raises(grpc.aio.AioRpcError):
+        await stage.kubelet.allocate(MEMORY, free[:3])
+
+
+async def test_d04_a_node_of_one_card_hands_it_to_nobody_unasked(stage: PluginStage) -> None:
+    """D4: where there is one card, whoever asked got it, and nothing was written down."""
+    await stage.open("t4x1")
+    free = (await stage.plug()).ids()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await stage.kubelet.allocate(MEMORY, free[:3])
+    # A pod that nobody scheduled is written down before it gets the card.
+    await stage.create(gpu_pod("by-hand", 3, bound_to=stage.node))
+    ids, told = await take(stage, free, 3)
+    await start(stage, "by-hand", "c0", ids)
+
+    written = (await stage.pod("by-hand"))["metadata"]["annotations"]
+    assert (written[spec.POD_INDEX], written[spec.POD_ASSIGNED]) == (told[spec.ENV_INDEX], "true")
+
+
+async def test_d05_each_card_has_its_own_memory(stage: PluginStage) -> None:
+    """D5: the first card's memory counted for all: two T4 and a 1080 Ti are 14, 14 and 10 GiB."""
+    await stage.open("mixed", driver="418.87")
+    registration = await stage.plug()
+
+    assert len(registration.ids()) == 14 + 14 + 10
+
+
+async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -> None:
+    """D7: about 61 bytes a unit ended at 69,000 units: the list's bytes for each id are half of that, and no list is too long."""
+    await stage.open("h200x8")
+    registration = await stage.plug("--memory-unit", "256MiB", "--max-ids", "10000")
+
+    ids = registration.ids()
+    assert len(ids) == 8 * (143_771 // 256)
+    assert registration.lists[0].ByteSize() / len(ids) < 61 / 2
+    # In MiB, which never fits: test_too_many_ids_are_refused_with_advice.
+
+
+async def test_d08_a_sick_card_sends_one_list(stage: PluginStage) -> None:
+    """D8: the whole list went out once for each id of the card."""
+    await stage.open("t4x2", driver="535.104")
+    registration = await stage.plug()
+    await stage.cards.fake_nvml("xid", "1", "48")
+    await _lists(stage, 2)
+    await stage.cards.fake_nvml("xid", "0", "48")
+    await _lists(stage, 3)
+
+    assert len(registration.lists) == 3
+    assert registration.lists[1].ByteSize() <= registration.lists[0].ByteSize() + 2 * len(registration.ids())
+
+
+@pytest.mark.parametrize("what", ["an Xid", "no events on a card", "an error of NVML"])
+async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginStage, what: str) -> None:
+    """D9: off by default, never recovering; a card without events was sick with all others; another error ended the plugin."""
+    await stage.open("t4x2", driver="575")
+    if what == "no events on a card":
+        await stage.cards.fake_nvml("fail", "nvmlDeviceRegisterEvents", "--card", "0", "--with", "NOT_SUPPORTED")
+    if what == "an error of NVML":
+        await stage.cards.fake_nvml("fail", "nvmlEventSetWait*", "--with", "UNKNOWN", "--count", "3")
+    registration = await stage.plug("--cool-down", "1s")
+    assert len(registration.ids(healthy=True)) == len(registration.ids())
+    if what == "an error of NVML":
+        await eventually(
+            lambda: stage.cards.fake_nvml("faults"), lambda text: "UNKNOWN" not in text, "the plugin has met the errors"
+        )
+    await stage.cards.fake_nvml("xid", "1", "48")
+    await _lists(stage, 2)
+    assert len(registration.ids(healthy=False)) == len(registration.ids()) // 2
+
+    await stage.cards.fake_nvml("repair", "1")
+    await _lists(stage, 3)
+    assert not registration.ids(healthy=False)
+    assert stage.plugin is not None
+    assert stage.plugin.pid is not None
+
+
+async def test_d14_memory_that_comes_after_the_count_is_seen(observer: Observer) -> None:
+    """D14: an extender that saw the count first had cards of size 0 for ever."""
+    api, name = observer.cluster.api, "late-memory"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"gpushare": "true"}}}
+    await api.create(node)
+    try:
+        await _capacity(observer, name, {spec.RESOURCE_COUNT: "2"})
+        await observer.get(observer.cluster.extender_url() + spec.INSPECT + f"/{name}")
+        await _capacity(observer, name, {spec.RESOURCE_COUNT: "2", spec.RESOURCE_MEMORY: "28"})
+
+        async def sizes() -> list[int]:
+            book = await observer.inspect(f"/{name}")
+            return [device["totalGPU"] for one in book.get("nodes") or () for device in one["devs"]]
+
+        await eventually(sizes, lambda seen: seen == [14, 14], "the extender knows two cards of 14")
+    finally:
+        await api.delete(NODES, name)
+
+
+async def test_d21_init_containers_and_sidecars_are_counted(observer: Observer) -> None:
+    """D21: they were left out; a pod is as large as its worst moment, and its sidecar has its own units."""
+    pod = gpu_pod("p", 2, node="a1")
+    small = {"name": "side", "image": "simulated/sleeper", "resources": {"limits": {MEMORY: "3"}}}
+    pod["spec"]["initContainers"] = [{**small, "restartPolicy": "Always"}]
+    await observer.create(pod)
+    await observer.running("p")
+    (seen,) = await observer.check_right_cards("p")
+
+    assert seen["metadata"]["annotations"][spec.POD_UNITS] == "5"
+    await observer.create(gpu_pod("too-much", 10, node="a1"))
+    await observer.waits_because("too-much", "nsufficient")
+
+
+async def test_d22_pods_bound_by_hand_are_counted(observer: Observer) -> None:
+    """D22: pods with a nodeName of their own got a card that nobody counted."""
+    await observer.create(gpu_pod("by-hand", 9, bound_to="a1"))
+    await observer.running("by-hand")
+    await observer.check_right_cards("by-hand")
+    await observer.create(gpu_pod("too-much", 6, node="a1"))
+
+    await observer.waits_because("too-much", "nsufficient")
+    await observer.check_books()
+
+
+@pytest.mark.parametrize("strategy", ["uuid", "index"])
+async def test_d27_the_runtime_is_told_the_right_card(stage: PluginStage, strategy: str) -> None:
+    """D27: our index went to the runtime as if it were NVML's; when a card is missing, that names another one."""
+    await stage.open("t4x2", driver="535.104")
+    await stage.plug("--device-id-strategy", strategy, "--survey-interval", "1s")
+    await stage.book("p", 3, card=1)
+    # The first card does not come up any more: NVML counts the second one as 0.
+    await stage.cards.fake_nvml("remove", "0")
+    (left,) = stage.cards.cards()
+    registration = await stage.registered()
+    await eventually(
+        lambda: _healthy(stage), lambda count: count == len(registration.ids()) // 2 or count == 15, "one card is left"
+    )
+    healthy = registration.ids(healthy=True)
+    _, told = await take(stage, healthy, 3)
+
+    assert left["index"] == 0
+    assert told[spec.ENV_INDEX] == "1"
+    assert told[spec.ENV_VISIBLE] == (left["uuid"] if strategy == "uuid" else "0")
+
+
+async def _healthy(stage: PluginStage) -> int:
+    registration = stage.kubelet.latest(MEMORY)
+    return len(registration.ids(healthy=True)) if registration is not None else 0
+
+
+async def _lists(stage: PluginStage, count: int) -> None:
+    async def seen() -> int:
+        registration = stage.kubelet.latest(MEMORY)
+        return len(registration.lists) if registration is not None else 0
+
+    await eventually(seen, lambda found: found >= count, f"{count} lists")
+
+
+async def _capacity(observer: Observer, node: str, amounts: dict[str, str]) -> None:
+    status = {"status": {"capacity": amounts, "allocatable": amounts}}
+    await observer.cluster.api.patch(NODES, node, status, subresource="status")

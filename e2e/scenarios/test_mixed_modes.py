@@ -1,0 +1,139 @@
+"""A fleet of nodes in both modes: pods that name no slot, pods that do, and the policy that makes the ones the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from clusters import policies
+from clusters.provider import Cluster, NodeSpec
+from clusters.providers import Choices, make_cluster
+from clusters.resources import MUTATING_ADMISSION_POLICIES, NODES, PODS
+from clusters.targets import load_target
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+# Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
+_NODES = (
+    NodeSpec("exact", box="a100x8", plugin_arguments=("--mode", "slots", "--slots", "2")),
+    NodeSpec("whole", box="t4x1"),
+)
+_XID = "79"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def fleet(request: pytest.FixtureRequest, choices: Choices) -> AsyncIterator[Cluster]:
+    """One node in slots mode, one in ids mode; no policy."""
+    cluster = make_cluster(request.config.getoption("--cluster"), _NODES, load_target("gpushare"), choices)
+    await cluster.start()
+    try:
+        yield cluster
+    finally:
+        await cluster.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def seen(fleet: Cluster) -> AsyncIterator[Observer]:
+    """The default namespace of that fleet, emptied after the case."""
+    observer = Observer(fleet, "default")
+    await eventually(observer.accounts, lambda names: "default" in names, "the namespace has its ServiceAccount")
+    try:
+        yield observer
+    finally:
+        for pod in await observer.pods():
+            await fleet.api.delete(PODS, pod["metadata"]["name"], "default", grace_seconds=0)
+        await eventually(observer.pods, lambda pods: not pods, "the pods are gone")
+
+
+def slotted(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod with a slot for each container, as one writes it before 1.36."""
+    for container in pod["spec"]["containers"]:
+        container["resources"]["limits"][spec.RESOURCE_SLOT] = "1"
+    return pod
+
+
+def cards_of(fleet: Cluster, node: str) -> Callable[[], Awaitable[list[dict[str, Any]]]]:
+    """What a node publishes of its cards."""
+
+    async def read() -> list[dict[str, Any]]:
+        annotations = (await fleet.api.get(NODES, node))["metadata"]["annotations"]
+        return list(json.loads(annotations["aliyun.com/gpushare-cards"])["cards"])
+
+    return read
+
+
+async def test_a_pod_without_slots_goes_to_nodes_in_ids_mode_only(seen: Observer) -> None:
+    """On a node in slots mode its containers would get no variables and see every card: refused, with that reason."""
+    await seen.create(gpu_pod("old", 3), gpu_pod("lost", 3, node="exact"))
+    (old,) = await seen.running("old")
+
+    assert old["spec"]["nodeName"] == "whole"
+    await seen.waits_because("lost", "without exactly one aliyun.com/gpu-slot")
+
+
+async def test_a_pod_that_names_its_slots_goes_to_either_node(seen: Observer) -> None:
+    """In ids mode the slot is there and means nothing; the variables are those of the memory."""
+    await seen.create(slotted(gpu_pod("here", 3, node="whole")), slotted(gpu_pod("there", 20_001, 8_138, node="exact")))
+    here, there = await seen.running("here", "there")
+    (mine,) = await seen.variables(here)
+    first, second = await seen.variables(there)
+
+    assert (mine["ALIYUN_COM_GPU_MEM_CONTAINER"], mine["ALIYUN_COM_GPU_MEM_DEV"]) == ("3", "14")
+    assert (first["ALIYUN_COM_GPU_MEM_CONTAINER"], second["ALIYUN_COM_GPU_MEM_CONTAINER"]) == ("20001", "8138")
+    assert first["ALIYUN_COM_GPU_MEM_DEV"] == "81920"
+    uuid = seen.uuids("exact")[int(there["metadata"]["annotations"][spec.POD_INDEX])]
+    assert {first["NVIDIA_VISIBLE_DEVICES"], second["NVIDIA_VISIBLE_DEVICES"]} == {uuid}
+
+
+async def test_a_card_without_a_slot_takes_nobody_however_much_memory_it_has(seen: Observer) -> None:
+    """Sixteen slots on eight cards: the seventeenth small pod waits, and one of three containers fits on no card at all."""
+    names = [f"small-{number}" for number in range(16)]
+    await seen.create(*(slotted(gpu_pod(name, 5, node="exact")) for name in names))
+    pods = await seen.running(*names)
+    given = [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
+    assert sorted(given) == sorted([*map(str, range(8))] * 2)
+
+    await seen.create(slotted(gpu_pod("late", 5, node="exact")), slotted(gpu_pod("three", 5, 5, 5, node="exact")))
+    await seen.waits_because("late", "gpu-slot")
+    await seen.cluster.api.delete(PODS, "small-3", "default", grace_seconds=0)
+    await seen.running("late")
+    for name in {*names, "late"} - {"small-3"}:
+        await seen.cluster.api.delete(PODS, name, "default", grace_seconds=0)
+    await seen.waits_because("three", "no GPU of the node has a slot for each container")
+
+
+async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
+    """A lower amount would make a kubelet that starts anew refuse running pods; the extender passes the card over."""
+    read = cards_of(seen.cluster, "exact")
+    await seen.create(slotted(gpu_pod("before", 81_920, node="exact")))
+    (before,) = await seen.running("before")
+    index = int(before["metadata"]["annotations"][spec.POD_INDEX])
+
+    await seen.cluster.fake_nvml("exact", "xid", str(index), _XID)
+    await eventually(read, lambda cards: not cards[index]["healthy"], "the card is published as sick")
+
+    async def amounts() -> dict[str, str]:
+        return dict((await seen.cluster.api.get(NODES, "exact"))["status"]["allocatable"])
+
+    await eventually(amounts, lambda seen: str(seen[spec.RESOURCE_SLOT]) == "14", "two slots are gone")
+    assert str((await amounts())[spec.RESOURCE_MEMORY]) == str(8 * 81_920)
+    await seen.create(*(slotted(gpu_pod(f"after-{number}", 81_920, node="exact")) for number in range(7)))
+    others = await seen.running(*(f"after-{number}" for number in range(7)))
+    assert str(index) not in {pod["metadata"]["annotations"][spec.POD_INDEX] for pod in others}
+
+
+async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer) -> None:
+    """What asks for gpu-mem alone runs on either node, and asks for a slot when one looks."""
+    target = load_target("gpushare-slots")
+    if not await policies.install(seen.cluster.api, target.policy_manifests(), target.policy_probe):
+        pytest.skip("this API server is older than 1.36 and has no MutatingAdmissionPolicy")
+    await seen.create(gpu_pod("there", 33, node="exact"), gpu_pod("here", 3, node="whole"))
+    for pod in await seen.running("there", "here"):
+        assert pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] == "1"
+    assert await seen.cluster.api.list(MUTATING_ADMISSION_POLICIES)

@@ -1,0 +1,235 @@
+"""A node for the allocator: a real API over HTTP, cards, and a kubelet that admits pods in any order it likes.
+
+The kubelet keeps its book as a real one does: the checkpoint is written after each Allocate, before the next question;
+ids of ordinary init containers are reused; what is left is drawn by the plugin's wish.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from gpushare.deviceplugin.allocate import Allocator
+from gpushare.deviceplugin.devices import PhysicalCard, device_list
+from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.node_status import NodeStatus
+from gpushare.deviceplugin.owner import KubeletBook
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.kube.client import ApiClient
+from gpushare.kube.events import EventRecorder
+from gpushare.model.quantity import MemoryUnit
+from tests.servers import StubApi, serve
+
+UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcdef"]
+MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
+_PREFIX = "ALIYUN_COM_GPU_MEM_"
+
+
+class NewestApi(StubApi):
+    """Its lists are of a version after everything that happened."""
+
+    def answer(self, method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
+        status, document = super().answer(method, path, query, body)
+        if path == "/api/v1/pods":
+            document["metadata"]["resourceVersion"] = str(10**15)
+        return status, document
+
+
+@dataclass
+class Line:
+    """What one container has."""
+
+    uid: str
+    container: str
+    ids: list[str]
+    told: dict[str, str]
+
+
+@dataclass
+class Stage:
+    """The node. ``units`` are the cards' sizes in GiB (in slots mode MiB)."""
+
+    api: StubApi
+    client: ApiClient
+    folder: Path
+    node: NodeStatus
+    repairs: bool = True
+    settled_seconds: float = 0.0
+    now: float = 0.0
+    lines: list[Line] = field(default_factory=list)
+    allocator: Allocator = field(init=False)
+    has_checkpoint: bool = True
+    asks: bool = True
+
+    def __post_init__(self) -> None:
+        self.start_plugin()
+
+    def start_plugin(self) -> None:
+        """A new process: it knows nothing of what the one before it did."""
+        events = EventRecorder(self.client, "test", lambda: 0.0, random.Random(1))
+        book = KubeletBook(self.folder / "none.sock", self.folder)
+        self.pods = NodePods()
+        self.allocator = Allocator(
+            self.client, self.pods, self.node, book, events,
+            repairs=self.repairs, clock_ns=lambda: 7, monotonic=lambda: self.now, settled_seconds=self.settled_seconds,
+        )  # fmt: skip
+
+    @property
+    def resource(self) -> str:
+        """What the kubelet counts."""
+        return SLOT if self.node.cards.mode == "slots" else MEMORY
+
+    def free(self) -> list[str]:
+        """Ids of healthy cards that nobody has."""
+        taken = {one for line in self.lines for one in line.ids}
+        return [one for one, health in device_list(self.node.cards.cards) if health == "Healthy" and one not in taken]
+
+    def write_book(self) -> None:
+        """The device manager's file."""
+        entries = [
+            {
+                "PodUID": line.uid, "ContainerName": line.container, "ResourceName": self.resource,
+                "DeviceIDs": {"-1": line.ids},
+                "AllocResp": base64.b64encode(pb.ContainerAllocateResponse(envs=line.told).SerializeToString()).decode(),
+            }
+            for line in self.lines
+        ]  # fmt: skip
+        if self.has_checkpoint:
+            text = json.dumps({"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1})
+            (self.folder / "kubelet_internal_checkpoint").write_text(text)
+
+    async def admit(self, name: str) -> list[dict[str, str]]:
+        """All containers of a pod, as a kubelet does; the variables of each."""
+        pod = self.pod(name)
+        reusable: list[str] = []
+        told = []
+        for container, kind in containers_of(pod):
+            size = 1 if self.resource == SLOT else int(container["resources"]["limits"][MEMORY])
+            reused = reusable[:size]
+            ids = await self._choose(reused, size)
+            given = await self.allocator.allocate(ids)
+            self.lines.append(Line(pod["metadata"]["uid"], container["name"], ids, dict(given.variables)))
+            self.write_book()
+            told.append(dict(given.variables))
+            reusable = [one for one in [*reusable, *ids] if kind == "init" or one not in ids]
+            reusable = list(dict.fromkeys(reusable))
+        return told
+
+    async def _choose(self, reused: list[str], size: int) -> list[str]:
+        free = self.free()
+        if len(reused) == size:
+            return reused
+        if not self.asks:
+            return [*reused, *random.Random(size).sample(free, size - len(reused))]
+        preferred = await self.allocator.prefer([*free, *reused], reused, size)
+        return [*reused, *(one for one in preferred if one not in reused)]
+
+    async def start(self, name: str) -> None:
+        """Ask for each container of a pod whether it may start."""
+        uid = self.pod(name)["metadata"]["uid"]
+        for line in [line for line in self.lines if line.uid == uid]:
+            await self.allocator.verify(line.ids)
+
+    def end(self, name: str) -> None:
+        """A pod is gone, and its ids are free."""
+        pod = self.pod(name)
+        self.api.pods.remove(pod)
+        self.lines = [line for line in self.lines if line.uid != pod["metadata"]["uid"]]
+        self.write_book()
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """A pod as the API has it."""
+        found = self.api.pod("d", name)
+        assert found is not None
+        return found
+
+    def written(self, name: str) -> dict[str, str]:
+        """What is written on a pod, by the short names."""
+        annotations = self.pod(name)["metadata"].get("annotations", {})
+        return {key.removeprefix(_PREFIX): value for key, value in annotations.items()}
+
+    def card(self, name: str) -> str:
+        """The card and the mark that are written on a pod."""
+        written = self.written(name)
+        return written.get("IDX", "-") + (f"+{written['REPAIR']}" if "REPAIR" in written else "")
+
+    def has(self, name: str) -> set[int]:
+        """The cards that a pod's containers were told."""
+        uid = self.pod(name)["metadata"]["uid"]
+        return {int(one) for line in self.lines if line.uid == uid for one in line.told[f"{_PREFIX}IDX"].split(",")}
+
+    def reasons(self) -> list[str]:
+        """Events so far, by reason and pod."""
+        return [f"{event['reason']} {event['involvedObject']['name']}" for event in self.api.events]
+
+
+def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Containers that ask for card memory, in the order of allocation, with their kind."""
+    spec = pod["spec"]
+    for container in spec.get("initContainers", ()):
+        yield container, "sidecar" if container.get("restartPolicy") == "Always" else "init"
+    for container in spec["containers"]:
+        if MEMORY in container["resources"].get("limits", {}):
+            yield container, "app"
+
+
+def container(name: str, units: int, **more: str) -> dict[str, Any]:
+    """A container that asks for so much."""
+    return {"name": name, "resources": {"limits": {MEMORY: str(units), SLOT: "1"}}, **more}
+
+
+_VERSIONS = iter(range(100, 10**9))
+
+
+def gpu_pod(
+    name: str, *units: int, card: object = 0, init: int = 0, sidecar: int = 0, annotations: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """A pod that our extender bound to a card, after the pods that were made before it."""
+    before = [container("init", init)] if init else []
+    if sidecar:
+        before.append(container("sidecar", sidecar, restartPolicy="Always"))
+    written = {"IDX": str(card), "ASSIGNED": "false", "ASSUME_TIME": "1", "EXTENDER": "gpushare/1"}
+    chosen = {} if card is None else {f"{_PREFIX}{key}": value for key, value in written.items()}
+    return {
+        "metadata": {
+            "name": name, "namespace": "d", "uid": f"uid-{name}", "resourceVersion": str(next(_VERSIONS)),
+            "annotations": {**chosen, **(annotations or {})},
+        },
+        "spec": {
+            "nodeName": "rig",
+            "initContainers": before,
+            "containers": [container(f"c{number}", amount) for number, amount in enumerate(units)],
+        },
+        "status": {"phase": "Pending"},
+    }  # fmt: skip
+
+
+@asynccontextmanager
+async def stage(
+    pods: list[dict[str, Any]],
+    sizes: tuple[int, ...] = (14, 14, 10),
+    *,
+    slots: int = 0,
+    kubelet: str = "v1.36.0",
+    **more: Any,
+) -> AsyncIterator[Stage]:
+    """A node of cards of these sizes, and its pods."""
+    described = {"metadata": {"name": "rig"}, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": kubelet}}}
+    api = NewestApi(nodes=[described], pods=pods)
+    mib = 1 if slots else 1024
+    physical = [PhysicalCard(number, UUIDS[number], "T4", size * mib) for number, size in enumerate(sizes)]
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+            client = ApiClient(http)
+            node = NodeStatus(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", slots=slots)
+            await node.prepare(frozenset())
+            yield Stage(api, client, Path(name), node, **more)

@@ -1,0 +1,470 @@
+"""Promises of gpushare.deviceplugin.allocate: whatever order a kubelet admits pods in, each ends on the card that is written."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.held import HeldError, HoldReason
+from gpushare.errors import NoCandidateError
+from gpushare.kube.errors import ApiError
+from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, stage
+
+FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
+
+
+async def test_two_equal_pods_guessed_the_wrong_way_round_exchange_cards() -> None:
+    """D1: bound in one order, admitted in the other. Neither starts before the annotations are right, then both do."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        for name in ("b", "a"):
+            await node.admit(name)
+        assert (node.has("a"), node.has("b")) == ({1}, {0})
+        await node.start("b")
+        await node.start("a")
+
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+        assert [node.written(name)["ASSIGNED"] for name in "ab"] == ["true", "true"]
+        assert node.written("b")["DEV"] == "14"
+        assert node.reasons() == []
+
+
+async def test_a_pod_that_is_not_admitted_yet_gives_its_card_to_the_one_that_has_the_ids() -> None:
+    """The first of two starts at once, the second is then answered on the card that is now its own."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=2)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        await node.start("b")
+        assert (node.card("a"), node.card("b"), node.has("b")) == ("2", "0", {0})
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.card("a"), node.has("a"), node.written("a")["DEV"]) == ("2", {2}, "10")
+
+
+async def test_a_wrong_guess_is_known_before_the_next_question() -> None:
+    """The kubelet's file names the owner; the pod that was meant gets the other one's card, though nothing is written yet."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        told = await node.admit("a")
+
+        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("1", "0")
+
+
+async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
+    """For good: whoever may, can delete the pod."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, repairs=False) as node:
+        await node.admit("b")
+        with pytest.raises(
+            HeldError, match="d/b has ids of card 0, but its annotation names card 1: repairs are switched off"
+        ):
+            await node.start("b")
+
+        assert node.reasons() == ["GPUShareHeld b"]
+        assert list(node.allocator.held_for_good()) == ["uid-b"]
+        assert node.allocator.held()["uid-b"].reason is HoldReason.FIXED
+        assert (node.card("a"), node.card("b")) == ("0", "1")
+
+
+async def test_a_pod_of_another_extender_is_never_moved() -> None:
+    """Its book would leak the old card. Who may move is held for it, too."""
+    pods = [gpu_pod("a", 8, card=0, annotations=FOREIGN), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        with pytest.raises(HeldError, match="the card is booked for others") as caught:
+            await node.start("b")
+        assert (caught.value.reason, node.card("a"), node.card("b")) == (HoldReason.NO_ROOM, "0", "1+0")
+        pods[1]["metadata"]["annotations"] |= FOREIGN
+        with pytest.raises(HeldError, match="would not follow a change of its card"):
+            await node.start("b")
+
+
+async def test_a_pod_that_wishes_for_a_card_is_never_moved() -> None:
+    """Any card would not do."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1, annotations={"gpushare.aliyun.com/card-model": "T4"})]
+    async with stage(pods) as node:
+        await node.admit("b")
+        with pytest.raises(HeldError, match="it wishes for a card .gpushare.aliyun.com/card-model."):
+            await node.start("b")
+
+
+async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
+    """The pod that was meant is deleted; a bind that was decided before the mark was seen may still land on its card."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("b")
+        node.api.pods.remove(pods[0])
+        with pytest.raises(HeldError, match="once binds that are under way have landed") as caught:
+            await node.start("b")
+        assert (caught.value.reason, node.card("b"), node.allocator.held_for_good()) == (HoldReason.SETTLING, "1+0", {})
+        node.now = 15
+        await node.start("b")
+
+        assert (node.card("b"), node.allocator.held()) == ("0", {})
+
+
+async def test_a_bind_that_lands_meanwhile_keeps_its_card() -> None:
+    """And the pod that waits for it is let go with it: an equal one changes places."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("b")
+        node.api.pods.remove(pods[0])
+        with pytest.raises(HeldError):
+            await node.start("b")
+        node.api.pods.append(gpu_pod("late", 8, card=0))
+        await node.start("b")
+
+        assert (node.card("b"), node.card("late")) == ("0", "1")
+
+
+async def test_a_ring_of_three_is_put_right() -> None:
+    """No pair of them can simply exchange."""
+    pods = [gpu_pod(name, 8, card=card) for card, name in enumerate("abc")]
+    async with stage(pods) as node:
+        for name in "bca":
+            await node.admit(name)
+        for name in "abc":
+            await node.start(name)
+
+        assert {name: node.card(name) for name in "abc"} == {name: str(min(node.has(name))) for name in "abc"}
+        assert {node.card(name) for name in "abc"} == {"0", "1", "2"}
+
+
+async def test_every_write_of_an_exchange_may_be_the_last_of_its_process() -> None:
+    """Killed after any number of writes; the next process ends it without a word from the kubelet."""
+    writes = 0
+    while True:
+        pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+        async with stage(pods) as node:
+            await node.admit("b")
+            await node.admit("a")
+            done = patches = 0
+
+            def dies(method: str, path: str, node: Stage = node) -> Any:
+                nonlocal patches
+                patches += method == "PATCH"
+                return (500, {"message": "killed"}) if method == "PATCH" and patches > writes else None
+
+            node.api.fault = dies
+            try:
+                await node.start("b")
+                done = 1
+            except ApiError:
+                pass
+            node.api.fault = lambda method, path: None
+            node.start_plugin()
+            await node.allocator.recover()
+            await node.allocator._put_right()
+
+            assert (node.card("a"), node.card("b")) == ("1", "0")
+            await node.start("a")
+            await node.start("b")
+        if done:
+            break
+        writes += 1
+    assert writes == 7  # two marks, two indices, two marks away, and ASSIGNED
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_order_of_admission_ends_with_every_pod_on_its_card(data: st.DataObject) -> None:
+    """Pods as an extender binds them, admitted in any order, some deleted before they are, the plugin started anew now and
+    then: whoever was admitted starts on the card that is written, and no card is beyond its units in any book.
+    """
+    asyncio.run(_any_order(data))
+
+
+async def _any_order(data: st.DataObject) -> None:
+    sizes, free, pods = (14, 14, 10), [14, 14, 10], []
+    for number in range(data.draw(st.integers(1, 7))):
+        amounts = data.draw(st.sampled_from([(5,), (5,), (3,), (3, 2), (2,)]))
+        fitting = [card for card in range(3) if free[card] >= sum(amounts)]
+        if fitting:
+            card = min(fitting, key=lambda card: (free[card], card))
+            free[card] -= sum(amounts)
+            pods.append(gpu_pod(f"p{number}", *amounts, card=card))
+    names = [pod["metadata"]["name"] for pod in pods]
+    async with stage(list(pods), sizes) as node:
+        for name in data.draw(st.permutations(names)):
+            what = data.draw(st.sampled_from(["admit", "admit", "admit", "delete", "start plugin"]))
+            if what == "delete":
+                node.end(name)
+                continue
+            if what == "start plugin":
+                node.start_plugin()
+                await node.allocator.recover()
+            try:
+                await node.admit(name)
+            except NoCandidateError:
+                # Pods of other amounts were answered on its card; its owner replaces it.
+                node.end(name)
+            if data.draw(st.booleans()):
+                await _start_all(node)
+        await _start_all(node)
+        await _start_all(node)
+        booked = dict.fromkeys(range(3), 0)
+        for pod in node.api.pods:
+            name = pod["metadata"]["name"]
+            assert node.card(name) in {str(card) for card in node.has(name)}
+            assert len(node.has(name)) == 1
+            assert node.written(name)["ASSIGNED"] == "true"
+            amounts = [int(one["resources"]["limits"]["aliyun.com/gpu-mem"]) for one in pod["spec"]["containers"]]
+            booked[int(node.card(name))] += sum(amounts)
+        assert all(booked[card] <= size for card, size in enumerate(sizes))
+
+
+async def _start_all(node: Stage) -> None:
+    """As the kubelet tries, again and again."""
+    for pod in list(node.api.pods):
+        try:
+            await node.start(pod["metadata"]["name"])
+        except HeldError:
+            continue
+
+
+async def test_init_containers_sidecars_and_containers_are_on_the_pods_card() -> None:
+    """DP-012, DP-013, DP-014, D21: 4 then beside 2 the containers of 3 and 1 on the ids of the first; all are told the same card."""
+    pods = [gpu_pod("other", 3, card=0), gpu_pod("a", 3, 1, init=4, sidecar=2, card=1)]
+    async with stage(pods) as node:
+        await node.admit("other")
+        told = await node.admit("a")
+        await node.start("a")
+
+        names = ("IDX", "CONTAINER", "POD", "DEV")
+        assert [tuple(one[f"ALIYUN_COM_GPU_MEM_{name}"] for name in names) for one in told] == [
+            ("1", "4", "6", "14"),
+            ("1", "2", "6", "14"),
+            ("1", "3", "6", "14"),
+            ("1", "1", "6", "14"),
+        ]
+        assert len({one for line in node.lines if line.uid == "uid-a" for one in line.ids}) == 6
+
+
+async def test_a_pod_of_several_cards_gets_ids_of_each_and_is_told_all() -> None:
+    """Uneven splits, each container its own cards."""
+    split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"2":2},"1":{"1":4}}'}
+    async with stage([gpu_pod("a", 5, 4, card=0, annotations=split)]) as node:
+        told = await node.admit("a")
+        await node.start("a")
+
+        assert [one["NVIDIA_VISIBLE_DEVICES"] for one in told] == [f"{UUIDS[0]},{UUIDS[2]}", UUIDS[1]]
+        names = ("IDX", "CONTAINER", "POD")
+        assert [tuple(one[f"ALIYUN_COM_GPU_MEM_{name}"] for name in names) for one in told] == [
+            ("0,2", "5", "9"),
+            ("1", "4", "9"),
+        ]
+        assert sorted(line.count for line in map(lambda line: _Count(line.ids), node.lines)) == [(2, 3), (4,)]
+        assert node.written("a")["ASSIGNED"] == "true"
+
+
+class _Count:
+    """How many ids of each card, smallest first."""
+
+    def __init__(self, ids: list[str]) -> None:
+        cards = [one.split("-")[1] for one in ids]
+        self.count = tuple(sorted(cards.count(card) for card in set(cards)))
+
+
+async def test_a_pod_of_several_cards_on_other_cards_is_held_for_good() -> None:
+    """Nobody exchanges parts of pods."""
+    split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"1":2}}'}
+    other = {"scheduler.framework.gpushare.allocation": '{"0":{"1":3,"2":2}}'}
+    pods = [gpu_pod("a", 5, annotations=split), gpu_pod("b", 5, annotations=other)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        with pytest.raises(
+            HeldError, match="has ids of card 0, card 1, but its annotation names 3 of card 1, 2 of card 2"
+        ):
+            await node.start("b")
+        assert list(node.allocator.held_for_good()) == ["uid-b"]
+
+
+async def test_a_pod_bound_by_hand_gets_the_smallest_room_that_holds_it() -> None:
+    """D22: before it is asked for, all five annotations are there and every extender counts it."""
+    pods = [gpu_pod("a", 5, card=0), gpu_pod("by-hand", 4, card=None)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.admit("by-hand")
+        await node.start("by-hand")
+
+        assert node.has("by-hand") == {0}
+        assert node.written("by-hand") == {
+            "IDX": "0", "DEV": "14", "POD": "4", "ASSIGNED": "true", "ASSUME_TIME": "7", "EXTENDER": "gpushare/1",
+        }  # fmt: skip
+
+
+async def test_a_pod_bound_by_hand_is_given_a_card_as_soon_as_it_is_seen() -> None:
+    """Without a call of the kubelet; pods that are ending get none."""
+    pods = [gpu_pod("by-hand", 4, card=None), gpu_pod("ending", 4, card=None), gpu_pod("forged", 4, card="-1")]
+    pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with stage(pods) as node:
+        await node.allocator.recover()
+        keeping = asyncio.create_task(node.allocator.keep_right())
+        async with asyncio.timeout(30):
+            while node.card("forged") == "-1":
+                await asyncio.sleep(0.01)
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+        assert [node.card(name) for name in ("by-hand", "ending", "forged")] == ["2", "-", "2"]
+
+
+async def test_a_pod_bound_by_hand_for_which_no_card_has_room_is_refused_and_told_why() -> None:
+    """What is written on others counts, though they have nothing yet."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1), gpu_pod("by-hand", 7, card=None), gpu_pod("c", 4, card=2)]
+    async with stage(pods) as node:
+        with pytest.raises(NoCandidateError, match="waits for 7 units"):
+            await node.admit("by-hand")
+        with pytest.raises(NoCandidateError):
+            await node.admit("by-hand")
+
+        assert (node.reasons(), node.card("by-hand")) == (["GPUShareNoCard by-hand"], "-")
+
+
+async def test_ids_of_another_plugin_pass_and_count_on_the_card_that_is_written() -> None:
+    """Taking a node over from the Go plugin: its containers go on, and the card takes only what they leave."""
+    pods = [gpu_pod("old", 8, card=0), gpu_pod("new", 7, card=0, annotations=FOREIGN)]
+    async with stage(pods) as node:
+        ids = [f"{UUIDS[0]}-_-{number}" for number in range(8)]
+        node.lines.append(Line("uid-old", "c0", ids, {}))
+        node.write_book()
+        await node.allocator.verify(ids)
+        with pytest.raises(NoCandidateError, match="card 0 has 6 units left for the 7 of pod d/new"):
+            await node.admit("new")
+
+
+async def test_a_pod_whose_card_is_full_of_others_ids_starts_on_another_one() -> None:
+    """Somebody over-booked its card past every extender; its own annotation follows."""
+    pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0)]
+    async with stage(pods) as node:
+        for name in "ab":
+            await node.admit(name)
+            await node.start(name)
+
+        assert (node.card("a"), node.has("b"), node.card("b")) == ("0", {2}, "2")
+
+
+async def test_a_pod_on_a_sick_card_starts_on_another_one() -> None:
+    """It was bound before the card fell ill; no kubelet offers ids of a sick card."""
+    pods = [gpu_pod("a", 8, card=0)]
+    async with stage(pods) as node:
+        node.node.cards = _with_sick(node, 0)
+        await node.admit("a")
+        with pytest.raises(HeldError) as caught:
+            node.allocator._exchange._settled_seconds = 5
+            await node.start("a")
+        assert caught.value.reason is HoldReason.SETTLING
+        node.now = 5
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({2}, "2")
+
+
+def _with_sick(node: Stage, index: int) -> Any:
+    cards = node.node.cards
+    changed = [msgspec.structs.replace(one, healthy=one.index != index, reason="Xid 48") for one in cards.cards]
+    return msgspec.structs.replace(cards, cards=tuple(changed))
+
+
+async def test_after_a_lost_checkpoint_pods_that_ran_are_answered_again() -> None:
+    """The kubelet asks anew for what it forgot; it counts once."""
+    pods = [gpu_pod("a", 8, card=0)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.start("a")
+        pods[0]["status"]["phase"] = "Running"
+        node.lines = []
+        node.write_book()
+        node.start_plugin()
+        told = await node.admit("a")
+        await node.start("a")
+
+        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
+
+
+async def test_a_container_that_starts_again_needs_no_api_server() -> None:
+    """Its pod was found right before."""
+    async with stage([gpu_pod("a", 8, card=0)]) as node:
+        await node.admit("a")
+        await node.start("a")
+        node.api.fault = lambda method, path: (500, {"message": "away"})
+        await node.start("a")
+
+
+async def test_a_kubelet_that_does_not_ask_draws_ids_that_are_counts() -> None:
+    """Before 1.19: any ids, and the card is the one that is written. A wrong guess is repaired by what was told."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, kubelet="v1.18.20", asks=False) as node:
+        told = [(await node.admit(name))[0]["ALIYUN_COM_GPU_MEM_IDX"] for name in ("b", "a")]
+        await node.start("b")
+        await node.start("a")
+
+        assert told == ["0", "1"]
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+
+
+async def test_in_slots_mode_an_id_is_a_container_and_the_units_are_the_pods() -> None:
+    """Any amount in MiB on one slot each; the guard counts what pods ask for."""
+    pods = [gpu_pod("a", 8138, 20001, card=1), gpu_pod("b", 53000, card=1)]
+    async with stage(pods, (81920, 81920), slots=32) as node:
+        told = await node.admit("a")
+        await node.start("a")
+        names = ("IDX", "CONTAINER", "POD", "DEV")
+        assert [tuple(one[f"ALIYUN_COM_GPU_MEM_{name}"] for name in names) for one in told] == [
+            ("1", "8138", "28139", "81920"),
+            ("1", "20001", "28139", "81920"),
+        ]
+        assert [len(line.ids) for line in node.lines] == [1, 1]
+        await node.admit("b")
+        node.api.pods.append(gpu_pod("c", 782, card=1, annotations=FOREIGN))
+        with pytest.raises(NoCandidateError, match="card 1 has 781 units left for the 782 of pod d/c"):
+            await node.admit("c")
+
+
+async def test_in_slots_mode_equal_pods_exchange_and_unequal_ones_are_held() -> None:
+    """What a container was told of its amount cannot be changed."""
+    pods = [
+        gpu_pod("a", 4000, card=0),
+        gpu_pod("b", 4000, card=1),
+        gpu_pod("c", 3000, card=1),
+        gpu_pod("d", 2000, card=0),
+    ]
+    async with stage(pods, (8192, 8192), slots=8) as node:
+        for name in "badc":
+            await node.admit(name)
+        await node.start("b")
+        await node.start("a")
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+        with pytest.raises(HeldError, match="was told the amount of another pod's container") as caught:
+            await node.start("d")
+        assert caught.value.reason is HoldReason.WRONG_AMOUNT
+        assert list(node.allocator.held_for_good()) == ["uid-d"]
+
+
+async def test_what_nobody_waits_for_is_refused() -> None:
+    """DP-016, D3, D4: also on a node of one card."""
+    async with stage([gpu_pod("a", 3, card=0)], (14,)) as node:
+        with pytest.raises(NoCandidateError, match="waits for 4 units .waiting: d/a 3"):
+            await node.allocator.prefer(node.free(), [], 4)
+        with pytest.raises(NoCandidateError, match="none of the 2 ids"):
+            await node.allocator.prefer(["x", "y"], [], 2)
+
+
+async def test_a_pod_that_the_kubelet_gave_up_on_waits_no_more_than_the_others() -> None:
+    """Another plugin refused it after we had answered: what we answered is in no book, and the next call is somebody's."""
+    pods = [gpu_pod("a", 3, card=0), gpu_pod("failed", 3, card=1)]
+    async with stage(pods) as node:
+        # Asked for "failed"; we took it for "a", and the kubelet never wrote it down.
+        await node.allocator.allocate(await node.allocator.prefer(node.free(), [], 3))
+        node.api.pods.remove(pods[1])
+        told = await node.admit("a")
+        await node.start("a")
+
+        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
