@@ -1,8 +1,8 @@
 """Simulated cards below the real pynvml.
 
-One state file (``layout``, ``state``) says which cards a node has and what happens on them. A library (``library``,
-and later one in C) answers NVML's calls out of it, so that every line of pynvml and of its callers runs as it would
+One state file (``layout``, ``state``) says which cards a node has and what happens on them. A library (``library`` in
+Python, ``native`` in C) answers NVML's calls out of it, so that every line of pynvml and of its callers runs as it would
 on a real driver. ``fake-nvml exec -- CMD`` puts CMD on the simulated cards.
 
-Membership rule: card models, boxes, the state and the stand-in. Imports nothing of the product that it serves.
+Membership rule: card models, boxes, the state and the two libraries. Imports nothing of the product that it serves.
 """

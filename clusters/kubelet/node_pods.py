@@ -8,6 +8,7 @@ it is gone: its last changes may still be on their way when we delete it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -93,13 +94,16 @@ class NodePods:
         return uids
 
     def _with_equals_shuffled(self, uids: list[str]) -> list[str]:
-        """Pods that ask for the same change places among themselves: nobody can tell them apart by what they ask for."""
-        equals: dict[object, list[str]] = {}
-        for uid in uids:
-            equals.setdefault(self._request(uid), []).append(uid)
-        for group in equals.values():
+        """Neighbours that ask for the same change places: nobody can tell them apart by what they ask for.
+
+        One that stands between two others stays there: across it, whose turn it is could not even be found out afterwards.
+        """
+        shuffled: list[str] = []
+        for _, neighbours in itertools.groupby(uids, self._request):
+            group = list(neighbours)
             self._shuffle(group)
-        return [equals[self._request(uid)].pop() for uid in uids]
+            shuffled += group
+        return shuffled
 
     def _request(self, uid: str) -> object:
         worker = self._workers.get(uid)

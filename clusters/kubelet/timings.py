@@ -30,7 +30,7 @@ class Timings:
     """The most that it doubles to."""
     admission_shuffle: float = 0.0
     """A real kubelet admits pods in the order in which they were bound (measured), so 0. Above, pods that are bound within
-    so many seconds and ask for the same are admitted in any order among themselves: a device plugin has to bear that."""
+    so many seconds, one after the other, and ask for the same are admitted in any order: a device plugin has to bear that."""
     restart: float = 10.0
     """Before the second restart of a container (the first is immediate); doubles each time."""
     restart_longest: float = 300.0

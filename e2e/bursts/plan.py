@@ -81,7 +81,9 @@ def make_burst(seed: str, nodes: Sequence[str]) -> Burst:
     """A burst on these nodes: 2 to 40 pods of 1 to 3 containers, of few amounts, in a handful of steps."""
     rng = random.Random(seed)
     amounts = rng.sample(_AMOUNTS, rng.randint(1, 3))
-    pods = [_pod(rng, f"p{number:02}", amounts) for number in range(rng.randint(FEWEST_PODS, MOST_PODS))]
+    # Many small bursts and few large ones.
+    count = min(rng.randint(FEWEST_PODS, MOST_PODS), rng.randint(FEWEST_PODS, MOST_PODS))
+    pods = [_pod(rng, f"p{number:02}", amounts) for number in range(count)]
     steps: list[Step] = []
     there: list[str] = []
     while pods:

@@ -17,7 +17,7 @@ from gpushare import wire
 from gpushare.deviceplugin.health import CardHealth
 from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, ForbiddenError, NotFoundError
+from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import ConfigMap
 from gpushare.model.node import parse_unhealthy
 
@@ -36,7 +36,7 @@ async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealt
             if health.declare(await _declared(client, path)):
                 node.refresh()
         except ApiError as error:
-            # What it said last still holds.
+            # What it said last still holds; where the role may not read it, it never said anything.
             _LOG.debug("cannot read path=%s error=%s", path, error)
         await asyncio.sleep(POLL_SECONDS)
 
@@ -44,7 +44,7 @@ async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealt
 async def _declared(client: ApiClient, path: str) -> frozenset[int]:
     try:
         found = msgspec.json.decode(await client.request("GET", path), type=ConfigMap)
-    except (NotFoundError, ForbiddenError):
+    except NotFoundError:
         return frozenset()
     except msgspec.DecodeError as error:
         raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error

@@ -10,7 +10,7 @@ state of ours. The prefix belongs to us alone: kubelets of 1.36 look an id's own
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -133,8 +133,3 @@ def spare_slots(cards: Sequence[CardFacts]) -> list[tuple[str, str]]:
     """
     count = min(sum(card.units for card in cards), _MOST_SPARE_SLOTS)
     return [(f"{_PREFIX}any-{number}", HEALTHY) for number in range(count)]
-
-
-def visible_device(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:
-    """How NVIDIA_VISIBLE_DEVICES names the card: its UUID, or NVML's index (``by`` "index")."""
-    return str(nvml_indices[card.uuid]) if by == "index" else card.uuid

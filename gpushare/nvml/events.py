@@ -2,8 +2,8 @@
 
 What NVML does, and what follows from it: from the moment a card is lost its set answers GPU_IS_LOST at once and for ever,
 so the set is freed and the card is looked at again later; and no question about the event's own handle is answered any
-more, so a handle is known by its address, taken down at registration. An event without a device (a fault of the whole
-machine) reaches each set, and counts for each set's card.
+more, so the event's card is the one of the set that it came from, whatever handle it carries. An event without a device
+(a fault of the whole machine) reaches each set, and counts for each set's card.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class EventSets:
 
     def __init__(self) -> None:
         self._sets: dict[str, Any] = {}
-        self._uuids: dict[int | None, str] = {}
 
     def is_listening(self, uuid: str) -> bool:
         """Are this card's events heard?"""
@@ -51,7 +50,6 @@ class EventSets:
                 _free(events)
                 raise
         self._sets[uuid] = events
-        self._uuids[_address(handle)] = uuid
 
     def forget(self, uuid: str) -> None:
         """Stop hearing a card; one that is not heard stays so."""
@@ -83,7 +81,6 @@ class EventSets:
         """Stop hearing all cards."""
         for uuid in list(self._sets):
             self.forget(uuid)
-        self._uuids.clear()
 
     def _drain(self, uuid: str, xids: list[Xid]) -> None:
         for _ in range(_EVENTS_A_TURN):
@@ -92,7 +89,7 @@ class EventSets:
             if event is None:
                 return
             if event.eventType & pynvml.nvmlEventTypeXidCriticalError:
-                xids.append(Xid(self._uuids.get(_address(event.device), uuid), int(event.eventData)))
+                xids.append(Xid(uuid, int(event.eventData)))
 
 
 def _next(events: Any) -> Any:
@@ -114,11 +111,6 @@ def _next_before_r450(events: Any) -> Any:
         return None
     pynvml._nvmlCheckReturn(code)
     return event
-
-
-def _address(handle: Any) -> int | None:
-    """Where a device handle points; pynvml's handles do not compare equal. None for an event without a device."""
-    return ctypes.cast(handle, ctypes.c_void_p).value
 
 
 def _free(events: Any) -> None:

@@ -10,6 +10,7 @@ import base64
 import json
 import random
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -180,6 +181,16 @@ def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     for container in spec["containers"]:
         if MEMORY in container["resources"].get("limits", {}):
             yield container, "app"
+
+
+def units_of(pod: dict[str, Any]) -> int:
+    """What the containers of a pod ask for together."""
+    return sum(int(one["resources"]["limits"][MEMORY]) for one in pod["spec"]["containers"])
+
+
+def ids_by_card(ids: list[str]) -> dict[str, int]:
+    """How many ids of each card, by what ids of a card have in common."""
+    return dict(sorted(Counter(one.split("-")[1] for one in ids).items()))
 
 
 def container(name: str, units: int, **more: str) -> dict[str, Any]:

@@ -357,19 +357,27 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
     """Whatever is on the Node after each write and each count: the true cards, or none."""
     async with running(simulate("mixed", driver=NEW)) as rig:
         seen: list[list[int]] = []
-        original = rig.api.answer
+        answered, counted = rig.api.answer, rig.count
 
-        def answer(method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
-            result = original(method, path, query, body)
+        def look() -> None:
             there = rig.api.nodes[0]
             node = Node(
                 ObjectMeta(annotations=dict(there["metadata"].get("annotations", {}))),
                 Status(capacity=dict(there["status"]["capacity"])),
             )
             seen.append([device.total for device in devices_of(node)])
+
+        def answer(method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
+            result = answered(method, path, query, body)
+            look()
             return result
 
+        def count() -> None:
+            counted()
+            look()
+
         rig.api.answer = answer  # type: ignore[method-assign]
+        rig.count = count  # type: ignore[method-assign]
         await until(lambda: rig.capacity("count") == "3")
         rig.state.add_card("h100-sxm5-80gb")
         rig.clock.now += SURVEY + 1
@@ -398,6 +406,21 @@ async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: 
         assert len(rig.lists[-1]) == 15 + 11
         await until(lambda: bool(rig.events("Pod")))
         assert rig.events("Pod")[0][0] == "GPUShareCardUnhealthy"
+
+
+async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_written(simulate: Simulate) -> None:
+    """Also where no event told of it: its ids are sick until the new list can be announced."""
+    async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
+        rig.state.remove_card(rig.uuids[1])
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.sick_ids() == 15)
+        assert len(rig.lists[-1]) == 30
+        rig.api.fault = lambda method, path: None
+        await until(lambda: len(rig.lists[-1]) == 15 and rig.capacity("count") == "1")
+
+        assert rig.sick_ids() == 0
 
 
 async def test_an_exchanged_card_never_gets_the_index_that_a_pod_names(simulate: Simulate) -> None:

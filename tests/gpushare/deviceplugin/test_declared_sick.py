@@ -66,6 +66,19 @@ async def test_an_entry_that_names_no_card_bans_none(
         assert (rig.reasons(), len(rig.lists)) == (["", "", ""], 1)
 
 
+async def test_a_graver_reason_for_the_same_is_no_message(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Node says it; to the kubelet, who knows no reasons, nothing changed."""
+    async with following(simulate, monkeypatch) as rig:
+        rig.api.config_maps[NAME] = {"gpus": "1"}
+        await rig.reached(["", "ConfigMap", ""])
+        rig.state.post_xid(rig.uuids[1], 48)
+        await rig.reached(["", "Xid 48", ""])
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", "Xid 48", ""])
+
+        assert len(rig.lists) == 3
+
+
 async def test_a_role_without_the_right_is_no_fault(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     """The original's manifests give the plugin none."""
     async with following(simulate, monkeypatch) as rig:

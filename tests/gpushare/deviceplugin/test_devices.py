@@ -15,7 +15,6 @@ from gpushare.deviceplugin.devices import (
     device_list,
     short_names,
     spare_slots,
-    visible_device,
 )
 from gpushare.model.node import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
@@ -123,14 +122,6 @@ def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
     cards = [CardFacts(0, "GPU-a", "m", 2048, 2), CardFacts(1, "GPU-b", "m", 2048, 2, healthy=False)]
 
     assert [health for _, health in device_list(cards)] == ["Healthy", "Healthy", "Unhealthy", "Unhealthy"]
-
-
-def test_a_card_is_named_by_uuid_or_by_nvmls_index() -> None:
-    """NVML's index, not ours: the runtime knows no other (defect D27)."""
-    card = CardFacts(0, "GPU-a", "m", 1, 1)
-
-    assert visible_device(card, {"GPU-a": 3}, "uuid") == "GPU-a"
-    assert visible_device(card, {"GPU-a": 3}, "index") == "3"
 
 
 def test_a_card_in_slots_mode_has_its_mebibytes_and_an_id_for_each_slot() -> None:

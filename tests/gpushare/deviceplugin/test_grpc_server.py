@@ -83,7 +83,9 @@ class Kubelet:
     def next_container(self, owner: str) -> str:
         """The container of a pod whose turn it is."""
         pods = (pod for pod in self.api.pods if pod["metadata"]["uid"] == owner)
-        names = [c["name"] for pod in pods for part in ("initContainers", "containers") for c in pod["spec"].get(part, ())]
+        names = [
+            c["name"] for pod in pods for part in ("initContainers", "containers") for c in pod["spec"].get(part, ())
+        ]
         known = {name for uid, name, _ in self.book if uid == owner}
         return next(name for name in names if name not in known)
 
@@ -364,3 +366,13 @@ async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch
         kubelet.api.fault = lambda method, path: (500, {"kind": "Status", "message": "etcd is gone"})
         with pytest.raises(grpc.aio.AioRpcError, match="etcd is gone"):
             await kubelet.admit(2)
+
+
+async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-023: with the reason and the way out; a pod of fewer goes on."""
+    monkeypatch.setattr(id_limits, "MOST_IDS_OF_A_POD", 5)
+    async with plugin(["t4"], [gpu_pod("fits", 5), gpu_pod("huge", 4, 2, assumed=2)]) as kubelet:
+        ids, _ = await kubelet.admit(5)
+        await kubelet.start("uid-fits", ids)
+        with pytest.raises(grpc.aio.AioRpcError, match="a pod of 6 units of GiB .* --mode slots"):
+            await kubelet.admit(4)

@@ -131,6 +131,19 @@ def test_cards_that_came_and_went_are_seen_by_a_new_session(simulate: Simulate, 
     assert session.poll().xids == (Xid(added, 48),)
 
 
+def test_a_card_that_went_unnoticed_is_not_listened_to_any_more(simulate: Simulate, session: NvmlSession) -> None:
+    """Nothing of the session before is asked again."""
+    state = simulate("t4x2")
+    first, second = uuids(state)
+    session.renew()
+    state.remove_card(first)
+    session.renew()
+
+    assert session.poll() == Heard()
+    state.post_xid(second, 48)
+    assert session.poll() == Heard((Xid(second, 48),))
+
+
 def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
     state = simulate("t4x2")
     first, second = uuids(state)
