@@ -111,7 +111,9 @@ class Player:
     async def _look(self) -> Seen:
         pods = await self._observer.pods()
         sizes = await self._sizes()
-        told = {pod["metadata"]["name"]: await self._observer.variables(pod) for pod in pods if is_running(pod)}
+        running = [pod for pod in pods if is_running(pod)]
+        logs = await asyncio.gather(*(self._observer.variables(pod) for pod in running))
+        told = {pod["metadata"]["name"]: variables for pod, variables in zip(running, logs, strict=True)}
         return Seen(pods, told, await self._held(), self._uuids, sizes)
 
     async def _sizes(self) -> Sizes:

@@ -21,20 +21,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gpushare import wire
 from gpushare.deviceplugin.devices import PhysicalCard, describe_cards
 from gpushare.deviceplugin.health import CardHealth, Recovery, named_cards
-from gpushare.deviceplugin.publication import CardChange, about_us, amounts, changes_between, has_left, shape
+from gpushare.deviceplugin.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
+from gpushare.deviceplugin.roster import known_cards
 from gpushare.deviceplugin.xid_rules import XidRules
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.manifests import Node, ObjectMeta
-from gpushare.model.node import CardFacts, NodeCards, capacity, decode_cards, encode_cards
+from gpushare.model.node import CardFacts, NodeCards, decode_cards
 from gpushare.model.quantity import MemoryUnit
 
 _LOG = logging.getLogger(__name__)
@@ -209,20 +210,10 @@ class NodeStatus:
         self._show(cards, {})
 
     def _describe(self, physical: Sequence[PhysicalCard], in_use: frozenset[int]) -> NodeCards:
-        known = msgspec.structs.replace(self.cards, cards=self._known(physical)) if self._facts else None
+        before = known_cards(self._facts.values(), self.cards, physical, keep=bool(self._slots))
+        known = msgspec.structs.replace(self.cards, cards=before) if self._facts else None
         cards = describe_cards(physical, self._unit, self._boot, known, in_use, slots=self._slots)
         return self._health.applied(cards)
-
-    def _known(self, physical: Sequence[PhysicalCard]) -> tuple[CardFacts, ...]:
-        """What is remembered of these cards; of two with one index (it was given away meanwhile) who has it now."""
-        present = {card.uuid for card in self.cards.cards}
-        here = {card.uuid for card in physical}
-        by_index: dict[int, CardFacts] = {}
-        for card in sorted(self._facts.values(), key=lambda card: card.uuid not in present):
-            # In slots mode one that was taken out counts on while a pod names it.
-            if card.uuid in here or self._slots:
-                by_index.setdefault(card.index, card)
-        return tuple(by_index.values())
 
     def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
         before, self.cards = self.cards, cards
@@ -239,22 +230,12 @@ class NodeStatus:
             listener(changes)
 
     async def _write(self, node: Node, cards: NodeCards, *, is_moving: bool = False) -> None:
-        wanted = amounts(node, cards, is_moving=is_moving)
-        annotations: dict[str, str | None] = {wire.ANNOTATION_CARDS: encode_cards(cards)}
-        there = node.metadata.annotations or {}
-        if wire.ANNOTATION_RECOVERED in there and there[wire.ANNOTATION_RECOVERED] == self._recovered_word:
-            annotations[wire.ANNOTATION_RECOVERED] = None
-        shown = (node.status.capacity if node.status else None) or {}
-        is_there = all(there.get(name) == text for name, text in annotations.items())
-        # By value, as the API server writes 160000 as 160k; by presence too, as an amount of 0 is a word.
-        if is_there and all(name in shown and capacity(node, name) == int(text) for name, text in wanted.items()):
+        patch = patch_for(node, cards, self._recovered_word, is_moving=is_moving)
+        if patch is None:
             return
-        patch: dict[str, Any] = {
-            "metadata": {"annotations": annotations},
-            "status": {"capacity": wanted, "allocatable": wanted},
-        }
         await self._client.patch_node_status(self.name, patch)
-        _LOG.info("published node=%s cards=%s unit=%s", self.name, wanted[wire.RESOURCE_COUNT], cards.unit)
+        count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
+        _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
 
     async def _read(self) -> Node:
         node = await self._client.get_node(self.name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpushare import wire
 from gpushare.manifests import Node
-from gpushare.model.node import MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards, capacity
+from gpushare.model.node import MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards, capacity, encode_cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,24 @@ def amounts(node: Node, cards: NodeCards, *, is_moving: bool) -> dict[str, str]:
 def has_left(cards: NodeCards, in_use: frozenset[int]) -> bool:
     """Is a card that was taken out still shown, although no pod names it (``in_use``) any more?"""
     return any(card.reason == REASON_TAKEN_OUT and card.index not in in_use for card in cards.cards)
+
+
+def patch_for(node: Node, cards: NodeCards, word: str, *, is_moving: bool) -> dict[str, Any] | None:
+    """The one write to ``nodes/status`` that brings the Node to these cards; None where it is there already.
+
+    ``word`` is the operator's that was acted on: it is taken away, unless it is another by now.
+    """
+    wanted = amounts(node, cards, is_moving=is_moving)
+    annotations: dict[str, str | None] = {wire.ANNOTATION_CARDS: encode_cards(cards)}
+    there = node.metadata.annotations or {}
+    if wire.ANNOTATION_RECOVERED in there and there[wire.ANNOTATION_RECOVERED] == word:
+        annotations[wire.ANNOTATION_RECOVERED] = None
+    shown = (node.status.capacity if node.status else None) or {}
+    is_there = all(there.get(name) == text for name, text in annotations.items())
+    # By value, as the API server writes 160000 as 160k; by presence too, as an amount of 0 is a word.
+    if is_there and all(name in shown and capacity(node, name) == int(text) for name, text in wanted.items()):
+        return None
+    return {"metadata": {"annotations": annotations}, "status": {"capacity": wanted, "allocatable": wanted}}
 
 
 def about_us(node: Node) -> tuple[object, ...]:

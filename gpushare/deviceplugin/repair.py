@@ -157,10 +157,10 @@ class _Plan:
         """Who was about to leave a card that another one is already written on leaves it."""
         come = {pod.index for pod in self.pods if pod.held == pod.index and pod.mark is not None}
         for pod in self._waiting():
-            if pod.mark is not None and pod.index in come:
-                room = max(self.kept[pod.mark], self.units.get(pod.mark, 0))
-                if self.load[pod.mark] + pod.units <= room:
-                    self._send(pod, pod.mark)
+            if pod.mark is None or pod.index not in come:
+                continue
+            if self.load[pod.mark] + pod.units <= self.units.get(pod.mark, 0):
+                self._send(pod, pod.mark)
 
     def _make_room(self, card: int, enough: Mapping[int, int], room: Mapping[int, int]) -> None:
         """Send waiting pods away from ``card`` until it has no more than ``enough``, to cards that have ``room``."""

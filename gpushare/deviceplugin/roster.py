@@ -6,11 +6,11 @@ card that is not even counted any more was taken out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpushare.deviceplugin.devices import PhysicalCard
-from gpushare.model.node import NodeCards
+from gpushare.model.node import CardFacts, NodeCards
 
 # NVML's index of a card that was not there since our start.
 NO_INDEX = -1
@@ -54,3 +54,18 @@ def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
     """The cards of a node annotation of ours, as they were when it was written: what is known before NVML says more."""
     facts = cards.cards if cards is not None else ()
     return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
+
+
+def known_cards(
+    ever: Iterable[CardFacts], now: NodeCards, physical: Sequence[PhysicalCard], *, keep: bool
+) -> tuple[CardFacts, ...]:
+    """Of all cards that were ``ever`` announced those that are here; with ``keep`` the others too.
+
+    Of two with one index (it was given away meanwhile) the one that has it now.
+    """
+    present, here = {card.uuid for card in now.cards}, {card.uuid for card in physical}
+    by_index: dict[int, CardFacts] = {}
+    for card in sorted(ever, key=lambda card: card.uuid not in present):
+        if keep or card.uuid in here:
+            by_index.setdefault(card.index, card)
+    return tuple(by_index.values())

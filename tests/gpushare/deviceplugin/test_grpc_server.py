@@ -16,7 +16,7 @@ import grpc.aio
 import httpx2
 import pytest
 
-from gpushare.deviceplugin import node_view
+from gpushare.deviceplugin import id_limits, node_view
 from gpushare.deviceplugin.allocate import Allocator
 from gpushare.deviceplugin.devices import PhysicalCard
 from gpushare.deviceplugin.grpc_server import DevicePluginServer

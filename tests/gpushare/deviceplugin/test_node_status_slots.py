@@ -12,7 +12,9 @@ import httpx2
 
 from gpushare.deviceplugin.devices import PhysicalCard
 from gpushare.deviceplugin.node_status import NodeStatus
+from gpushare.deviceplugin.publication import has_left
 from gpushare.kube.client import ApiClient
+from gpushare.model.node import REASON_TAKEN_OUT, CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, serve
 
@@ -128,3 +130,13 @@ async def test_a_card_that_was_taken_out_is_remembered_over_a_restart_of_the_plu
         pass
     async with slotted(card("b"), api=site.api, in_use={0}) as again:
         assert (again.cards(), again.status["capacity"][MEMORY]) == ([(0, False), (1, True)], "160000")
+
+
+def test_a_card_that_was_taken_out_has_left_once_no_pod_names_it() -> None:
+    """A sick card that is there has not."""
+    gone = CardFacts(0, "GPU-a", "A100", 80_000, 80_000, 2, healthy=False, reason=REASON_TAKEN_OUT)
+    sick = CardFacts(1, "GPU-b", "A100", 80_000, 80_000, 2, healthy=False, reason="Xid 79")
+    cards = NodeCards(1, "slots", "MiB", "", (gone, sick))
+
+    assert (has_left(cards, frozenset()), has_left(cards, frozenset({0}))) == (True, False)
+    assert not has_left(NodeCards(1, "slots", "MiB", "", (sick,)), frozenset())

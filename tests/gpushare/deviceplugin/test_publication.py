@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.publication import CardChange, about_us, amounts, changes_between, shape
+from gpushare.deviceplugin.publication import CardChange, about_us, amounts, changes_between, patch_for, shape
 from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.node import CardFacts, NodeCards, encode_cards
 
 A, B = CardFacts(0, "GPU-a", "m", 15360, 15), CardFacts(1, "GPU-b", "m", 11264, 11)
 CARDS = NodeCards(1, "ids", "GiB", "boot", (A, B))
@@ -109,3 +109,37 @@ def test_a_card_that_comes_sick_or_recovers_by_itself_is_news_too() -> None:
         CardChange(A, True, "no longer: ConfigMap"),
         CardChange(sick(B, "Xid 48"), False, "Xid 48"),
     )
+
+
+def test_one_write_brings_annotation_and_count_and_takes_the_operators_word() -> None:
+    """Nothing is written where all is there; a word that came meanwhile stays until it was acted on."""
+    there = node(mem="26", count="2")
+    there.metadata.annotations = {"gpushare.aliyun.com/recovered": "0", "aliyun.com/gpushare-cards": "old"}
+    patch = patch_for(there, CARDS, "0", is_moving=False)
+    wanted = {"aliyun.com/gpu-count": "2"}
+
+    assert patch == {
+        "metadata": {
+            "annotations": {"aliyun.com/gpushare-cards": encode_cards(CARDS), "gpushare.aliyun.com/recovered": None}
+        },
+        "status": {"capacity": wanted, "allocatable": wanted},
+    }
+    other = patch_for(there, CARDS, "1", is_moving=False)
+    assert other is not None
+    assert "gpushare.aliyun.com/recovered" not in other["metadata"]["annotations"]
+    there.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(CARDS)}
+    assert patch_for(there, CARDS, "", is_moving=False) is None
+    assert patch_for(Node(), CARDS, "", is_moving=False) is not None
+
+
+def test_amounts_are_compared_by_value_and_by_presence() -> None:
+    """An API server writes 160000 as 160k; an amount of 0 is a word where none is there."""
+    big = NodeCards(1, "slots", "MiB", "b", (CardFacts(0, "GPU-a", "m", 160_000, 160_000, 4),))
+    there = node(mem="160k", count="1")
+    there.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(big)}
+    none = with_cards()
+    bare = node()
+    bare.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(none)}
+
+    assert patch_for(there, big, "", is_moving=False) is None
+    assert patch_for(bare, none, "", is_moving=False) is not None

@@ -139,6 +139,14 @@ def test_a_card_that_the_node_has_not_any_more_takes_nobody() -> None:
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
 
 
+def test_a_pod_that_was_about_to_leave_stays_where_its_new_room_is_gone() -> None:
+    """Others hold more there by now; it loses its mark, and the one that came lets go of its old card."""
+    pods = [PodCard("a", 5, 1, 1, mark=0), PodCard("b", 5, 1, None, mark=0), PodCard("c", 14, 0, 0)]
+
+    assert steps(pods) == [("a", 1, None), ("b", 1, None)]
+    assert aims(pods, UNITS) == {"a": 1, "b": 1, "c": 0}
+
+
 CASES = {
     "pair": [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, 0)],
     "waiting partner": [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, None)],

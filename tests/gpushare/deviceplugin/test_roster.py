@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.devices import PhysicalCard
-from gpushare.deviceplugin.roster import NO_INDEX, Roster, count_cards, remembered
+from gpushare.deviceplugin.roster import NO_INDEX, Roster, count_cards, known_cards, remembered
 from gpushare.model.node import CardFacts, NodeCards
 
 
@@ -69,6 +69,17 @@ def test_what_the_annotation_says_is_known_at_a_start() -> None:
     assert before == (PhysicalCard(NO_INDEX, "GPU-z", "Tesla T4", 15360, 1),)
     assert count_cards(before, [A], [1], frozenset()).lost == frozenset({"GPU-z"})
     assert remembered(None) == ()
+
+
+def test_an_index_belongs_to_who_has_it_now() -> None:
+    """Of the cards that ever had it; who is not here is kept only on demand (slots mode counts it on)."""
+    facts = {name: CardFacts(index, f"GPU-{name}", "m", 1, 1) for name, index in (("a", 0), ("b", 1), ("x", 0))}
+    now = NodeCards(1, "ids", "GiB", "b", (facts["x"], facts["b"]))
+    ever = [facts["a"], facts["b"], facts["x"]]
+
+    assert known_cards(ever, now, [A, B, card("x", 0)], keep=False) == (facts["b"], facts["x"])
+    assert known_cards(ever, now, [A], keep=False) == (facts["a"],)
+    assert known_cards(ever, now, [], keep=True) == (facts["b"], facts["x"])
 
 
 @given(

@@ -419,6 +419,12 @@ def test_slots_are_booked_and_come_back_like_units() -> None:
     bound = pod("u", 5, on="n", card=1)
     cache.set_pod(bound)
     assert slots() == [0, 1]
+    two = pod("v", 5, on="n", card=0)
+    assert two.spec.containers is not None
+    two.spec.containers.append(two.spec.containers[0])
+    cache.set_pod(two)
+    assert slots() == [2, 1]
+    cache.remove_pod(two.metadata)
     cache.remove_pod(bound.metadata)
     assert slots() == [0, 0]
 

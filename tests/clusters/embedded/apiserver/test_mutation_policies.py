@@ -43,6 +43,7 @@ def test_the_shipped_policy_adds_a_slot_in_limits_and_requests() -> None:
 
     assert stored["resources"] == {"limits": {MEMORY: "3", SLOT: "1"}, "requests": {MEMORY: "3", SLOT: "1"}}
     assert limits(writes, name="cpu", limits={"cpu": "1"}) == {"cpu": "1"}
+    assert limits(writes, name="own", limits={MEMORY: "3", SLOT: "2"}) == {MEMORY: "3", SLOT: "2"}
 
 
 def test_a_policy_acts_with_a_binding_only() -> None:
