@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from prometheus_client.registry import CollectorRegistry
-
 from gpushare import __version__, logs
 from gpushare.deviceplugin.allocate import Allocator
 from gpushare.deviceplugin.card_news import CardNews
@@ -188,13 +186,14 @@ async def _serve(
 
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
     """Kept in any case, served where an address is given: from the start, as a driver that is away is waited for."""
-    registry = CollectorRegistry()
+    metrics = PluginMetrics()
     if settings.extra.metrics_address is not None:
-        # Here, as an HTTP server is 3 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin import metrics_server
+        # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
+        from gpushare.deviceplugin import metrics_exposition, metrics_server
 
-        group.create_task(metrics_server.serve(registry, metrics_server.listen(settings.extra.metrics_address)))
-    return PluginMetrics(registry)
+        listener = metrics_server.listen(settings.extra.metrics_address)
+        group.create_task(metrics_server.serve(metrics_exposition.registry_of(metrics), listener))
+    return metrics
 
 
 def _node_watch(client: ApiClient, node: NodeStatus) -> Reflector[Node]:

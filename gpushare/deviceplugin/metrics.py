@@ -1,229 +1,78 @@
-"""What the plugin tells Prometheus.
+"""What the plugin counts of itself, and where what is true now is read from.
 
-Two kinds of series: what is true now (cards, bookings, use) is read from the plugin's own state at the moment of the
-scrape, so that a card or a pod that is gone takes its series with it; what happened is counted here. Amounts are in
-bytes. The label ``card`` is our index, as in the pods' annotations.
-
-Everything runs in the plugin's one event loop, scrapes too, so that a scrape never sees half a change.
+It is counted in any case and costs nothing; what Prometheus needs to show it is loaded where ``/metrics`` is served.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector, CollectorRegistry
-
-from gpushare import __version__
-from gpushare.deviceplugin.usage import MIB, CardUse, NodeUse, PodCard, bookings
-from gpushare.errors import InvalidQuantityError
+from gpushare.deviceplugin.usage import NodeUse, PodCard
 from gpushare.manifests import Pod
-from gpushare.model.node import CARDS_VERSION, CardFacts, NodeCards
-from gpushare.model.quantity import MemoryUnit
+from gpushare.model.node import CARDS_VERSION, NodeCards
 
 # Outcomes that are there, as 0, from the first scrape on: a rate needs a beginning.
 ALLOCATION_OUTCOMES: Final = ("granted", "refused")
 REPAIR_OUTCOMES: Final = ("exchanged", "held", "failed")
 UNADMITTED_ACTIONS: Final = ("reported", "deleted")
 
-_CARD: Final = ("card", "uuid", "model")
-_POD: Final = ("namespace", "pod", "uid", "card")
 
+class PluginMetrics:
+    """What the rest of the plugin calls: counted here, shown by ``metrics_exposition`` where anybody asks."""
 
-class PluginMetrics(Collector):
-    """All series of the plugin, in ``registry``. The ``count_`` methods are what the rest of the plugin calls."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._cards: Callable[[], NodeCards] = lambda: NodeCards(CARDS_VERSION, "ids", "", "", ())
-        self._pods: Callable[[], Iterable[Pod]] = tuple
-        self._seen: NodeUse | None = None
-        self._over: frozenset[PodCard] = frozenset()
-        self._xids: Counter[tuple[str, str]] = Counter()
-        self._allocations: Counter[str] = Counter(dict.fromkeys(ALLOCATION_OUTCOMES, 0))
-        self._repairs: Counter[str] = Counter(dict.fromkeys(REPAIR_OUTCOMES, 0))
-        self._unadmitted: Counter[str] = Counter(dict.fromkeys(UNADMITTED_ACTIONS, 0))
-        self._nvml_errors: Counter[str] = Counter()
-        self._registrations: Counter[str] = Counter()
-        self._overuse = 0
-        self._held: set[tuple[str, str]] = set()
-        registry.register(self)
+    def __init__(self) -> None:
+        self.cards: Callable[[], NodeCards] = lambda: NodeCards(CARDS_VERSION, "ids", "", "", ())
+        self.pods: Callable[[], Iterable[Pod]] = tuple
+        self.seen: NodeUse | None = None
+        self.over: frozenset[PodCard] = frozenset()
+        self.xids: Counter[tuple[str, str]] = Counter()
+        self.allocations: Counter[str] = Counter(dict.fromkeys(ALLOCATION_OUTCOMES, 0))
+        self.repairs: Counter[str] = Counter(dict.fromkeys(REPAIR_OUTCOMES, 0))
+        self.unadmitted: Counter[str] = Counter(dict.fromkeys(UNADMITTED_ACTIONS, 0))
+        self.nvml_errors: Counter[str] = Counter()
+        self.registrations: Counter[str] = Counter()
+        self.overuse = 0
+        self.held: set[tuple[str, str]] = set()
 
     def follow(self, cards: Callable[[], NodeCards], pods: Callable[[], Iterable[Pod]]) -> None:
         """Where the cards and the pods of this node are read from, at each scrape."""
-        self._cards, self._pods = cards, pods
+        self.cards, self.pods = cards, pods
 
     def count_xid(self, uuid: str, xid: int) -> None:
         """The driver reported an Xid event of a card, critical or not."""
-        self._xids[uuid, str(xid)] += 1
+        self.xids[uuid, str(xid)] += 1
 
     def count_allocation(self, outcome: str) -> None:
         """An Allocate was answered: ``granted``, or ``refused`` (the pod fails)."""
-        self._allocations[outcome] += 1
+        self.allocations[outcome] += 1
 
     def count_repair(self, outcome: str) -> None:
         """The card of a pod was found to be another than annotated: ``exchanged``, ``held``, ``failed``."""
-        self._repairs[outcome] += 1
+        self.repairs[outcome] += 1
 
     def count_nvml_error(self, operation: str) -> None:
         """NVML refused: ``operation`` is what was asked, as ``processes``."""
-        self._nvml_errors[operation] += 1
+        self.nvml_errors[operation] += 1
 
     def count_registration(self, resource: str) -> None:
         """The kubelet took our registration of a resource."""
-        self._registrations[resource] += 1
+        self.registrations[resource] += 1
 
     def count_unadmitted(self, action: str) -> None:
         """A pod that the kubelet had turned away was ``reported`` or ``deleted``."""
-        self._unadmitted[action] += 1
+        self.unadmitted[action] += 1
 
     def hold(self, uid: str, container: str = "") -> None:
         """A container of the pod may not start yet. It counts until ``release``, or until the pod is gone."""
-        self._held.add((uid, container))
+        self.held.add((uid, container))
 
     def release(self, uid: str, container: str = "") -> None:
         """A container that was held may start; one that never was is no error."""
-        self._held.discard((uid, container))
+        self.held.discard((uid, container))
 
     def show_usage(self, seen: NodeUse, over: Iterable[PodCard], begun: int) -> None:
         """The newest look at the processes; ``over`` are above their limit and told, ``begun`` of them just now."""
-        self._seen, self._over = seen, frozenset(over)
-        self._overuse += begun
-
-    def collect(self) -> Iterable[Metric]:
-        """All series as of now."""
-        cards, pods = self._cards(), tuple(self._pods())
-        yield _gauge(
-            "gpushare_build_info",
-            "The version of this program; the value says nothing.",
-            ("version",),
-            [((__version__,), 1)],
-        )
-        yield from self._of_cards(cards)
-        yield from self._of_events(cards, pods)
-        yield from self._of_pods(cards, pods)
-
-    def _of_cards(self, cards: NodeCards) -> Iterable[Metric]:
-        each = cards.cards
-        yield _gauge("gpushare_cards", "Cards that this node shares, sick ones too.", (), [((), len(each))])
-        yield _gauge(
-            "gpushare_unit_bytes",
-            "How much memory one unit of aliyun.com/gpu-mem is.",
-            ("mode", "unit"),
-            [((cards.mode, cards.unit), _unit_bytes(cards))],
-        )
-        yield _card_gauge(
-            "memory_bytes", "Memory of the card, as the driver says it.", each, lambda card: card.mib * MIB
-        )
-        yield _card_gauge("units", "Units of aliyun.com/gpu-mem that the card has.", each, lambda card: card.units)
-        yield _card_gauge(
-            "slots",
-            "Containers that the card takes at once; 0 where nobody counts them.",
-            each,
-            lambda card: card.slots,
-        )
-        yield _card_gauge(
-            "healthy", "1 while the card may be given to pods, 0 while it is sick.", each, lambda card: card.healthy
-        )
-
-    def _of_events(self, cards: NodeCards, pods: Sequence[Pod]) -> Iterable[Metric]:
-        by_uuid = {card.uuid: card for card in cards.cards}
-        self._xids = Counter({key: count for key, count in self._xids.items() if key[0] in by_uuid})
-        yield _counter(
-            "gpushare_xid_events",
-            "Xid events that the driver reported of the card.",
-            (*_CARD, "xid"),
-            [((*_of_card(by_uuid[uuid]), xid), count) for (uuid, xid), count in self._xids.items()],
-        )
-        for name, text, label, counts in (
-            ("allocations", "Calls of Allocate by outcome; a refused one ends its pod.", "outcome", self._allocations),
-            (
-                "repairs",
-                "Containers found with another card than annotated, by what was done.",
-                "outcome",
-                self._repairs,
-            ),
-            (
-                "unadmitted_pods",
-                "Pods that failed admission for a reason that has passed, by what was done.",
-                "action",
-                self._unadmitted,
-            ),
-            ("nvml_errors", "Answers of NVML that were errors, by what was asked.", "operation", self._nvml_errors),
-            ("registrations", "Registrations that the kubelet took.", "resource", self._registrations),
-        ):
-            yield _counter(f"gpushare_{name}", text, (label,), [((value,), count) for value, count in counts.items()])
-        alive = {pod.metadata.uid for pod in pods}
-        self._held = {key for key in self._held if key[0] in alive}
-        yield _gauge(
-            "gpushare_held_containers",
-            "Containers that may not start yet; their pods' events say why.",
-            (),
-            [((), len(self._held))],
-        )
-
-    def _of_pods(self, cards: NodeCards, pods: Sequence[Pod]) -> Iterable[Metric]:
-        present = {card.index for card in cards.cards}
-        booked = [use for use in bookings(pods, cards) if use.on.index in present]
-        yield _pod_gauge("booked_bytes", "Card memory that the pod booked.", [(use, use.booked) for use in booked])
-        seen = self._seen
-        if seen is None:
-            return
-        alive = {pod.metadata.uid for pod in pods}
-        uses = [use for use in seen.uses if use.on.uid in alive and use.on.index in present]
-        known = [(use, use.used) for use in uses if use.used is not None]
-        yield _pod_gauge(
-            "used_bytes", "Card memory that the pod's processes hold, as far as the driver says it.", known
-        )
-        yield _pod_gauge(
-            "overuse_bytes",
-            "Card memory above the booking, of pods that were above their limit for long enough to be told.",
-            [(use, use.over) for use in uses if use.on in self._over],
-        )
-        yield _counter(
-            "gpushare_overuse_episodes",
-            "How often a pod was told that it uses more than it booked.",
-            (),
-            [((), self._overuse)],
-        )
-        for name, text, values in (
-            ("unaccounted_bytes", "Card memory held by processes of no pod of this node.", seen.unaccounted),
-            ("processes_without_figure", "Processes whose memory the driver does not say.", seen.without_figure),
-        ):
-            rows = [(_of_card(card), values.get(card.index, 0)) for card in cards.cards]
-            yield _gauge(f"gpushare_card_{name}", text, _CARD, rows)
-
-
-def _unit_bytes(cards: NodeCards) -> int:
-    try:
-        return MemoryUnit.parse(cards.unit).mib * MIB
-    except InvalidQuantityError:
-        return 0
-
-
-def _of_card(card: CardFacts) -> tuple[str, str, str]:
-    return str(card.index), card.uuid, card.model
-
-
-def _card_gauge(name: str, text: str, cards: Iterable[CardFacts], value: Callable[[CardFacts], float]) -> Metric:
-    return _gauge(f"gpushare_card_{name}", text, _CARD, [(_of_card(card), value(card)) for card in cards])
-
-
-def _pod_gauge(name: str, text: str, values: Iterable[tuple[CardUse, int]]) -> Metric:
-    rows = [((use.on.namespace, use.on.pod, use.on.uid, str(use.on.index)), value) for use, value in values]
-    return _gauge(f"gpushare_pod_{name}", text, _POD, rows)
-
-
-def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
-
-
-def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], float]]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
+        self.seen, self.over = seen, frozenset(over)
+        self.overuse += begun

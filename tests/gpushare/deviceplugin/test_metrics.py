@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import CollectorRegistry
 
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.deviceplugin.usage import MIB, CardUse, NodeUse, PodCard
 from gpushare.manifests import Pod
 from gpushare.model.node import CardFacts, NodeCards
@@ -24,8 +24,8 @@ class Plugin:
     """Metrics over a node that changes."""
 
     def __init__(self, *cards: CardFacts, unit: str = "GiB") -> None:
-        self.registry = CollectorRegistry()
-        self.metrics = PluginMetrics(self.registry)
+        self.metrics = PluginMetrics()
+        self.registry = registry_of(self.metrics)
         self.cards = NodeCards(1, "ids", unit, "boot", cards)
         self.pods: list[Pod] = []
         self.metrics.follow(lambda: self.cards, lambda: self.pods)
@@ -200,7 +200,6 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
 
 def test_before_the_cards_are_known_there_are_none() -> None:
     """A plugin that waits for its driver answers a scrape."""
-    registry = CollectorRegistry()
-    PluginMetrics(registry)
+    registry = registry_of(PluginMetrics())
 
     assert b"gpushare_cards 0.0" in generate_latest(registry)

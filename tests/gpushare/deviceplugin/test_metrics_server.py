@@ -14,6 +14,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.deviceplugin.metrics_server import listen, serve
 from gpushare.errors import UsageError
 
@@ -36,9 +37,7 @@ async def served(registry: CollectorRegistry) -> AsyncIterator[httpx2.AsyncClien
 @pytest.fixture
 def registry() -> CollectorRegistry:
     """With the plugin's series."""
-    registry = CollectorRegistry()
-    PluginMetrics(registry)
-    return registry
+    return registry_of(PluginMetrics())
 
 
 async def test_prometheus_gets_text_or_openmetrics(registry: CollectorRegistry) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from prometheus_client.registry import CollectorRegistry
 
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.deviceplugin.stuck_pod_sweeper import DELETIONS_A_MINUTE, StuckPodSweeper
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
@@ -58,7 +58,8 @@ class Rig:
     def __init__(self, api: StubApi) -> None:
         self.api = api
         self.seen: list[Pod] = []
-        self.registry = CollectorRegistry()
+        self.metrics = PluginMetrics()
+        self.registry = registry_of(self.metrics)
         self.now = 0.0
         self.is_served = True
         self.held: dict[str, str] = {}
@@ -96,7 +97,7 @@ async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
             lambda: it.seen,
             lambda: it.is_served,
             lambda: it.held,
-            PluginMetrics(it.registry),
+            it.metrics,
             EventRecorder(client, "test", lambda: 0.0, random.Random(1)),
             lambda: it.now,
             delete=delete,

@@ -16,6 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import registry_of
 from gpushare.deviceplugin.processes import ProcessOwners
 from gpushare.deviceplugin.usage_watch import UsageWatch
 from gpushare.kube.client import ApiClient
@@ -82,7 +83,8 @@ class Rig:
 @asynccontextmanager
 async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]:
     """Everything wired as in the plugin."""
-    api, registry = StubApi(), CollectorRegistry()
+    api, metrics = StubApi(), PluginMetrics()
+    registry = registry_of(metrics)
     session, thread = NvmlSession(None, listen=False), NvmlThread()
     try:
         await thread.run(session.renew)
@@ -90,7 +92,6 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
             it = Rig(state, proc, api, registry)
             facts = [CardFacts(i, uuid, "Tesla T4", 15079, 14) for i, uuid in enumerate(it.uuids)]
             cards = NodeCards(1, "ids", "GiB", "boot", tuple(facts))
-            metrics = PluginMetrics(registry)
             metrics.follow(lambda: cards, lambda: it.pods)
             events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
             it.watch = UsageWatch(
