@@ -57,6 +57,7 @@ class DeviceManager:
         self._streams: set[asyncio.Task[None]] = set()
         self._graces: dict[str, asyncio.TimerHandle] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._admitted = ""
 
     def start(self) -> bool:
         """Read the checkpoint into a new book; False where there was none, which means: a new node."""
@@ -168,9 +169,17 @@ class DeviceManager:
         """
         reusable: dict[str, set[str]] = {}
         async with self._one_at_a_time:
-            for container in containers_of(pod):
-                await self._allocate_container(uid_of(pod), container, container.name in running, reusable, active)
-                self._pass_on(uid_of(pod), container, reusable)
+            self._admitted = uid_of(pod)
+            try:
+                for container in containers_of(pod):
+                    await self._allocate_container(uid_of(pod), container, container.name in running, reusable, active)
+                    self._pass_on(uid_of(pod), container, reusable)
+            finally:
+                self._admitted = ""
+
+    def release_all_but(self, active: Collection[str]) -> None:
+        """Take back the devices of pods that are not (by uid) active; the one that is being admitted keeps its own."""
+        self.book.release_all_but({*active, self._admitted})
 
     async def _allocate_container(
         self,
@@ -183,7 +192,7 @@ class DeviceManager:
         owned = [(resource, amount) for resource, amount in container.limits.items() if self.book.knows(resource)]
         alive = active() if owned else None
         if alive is not None:
-            self.book.release_all_but(alive)
+            self.release_all_but(alive)
         for resource, amount in owned:
             key = (uid, container.name, resource)
             size = _whole(resource, amount)

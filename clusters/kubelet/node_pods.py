@@ -148,7 +148,7 @@ class NodePods:
     def release_ended(self) -> None:
         """Free what ended pods had, once all pods are known."""
         if self.is_settled:
-            self.device_book().release_all_but(self.active_uids())
+            self._around.devices.release_all_but(self.active_uids())
 
     def show_devices(self) -> None:
         """Devices changed: what pods show of theirs may be old."""

@@ -6,15 +6,15 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gpushare.deviceplugin import last_guard
-from gpushare.deviceplugin.candidates import Candidate, Offer, candidates, fits, ids_by_card, is_of_size, match
+from gpushare.deviceplugin.candidates import Candidate, Offer, candidates, ids_by_card, match
 from gpushare.deviceplugin.container_answer import ContainerAnswer, Granted, answer
 from gpushare.deviceplugin.devices import DeviceIds
 from gpushare.deviceplugin.hand_bound import HandBound, without_card
 from gpushare.deviceplugin.id_limits import check_ids_of_pod
 from gpushare.deviceplugin.node_view import NodeView, Sight
+from gpushare.deviceplugin.repair import cards_for
 from gpushare.errors import NoCandidateError
 from gpushare.plugin_flags import ContainerFlags
 
@@ -98,17 +98,17 @@ class Admission:
         offer = self._offer(sight, offered, must, size)
         waiting = self._waiting(sight)
         try:
-            return match(waiting, offer)
+            return match(waiting, offer, lambda candidate: _elsewhere(candidate, sight))
         except NoCandidateError:
-            elsewhere = None if must else _elsewhere(waiting, offer, sight)
-            if elsewhere is not None:
-                return elsewhere
             if not self._forget_guesses(sight):
                 raise
-        return match(self._waiting(self._view.now()), offer)
+        sight = self._view.now()
+        return match(self._waiting(sight), offer, lambda candidate: _elsewhere(candidate, sight))
 
     def _waiting(self, sight: Sight) -> list[Candidate]:
-        return candidates(sight.pods, sight.holdings.containers(), sight.aims, self._latest)
+        granted = sight.holdings.containers()
+        leaving = self._view.pods.is_leaving
+        return candidates(sight.pods, granted, sight.aims, latest=self._latest, is_leaving=leaving)
 
     def _forget_guesses(self, sight: Sight) -> bool:
         """The book never said so: the kubelet gave up on whomever we answered then, and the pod that we took it for waits."""
@@ -159,21 +159,9 @@ class Admission:
         return chosen
 
 
-def _elsewhere(waiting: Sequence[Candidate], offer: Offer, sight: Sight) -> Candidate | None:
-    """The first container whose own card has no ids left (a sick card; another pod was taken for its own there), on a card
-    that has room and is not booked for others: its annotation follows before it starts.
-    """
-    for candidate in waiting:
-        standing = sight.standing(candidate.uid)
-        if standing is None or not standing.may_move or candidate.is_begun or not is_of_size(candidate, offer):
-            continue
-        booked = sight.booked(candidate.uid)
-        left = {
-            index: units - booked[index]
-            for index, units in ((card.index, card.units) for card in sight.cards if card.healthy)
-        }
-        for index in sorted(left, key=lambda index: (left[index], index)):
-            moved = replace(candidate, cards=((index, candidate.units),))
-            if left[index] >= candidate.pod_units and fits(moved, offer):
-                return moved
-    return None
+def _elsewhere(candidate: Candidate, sight: Sight) -> list[int]:
+    """The cards that a container may get instead of its own: its annotation follows before it starts."""
+    standing = sight.standing(candidate.uid)
+    if standing is None or not standing.may_move:
+        return []
+    return cards_for(candidate.uid, sight.standings, sight.units)

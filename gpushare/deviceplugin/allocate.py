@@ -144,6 +144,10 @@ class Allocator:
                 async with self._lock:
                     self._changed.clear()
                     pause = await self._put_right()
+                    was_refused = bool(self._view.refused)
+                if was_refused:
+                    # Our own look at what is there wakes us: not at once again.
+                    await asyncio.sleep(_RETRY_SECONDS)
             except ApiError as error:
                 _LOG.warning("cannot put annotations right error=%s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -153,6 +157,7 @@ class Allocator:
 
     async def _put_right(self) -> float:
         """Do what can be done; how long to rest after it where nothing is heard, in seconds."""
+        self._view.refused.clear()
         sight = self._view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
             await self._view.refresh(1)

@@ -10,8 +10,8 @@ the container starts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
@@ -57,29 +57,39 @@ class Offer:
 
 
 def candidates(
-    pods: Iterable[Pod], granted: Mapping[str, Collection[str]], aims: Mapping[str, int], latest: str = ""
+    pods: Iterable[Pod],
+    granted: Mapping[str, Collection[str]],
+    aims: Mapping[str, int],
+    latest: str = "",
+    *,
+    is_leaving: Callable[[str], bool] = lambda uid: False,
 ) -> list[Candidate]:
     """The next container of each pod that is not fully granted, most likely first.
 
     ``pods`` are the node's, in bind order; ``granted`` names by uid the containers that have their ids, ``latest`` the
     pod that was answered last. ``aims`` says by uid the card for pods of one card, where that is not the annotated one.
-    Pods that have ended or are about to, and pods that no valid annotation puts on a card, are no candidates. A pod that
-    was started and of which nothing is granted comes last: the kubelet lost its book, and asks for it again.
+    Pods that have ended, of whose end the kubelet knows (``is_leaving``), and that no valid annotation puts on a card,
+    are no candidates; but one that is deleted in the middle of its admission is: the kubelet asks for all its containers
+    before it looks again. A pod that was started and of which nothing is granted comes last: the kubelet lost its book,
+    and asks for it again.
     """
     begun: list[Candidate] = []
     fresh: list[Candidate] = []
     lost: list[Candidate] = []
     for pod in pods:
         done = granted.get(pod.metadata.uid, ())
-        candidate = _next_of(pod, done, aims.get(pod.metadata.uid))
+        goes_on = pod.metadata.uid == latest and _goes_on(pod, done)
+        if is_leaving(pod.metadata.uid) and not goes_on:
+            continue
+        candidate = _next_of(pod, done, aims.get(pod.metadata.uid), goes_on=goes_on)
         if candidate is not None:
             (lost if candidate.is_counted else begun if done else fresh).append(candidate)
     return [*sorted(begun, key=lambda candidate: candidate.uid != latest), *fresh, *lost]
 
 
-def _next_of(pod: Pod, done: Collection[str], aim: int | None) -> Candidate | None:
+def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool) -> Candidate | None:
     started = was_started(pod)
-    if is_finished(pod) or is_deleting(pod) or (started and done):
+    if is_finished(pod) or (started and not goes_on and (done or is_deleting(pod))):
         return None
     try:
         request = pod_request(pod)
@@ -92,7 +102,15 @@ def _next_of(pod: Pod, done: Collection[str], aim: int | None) -> Candidate | No
     except GpushareError:
         return None
     metadata = pod.metadata
-    return Candidate(metadata.uid, metadata.namespace, metadata.name, name, units, request, cards, bool(done), started)
+    return Candidate(
+        metadata.uid, metadata.namespace, metadata.name, name, units, request, cards, bool(done), started and not done
+    )
+
+
+def _goes_on(pod: Pod, done: Collection[str]) -> bool:
+    """Are the containers that have their ids the first ones? Else it was all answered, and the kubelet took some back."""
+    has_ids = [name in done for name, _ in gpu_containers(pod)]
+    return has_ids[:1] == [True] and has_ids == sorted(has_ids, reverse=True)
 
 
 def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
@@ -122,12 +140,40 @@ def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
     return {index: 1 for index, _ in candidate.cards} if len(candidate.cards) == 1 else {}
 
 
-def match(waiting: Sequence[Candidate], offer: Offer) -> Candidate:
-    """The candidate for a call. Raises NoCandidateError that says who waits for what."""
-    for candidate in waiting:
-        if is_of_size(candidate, offer) and fits(candidate, offer):
+def match(
+    waiting: Sequence[Candidate],
+    offer: Offer,
+    elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: (),
+) -> Candidate:
+    """The candidate for a call. Raises NoCandidateError that says who waits for what.
+
+    It is the first whose call would look like this. Where its card has no room for its pod (the ids are another's, who
+    was taken for it or came past the extender), it gets another of the cards that ``elsewhere`` allows; only where there
+    is none is the call perhaps another pod's. A pod that is half done cannot go elsewhere, nor its call be another's.
+    """
+    likely = [candidate for candidate in waiting if is_of_size(candidate, offer)]
+    for candidate in likely:
+        if _has_room(candidate, offer):
+            return candidate
+        if candidate.is_begun:
+            raise NoCandidateError(_why_nobody([candidate], offer))
+        for index in elsewhere(candidate) if not offer.must else ():
+            moved = replace(candidate, cards=((index, candidate.units),))
+            if _has_room(moved, offer):
+                return moved
+    for candidate in likely:
+        if fits(candidate, offer):
             return candidate
     raise NoCandidateError(_why_nobody(waiting, offer))
+
+
+def _has_room(candidate: Candidate, offer: Offer) -> bool:
+    """Does it fit, and with it all containers of a pod that begins on one card?"""
+    if len(candidate.cards) != 1 or candidate.is_begun or candidate.is_counted:
+        return fits(candidate, offer)
+    index, _ = candidate.cards[0]
+    whole = offer.counts_slots or min(offer.free.get(index, 0), offer.room.get(index, 0)) >= candidate.pod_units
+    return whole and fits(candidate, offer)
 
 
 def is_of_size(candidate: Candidate, offer: Offer) -> bool:

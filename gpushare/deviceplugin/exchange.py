@@ -2,7 +2,8 @@
 
 Nothing is kept of a repair but the marks on the pods, so a process that is killed between any two writes, or beside which
 another one works, leaves what the next look goes on with. Each write is refused where its pod has changed since it was
-looked at.
+looked at. A pod that the API server lets nobody change (an admission webhook) is left where it is for a while: the
+others' repairs go on without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node_view import NodeView, Sight
 from gpushare.deviceplugin.repair import Step, next_step
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ConflictError, InvalidError, NotFoundError
+from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Exchange:
 
     def has_work(self, sight: Sight) -> bool:
         """Is there anything to write now?"""
-        return next_step(sight.standings, sight.units, self._settled(sight)) is not None
+        return self._next_step(sight) is not None
 
     def is_under_way(self, sight: Sight) -> bool:
         """Does any pod bear a mark?"""
@@ -61,15 +62,22 @@ class Exchange:
         """Write until nothing can be done now; what is there then. ``look`` answers for the moment. Raises ApiError."""
         for _ in range(_MOST_WRITES):
             sight = look()
-            step = next_step(sight.standings, sight.units, self._settled(sight))
+            step = self._next_step(sight)
             if step is None:
                 return sight
             try:
                 await self._write(step, sight)
-            except (ConflictError, InvalidError, NotFoundError) as error:
+            except (ConflictError, NotFoundError) as error:
                 _LOG.info("looking again uid=%s reason=%s", step.uid, error)
                 await self._view.refresh()
+            except REFUSALS as error:
+                _LOG.warning("its annotations cannot be changed uid=%s reason=%s", step.uid, error)
+                self._view.refused[step.uid] = str(error)
+                await self._view.refresh()
         return look()
+
+    def _next_step(self, sight: Sight) -> Step | None:
+        return next_step(sight.standings, sight.units, self._settled(sight), self._view.refused)
 
     async def _write(self, step: Step, sight: Sight) -> None:
         pod = sight.pod(step.uid)

@@ -14,7 +14,7 @@ from gpushare.deviceplugin.node_view import NodeView, Sight
 from gpushare.deviceplugin.standings import allocation_of
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ConflictError, InvalidError, NotFoundError
+from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
@@ -112,8 +112,14 @@ class HandBound:
             written[wire.ANNOTATION_EXTENDER] = wire.EXTENDER_BOOK
         try:
             self._view.pods.set(await self._client.annotate_pod(pod, written | encode(chosen)))
-        except (ConflictError, InvalidError, NotFoundError) as error:
+        except (ConflictError, NotFoundError) as error:
             _LOG.info("gone before it got its card pod=%s/%s uid=%s error=%s", *_named(pod), error)
+            await self._view.refresh()
+            return
+        except REFUSALS as error:
+            # Its own trouble: other pods' admissions and repairs go on.
+            _LOG.warning("cannot write its card pod=%s/%s uid=%s error=%s", *_named(pod), error)
+            self._view.refused[pod.metadata.uid] = str(error)
             await self._view.refresh()
             return
         _LOG.info("placed pod=%s/%s uid=%s device=%d units=%d", *_named(pod), card.index, units)

@@ -21,6 +21,8 @@ class HoldReason(enum.Enum):
     """The card that the container has is booked for others, who may leave."""
     SETTLING = "Settling"
     """The card's room is free; binds decided before the mark was seen may still be under way."""
+    REFUSED = "WriteRefused"
+    """The API server refuses to change the pod's annotations, for now."""
     FIXED = "CardIsFixed"
     """The card that is written must not be changed."""
     SEVERAL_CARDS = "SeveralCards"

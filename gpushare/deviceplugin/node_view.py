@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,6 +72,8 @@ class NodeView:
         self._client = client
         # By ids, who was answered for them; until the kubelet's book says who has them.
         self.guesses: dict[frozenset[str], Grant] = {}
+        # By uid, pods whose annotations the API server refused to change a moment ago, and what it said.
+        self.refused: dict[str, str] = {}
         # The book as it was when no file could be read: at our start, and whenever it was asked for whole.
         self._last: tuple[Entry, ...] = ()
 
@@ -113,7 +115,8 @@ class NodeView:
         ids = DeviceIds(announced.cards)
         counts_slots = announced.mode == MODE_SLOTS
         alive = {pod.metadata.uid for pod in pods if not is_finished(pod)}
-        self.guesses = {key: grant for key, grant in self.guesses.items() if grant.uid in alive}
+        entries = tuple(entries)
+        self._forget_guesses(entries, alive)
         holdings = lay(
             entries,
             self.guesses.values(),
@@ -122,12 +125,24 @@ class NodeView:
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
             ids_are_counts=self._ids_are_counts(),
         )
-        standings = pod_cards(pods, holdings, repairs=self.repairs)
+        # What the book has said once, it has said: a guess must not come back when the ids' owner ends.
+        self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
+        standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
         units = open_units(pods, holdings, announced.cards)
         plan = dict(aims(standings, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
         return Sight(pods, announced.cards, counts_slots, self._ids_are_counts(), holdings, standings, units, plan)
+
+    def _forget_guesses(self, entries: Iterable[Entry], alive: Collection[str]) -> None:
+        """A guess ends when its pod does, when the book says whose the ids are, or what the container really has."""
+        written = {one for entry in entries for one in entry.ids}
+        have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
+        self.guesses = {
+            ids: guess
+            for ids, guess in self.guesses.items()
+            if guess.uid in alive and not ids & written and (guess.uid, guess.container) not in have
+        }
 
     def pod_of(self, entry: Entry) -> Pod | None:
         """The pod that a line of the kubelet's book speaks of."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,16 @@ class Step:
     mark: int | None
 
 
-def next_step(pods: Sequence[PodCard], units: Mapping[int, int], settled: Collection[str]) -> Step | None:
+def next_step(
+    pods: Sequence[PodCard], units: Mapping[int, int], settled: Collection[str], untouchable: Collection[str] = ()
+) -> Step | None:
     """The next write, or None where nothing can be done (now).
 
     ``pods`` are all that are booked on one card of the node, in a fixed order; ``units`` are the sizes of its healthy
     cards; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way.
+    ``untouchable`` are pods that may not move, and whose marks cannot be taken away either.
     """
-    return next(_steps(pods, _Plan(pods, units), settled), None)
+    return next((step for step in _steps(pods, _Plan(pods, units), settled) if step.uid not in untouchable), None)
 
 
 def aims(pods: Sequence[PodCard], units: Mapping[int, int]) -> Mapping[str, int]:
@@ -83,6 +86,20 @@ def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) ->
     plan = _Plan(pods, units)
     card = plan.aim[pod.uid]
     return plan.load[card] <= max(units.get(card, 0), plan.kept[card])
+
+
+def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> list[int]:
+    """Cards that a pod which has no ids yet, and may move, could have instead of its own: all annotations could follow.
+
+    First those where they could at once, the fuller ones first.
+    """
+    found = []
+    for card in units:
+        there = [replace(pod, held=card) if pod.uid == uid else pod for pod in pods]
+        plan = _Plan(there, units)
+        if all(load <= max(units.get(one, 0), plan.kept[one]) for one, load in plan.load.items()):
+            found.append((plan.load[card] > plan.kept[card], units[card] - plan.load[card], card))
+    return [card for *_, card in sorted(found)]
 
 
 def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:

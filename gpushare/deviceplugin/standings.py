@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from gpushare import wire
@@ -31,11 +31,16 @@ def allocation_of(pod: Pod) -> Allocation | None:
         return None
 
 
-def pod_cards(pods: Iterable[Pod], holdings: Holdings, *, repairs: bool) -> tuple[PodCard, ...]:
-    """The pods that are booked on one card and have not ended, in their order; ``repairs`` are switched on."""
+def pod_cards(
+    pods: Iterable[Pod], holdings: Holdings, *, repairs: bool, refused: Collection[str] = ()
+) -> tuple[PodCard, ...]:
+    """The pods that are booked on one card and have not ended, in their order; ``repairs`` are switched on.
+
+    ``refused`` are pods, by uid, that the API server lets nobody change now.
+    """
     found = ((pod, None if is_finished(pod) else allocation_of(pod)) for pod in pods)
     return tuple(
-        _pod_card(pod, allocation, holdings, repairs)
+        _pod_card(pod, allocation, holdings, repairs and pod.metadata.uid not in refused)
         for pod, allocation in found
         if allocation is not None and allocation.by_container is None
     )

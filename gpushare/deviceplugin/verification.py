@@ -80,6 +80,7 @@ class Verification:
         pod = sight.pod(grant.uid)
         allocation = allocation_of(pod)
         if allocation is None:
+            self._hold_if_refused(pod, grant)
             _hold(HoldReason.NO_CARD, pod, grant, "but its annotation names no card, and no card has room for it")
         if not _told_right(pod, grant, sight):
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
@@ -112,8 +113,14 @@ class Verification:
             sight = await self._exchange.run(look)
             standing = _standing(sight, grant.uid)
         if standing.is_misplaced:
+            self._hold_if_refused(pod, grant)
             reason, why = self._why_misplaced(pod, standing, sight)
             _hold(reason, pod, grant, f"but its annotation names card {standing.index}: {why}")
+
+    def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
+        refusal = self._view.refused.get(grant.uid)
+        if refusal is not None:
+            _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
 
     def _why_misplaced(self, pod: Pod, standing: PodCard, sight: Sight) -> tuple[HoldReason, str]:
         if not self._view.repairs:

@@ -75,6 +75,9 @@ class UnreachableError(ApiError):
         self.may_have_happened = may_have_happened
 
 
+# Of a write: this object is not to be changed so (a role, an admission webhook, a webhook that is away). Says nothing of others.
+REFUSALS = (InvalidError, ForbiddenError, TooManyRequestsError, ServerError)
+
 _BY_CODE: dict[int, type[ApiError]] = {
     400: InvalidError,
     401: UnauthorizedError,

@@ -125,6 +125,13 @@ def is_deleting(pod: Pod) -> bool:
 
 
 def was_started(pod: Pod) -> bool:
-    """Has a container of the pod been let onto its card before, as the device plugin noted or the kubelet says?"""
+    """Has a container of the pod been let onto its card before, as the device plugin noted or the kubelet says?
+
+    The note alone is not enough: it is copied with a pod's manifest. A kubelet that admitted the pod tells of its containers.
+    """
+    status = pod.status
+    if status is None:
+        return False
     assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
-    return assigned or bool(pod.status and pod.status.phase == "Running")
+    is_known = bool(status.container_statuses or status.init_container_statuses)
+    return status.phase == "Running" or (assigned and is_known)

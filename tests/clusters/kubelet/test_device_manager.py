@@ -290,3 +290,15 @@ async def test_a_request_that_changed_is_refused(node):
     text = f'pod "uid-p" container "x" changed request for resource "{RESOURCE}" from 1 to 2'
     with pytest.raises(AllocationError, match=text):
         await admit(node, pod("p", container("x", 2)))
+
+
+async def test_a_pod_that_is_being_admitted_keeps_what_its_first_containers_have(node):
+    """Also when it is deleted meanwhile, and nobody counts it as active any more (Kubernetes: pendingAdmissionPod)."""
+    plugin = await node.plug(Plugin(ids("abcd")))
+    # Somebody asks PodResources, which takes back what ended pods had.
+    plugin.on_allocate = lambda: node.devices.release_all_but(set())
+    await node.devices.allocate(pod("p", container("x", 1), container("y", 1), container("z", 1)), (), lambda: set())
+
+    assert len({one for name in "xyz" for one in held(node, "uid-p", name)}) == 3
+    node.devices.release_all_but(set())
+    assert not held(node, "uid-p", "x")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpushare.deviceplugin.held import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.errors import ApiError
+from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, ids_by_card, stage, units_of
 from tests.servers import until
 
@@ -152,7 +153,7 @@ async def test_every_write_of_an_exchange_may_be_the_last_of_its_process(writes:
             (500, {"message": "killed"}) if method == "PATCH" and next(left, None) is None else None
         )
         if writes < 7:
-            with pytest.raises(ApiError, match="killed"):
+            with pytest.raises((ApiError, HeldError), match="killed"):
                 await node.start("b")
         else:
             await node.start("b")
@@ -334,6 +335,47 @@ async def test_a_pod_whose_card_is_full_of_others_ids_starts_on_another_one() ->
         assert (node.card("a"), node.has("b"), node.card("b")) == ("0", {2}, "2")
 
 
+async def test_a_pod_that_is_deleted_while_it_is_admitted_splits_nobody() -> None:
+    """The kubelet had not heard of its end, and asked: it has ids of the card of a pod with two containers, which go elsewhere."""
+    pods = [gpu_pod("dying", 2, card=2), gpu_pod("a", 2, 2, card=0), gpu_pod("b", 10, card=0), gpu_pod("c", 2, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        node.pods.set(msgspec.convert(pods[0], Pod))
+        await node.admit("dying")
+        assert node.has("dying") == {0}
+        await node.admit("a")
+        await node.admit("c")
+        for name in ("a", "b", "c"):
+            await node.start(name)
+
+        assert {name: node.has(name) for name in "abc"} == {name: {int(node.card(name))} for name in "abc"}
+
+
+async def test_a_pod_whose_end_is_not_heard_of_yet_keeps_its_place() -> None:
+    """The API shows it, the watch does not: the kubelet asks for it, and its neighbour is not mistaken for it."""
+    pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=0)]
+    async with stage(pods) as node:
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        for name in ("dying", "a"):
+            await node.admit(name)
+
+        assert (node.has("dying"), node.has("a")) == ({1}, {0})
+
+
+async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:
+    """Though the pod that had the ids is gone, and they are in no book any more."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, repairs=False) as node:
+        await node.admit("b")
+        node.allocator._view.now()
+        node.end("b")
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({0}, "0")
+
+
 async def test_a_pod_on_a_sick_card_starts_on_another_one() -> None:
     """It was bound before the card fell ill; no kubelet offers ids of a sick card."""
     pods = [gpu_pod("a", 8, card=0)]
@@ -369,6 +411,92 @@ async def test_after_a_lost_checkpoint_pods_that_ran_are_answered_again() -> Non
         await node.start("a")
 
         assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
+
+
+async def test_after_a_lost_checkpoint_all_containers_of_a_pod_are_answered_again() -> None:
+    """Not the first alone: a refusal of the second would end a pod that runs."""
+    pods = [gpu_pod("a", 4, 4, card=0)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.start("a")
+        pods[0]["status"]["phase"] = "Running"
+        node.lines = []
+        node.write_book()
+        node.start_plugin()
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({0}, "0")
+
+
+@pytest.mark.parametrize("slots", [0, 4])
+async def test_a_guess_that_the_book_put_right_never_comes_back(slots: int) -> None:
+    """The pod that the ids went to ends; whom we took it for starts again, and its card's room is all there."""
+    pods = [gpu_pod("a", 10, card=0), gpu_pod("b", 10, card=1)]
+    async with stage(pods, sizes=(14, 14), slots=slots) as node:
+        for name in ("b", "a"):
+            await node.admit(name)
+            await node.start(name)
+        assert (node.has("a"), node.has("b")) == ({1}, {0})
+        node.end("b")
+        await node.start("a")
+        pods.append(gpu_pod("c", 10, card=0))
+        await node.admit("c")
+        await node.start("c")
+
+        assert (node.card("a"), node.card("c"), node.has("c")) == ("1", "0", {0})
+
+
+@pytest.mark.parametrize("slots", [0, 4])
+async def test_a_copied_note_lets_nobody_onto_a_full_card(slots: int) -> None:
+    """A running pod's manifest was copied with ``nodeName`` and all annotations: it was not let in before."""
+    pods = [gpu_pod("a", 10, card=0)]
+    async with stage(pods, sizes=(14,), slots=slots) as node:
+        await node.admit("a")
+        await node.start("a")
+        pods.append(gpu_pod("copy", 10, card=0, annotations={"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}))
+        with pytest.raises(NoCandidateError, match="card 0"):
+            await node.admit("copy")
+
+
+def _refusing(name: str, code: int) -> Any:
+    def fault(method: str, path: str) -> Any:
+        return (code, {"message": "denied"}) if method == "PATCH" and path.endswith(f"/pods/{name}") else None
+
+    return fault
+
+
+@pytest.mark.parametrize("code", [400, 403, 429, 500])
+async def test_a_pod_that_nobody_may_change_ends_no_other(code: int) -> None:
+    """An admission webhook refuses to write the card of a pod that came past the extender."""
+    async with stage([gpu_pod("odd", 4, card=None), gpu_pod("a", 8, card=1)]) as node:
+        node.api.fault = _refusing("odd", code)
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.has("a"), node.card("odd")) == ({1}, "-")
+
+
+@pytest.mark.parametrize("code", [400, 403, 500])
+async def test_a_pod_that_nobody_may_change_holds_itself_alone(code: int) -> None:
+    """Nor is it asked for without end. Once the refusal ends, the repair goes on."""
+    async with stage([gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=1), gpu_pod("c", 3, card=1)]) as node:
+        await node.admit("b")
+        await node.admit("c")
+        node.api.fault = _refusing("b", code)
+        with pytest.raises(HeldError, match="denied") as caught:
+            await node.start("b")
+        await node.start("c")
+        keeping = asyncio.create_task(node.allocator.keep_right())
+        await asyncio.sleep(0.3)
+        keeping.cancel()
+
+        assert (caught.value.reason, node.allocator.held_for_good()) == (HoldReason.REFUSED, {})
+        assert len(node.api.calls) < 30
+        node.api.fault = lambda method, path: None
+        await node.allocator._put_right()
+        await node.start("b")
+        assert (node.has("b"), node.card("b")) == ({0}, "0")
 
 
 async def test_a_container_that_starts_again_needs_no_api_server() -> None:

@@ -28,7 +28,7 @@ def pod(name: str, *units: object, card: object = 0, init: tuple[object, ...] = 
     document = {
         "metadata": {**metadata, "deletionTimestamp": more.get("deleting")},
         "spec": {"containers": containers("c", units), "initContainers": containers("i", init)},
-        "status": {"phase": more.get("phase", "Pending")},
+        "status": {"phase": more.get("phase", "Pending"), "containerStatuses": more.get("statuses")},
     }
     return msgspec.convert(document, Pod)
 
@@ -79,7 +79,7 @@ def test_a_candidate_says_container_and_pod_units() -> None:
     "other",
     [
         pod("x", 3, phase="Failed"),
-        pod("x", 3, deleting="2026-01-01T00:00:00Z"),
+        pod("x", 3, deleting="2026-01-01T00:00:00Z", phase="Running"),
         pod("x", 3, card=None),
         pod("x", 3, card="-1"),
         pod("x", "1.5"),
@@ -215,12 +215,13 @@ def test_of_pods_that_are_half_done_the_latest_comes_first() -> None:
     pods = [pod("a", 1, 2), pod("b", 1, 2)]
     granted = {"uid-a": ["c0"], "uid-b": ["c0"]}
 
-    assert names(candidates(pods, granted, {}, "uid-b")) == [("b", "c1"), ("a", "c1")]
+    assert names(candidates(pods, granted, {}, latest="uid-b")) == [("b", "c1"), ("a", "c1")]
 
 
 def test_a_pod_that_ran_and_is_in_no_book_comes_last() -> None:
     """The kubelet lost its checkpoint and asks anew; one that has all its ids is never asked for."""
-    pods = [pod("ran", 3, phase="Running"), pod("let-in", 3, assigned="true"), pod("new", 3)]
+    let_in = pod("let-in", 3, assigned="true", statuses=[{"name": "c0"}])
+    pods = [pod("ran", 3, phase="Running"), let_in, pod("new", 3)]
     found = candidates(pods, {}, {})
 
     assert names(found) == [("new", "c0"), ("ran", "c0"), ("let-in", "c0")]
@@ -279,3 +280,56 @@ def test_where_slots_are_counted_nobody_is_an_error_too(
     """One slot cannot stand for several cards."""
     with pytest.raises(NoCandidateError, match=says):
         match(candidates(waiting, {}, {}), offer(1, free, room=room, counts_slots=True))
+
+
+def test_a_pod_that_is_deleted_in_the_middle_of_its_admission_is_finished_first() -> None:
+    """The kubelet looks at a deletion before it begins with a pod, and not between its containers."""
+    deleted = pod("a", 1, 1, 1, deleting="2026-01-01T00:00:00Z")
+    granted = {"uid-a": ["c0"]}
+
+    assert names(candidates([pod("b", 1), deleted], granted, {}, "uid-a")) == [("a", "c1"), ("b", "c0")]
+    assert names(candidates([pod("b", 1), deleted], granted, {}, latest="uid-b")) == [("b", "c0")]
+    # All of it was answered, and the kubelet is taking its ids back.
+    assert candidates([deleted], {"uid-a": ["c1", "c2"]}, {}, "uid-a") == []
+    assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
+    assert candidates([deleted], {}, {}, "uid-a") == []
+
+
+def test_a_pod_whose_card_cannot_hold_all_of_it_goes_elsewhere_before_another_pod_is_thought_of() -> None:
+    """A container that got another card than the first of its pod would never start."""
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {}, {})
+    call = offer(3, {0: 5, 1: 9, 2: 6})
+    room = offer(3, room={0: 5, 1: 14, 2: 14}, free={0: 14, 1: 9, 2: 6})
+
+    for one in (call, room):
+        full = Offer(one.size, one.free, {0: 14, 1: 14, 2: 14} if one is call else one.room)
+        assert match(waiting, full, lambda candidate: (2, 1)).cards == ((2, 3),)
+        assert match(waiting, full, lambda candidate: ()).pod == "b"
+    assert match(waiting[:1], offer(3, {0: 5})).cards == ((0, 3),)
+    assert match(waiting, offer(3, {0: 5, 1: 9}, must_be=1), lambda candidate: (1,)).pod == "b"
+
+
+def test_elsewhere_must_have_room_too() -> None:
+    """It is allowed, but its ids are another's."""
+    waiting = candidates([pod("a", 3, card=0)], {}, {})
+
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left"):
+        match(waiting, offer(3, {0: 2, 1: 2}), lambda candidate: (1,))
+
+
+def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
+    """Better an end with a reason than a pod on two cards."""
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
+
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/a"):
+        match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
+
+
+def test_a_pod_whose_end_the_kubelet_has_not_heard_of_is_a_candidate() -> None:
+    """It keeps its place; once the kubelet knows it is passed over, unless its admission is under way."""
+    pods = [pod("dying", 3, 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
+
+    assert names(candidates(pods, {}, {})) == [("dying", "c0"), ("a", "c0")]
+    assert names(candidates(pods, {}, {}, is_leaving=lambda uid: uid == "uid-dying")) == [("a", "c0")]
+    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, is_leaving=lambda uid: uid == "uid-dying")
+    assert names(begun) == [("dying", "c1"), ("a", "c0")]

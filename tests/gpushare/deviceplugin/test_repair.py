@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.repair import PodCard, Step, aims, has_room, next_step
+from gpushare.deviceplugin.repair import PodCard, Step, aims, cards_for, has_room, next_step
 
 UNITS = {0: 14, 1: 14, 2: 10}
 
@@ -145,6 +145,15 @@ def test_a_pod_that_was_about_to_leave_stays_where_its_new_room_is_gone() -> Non
 
     assert steps(pods) == [("a", 1, None), ("b", 1, None)]
     assert aims(pods, UNITS) == {"a": 1, "b": 1, "c": 0}
+
+
+def test_a_pod_may_have_another_card_where_all_annotations_can_follow() -> None:
+    """At once where somebody leaves it (c has its ids elsewhere), after a while where it has free room; else not at all."""
+    pods = [PodCard("a", 8, 0, None), PodCard("c", 8, 1, 0), PodCard("d", 4, 2, 2)]
+
+    assert cards_for("a", pods, UNITS) == [1]
+    assert cards_for("d", [PodCard("d", 4, 2, None)], UNITS) == [2, 0, 1]
+    assert cards_for("a", [PodCard("a", 12, 0, None), PodCard("b", 9, 1, 1)], UNITS) == [0]
 
 
 CASES = {
