@@ -17,6 +17,9 @@ _MOST_CONTAINERS: Final = 3
 _AMOUNTS: Final = (1, 1, 2, 2, 3, 4, 5, 7, 9)
 # The chance that a burst has a pod's init container, its sidecar, and that a plugin or a kubelet starts anew in a step.
 _INIT, _SIDECAR, _PLUGIN, _KUBELET = 0.15, 0.15, 0.04, 0.02
+# The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
+_TWINS: Final = 0.3
+_TWIN_AMOUNTS: Final = (8, 9, 10)
 _LONGEST_PAUSE_SECONDS: Final = 0.1
 # What a container holds of its card for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
 HELD_MIB_PER_UNIT: Final = 960
@@ -80,10 +83,12 @@ class Burst:
 def make_burst(seed: str, nodes: Sequence[str]) -> Burst:
     """A burst on these nodes: 2 to 40 pods of 1 to 3 containers, of few amounts, in a handful of steps."""
     rng = random.Random(seed)
-    amounts = rng.sample(_AMOUNTS, rng.randint(1, 3))
+    are_twins = rng.random() < _TWINS
+    amounts = [rng.choice(_TWIN_AMOUNTS)] if are_twins else rng.sample(_AMOUNTS, rng.randint(1, 3))
     # Many small bursts and few large ones.
     count = min(rng.randint(FEWEST_PODS, MOST_PODS), rng.randint(FEWEST_PODS, MOST_PODS))
-    pods = [_pod(rng, f"p{number:02}", amounts) for number in range(count)]
+    names = [f"p{number:02}" for number in range(count)]
+    pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts) for name in names]
     steps: list[Step] = []
     there: list[str] = []
     while pods:

@@ -16,7 +16,7 @@ from e2e.bursts.play import Player
 from e2e.bursts.stage import NODES, open_player
 
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
-_MOST_TO_CATCH: Final = 20
+_MOST_TO_CATCH: Final = 40
 _HELD_SECONDS: Final = 5.0
 
 pytestmark = pytest.mark.timeout(300)

@@ -79,7 +79,7 @@ def candidates(
     for pod in pods:
         done = granted.get(pod.metadata.uid, ())
         goes_on = pod.metadata.uid == latest and _goes_on(pod, done)
-        if is_leaving(pod.metadata.uid) and not goes_on:
+        if is_deleting(pod) and not goes_on and (done or is_leaving(pod.metadata.uid)):
             continue
         candidate = _next_of(pod, done, aims.get(pod.metadata.uid), goes_on=goes_on)
         if candidate is not None:

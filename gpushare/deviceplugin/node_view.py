@@ -125,8 +125,6 @@ class NodeView:
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
             ids_are_counts=self._ids_are_counts(),
         )
-        # What the book has said once, it has said: a guess must not come back when the ids' owner ends.
-        self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
         standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
         units = open_units(pods, holdings, announced.cards)
         plan = dict(aims(standings, units))
@@ -135,7 +133,10 @@ class NodeView:
         return Sight(pods, announced.cards, counts_slots, self._ids_are_counts(), holdings, standings, units, plan)
 
     def _forget_guesses(self, entries: Iterable[Entry], alive: Collection[str]) -> None:
-        """A guess ends when its pod does, when the book says whose the ids are, or what the container really has."""
+        """A guess ends when its pod does, when the book says whose the ids are, or what the container really has.
+
+        What the book has said once, it has said: a guess must not come back when the ids' owner ends.
+        """
         written = {one for entry in entries for one in entry.ids}
         have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
         self.guesses = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from gpushare import wire
@@ -57,6 +58,8 @@ class Binder:
         self._monotonic = monotonic
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._resolving: set[asyncio.Task[None]] = set()
+        # By uid and node: how many requests may still take effect.
+        self._unknown: Counter[tuple[str, str]] = Counter()
 
     async def bind(self, args: BindingArgs) -> None:
         """Bind the pod to the node with its card. Idempotent. Raises GpushareError with the reason.
@@ -144,9 +147,14 @@ class Binder:
             if error.may_have_happened:
                 self._resolve_later(pod, node, sent)
                 raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
-            self._cache.forget(metadata.uid, node)
+            self._forget(metadata.uid, node)
             raise BindError(f"the API server refused to bind: {error}") from error
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
+
+    def _forget(self, uid: str, node: str) -> None:
+        """This request came to nothing; another one for the same pod and node may still land."""
+        if not self._unknown[uid, node]:
+            self._cache.forget(uid, node)
 
     async def _is_bound(self, pod: Pod, node: str, error: ApiError) -> bool:
         """After a failed request: did this bind, or one before it, in fact succeed?"""
@@ -186,30 +194,42 @@ class Binder:
         self._cache.set_pod(pod)
 
     def _resolve_later(self, pod: Pod, node: str, sent: float) -> None:
+        self._unknown[pod.metadata.uid, node] += 1
         task = asyncio.get_running_loop().create_task(self._resolve(pod, node, sent))
         self._resolving.add(task)
         task.add_done_callback(self._resolving.discard)
 
     async def _resolve(self, pod: Pod, node: str, sent: float) -> None:
         """Ask until the outcome of a request without answer is certain; until then its room stays booked."""
+        key = (pod.metadata.uid, node)
+        try:
+            bound = await self._outcome(pod, sent)
+        finally:
+            self._unknown[key] -= 1
+            self._unknown += Counter()
+        if bound is not None:
+            self._cache.set_pod(bound)
+            return
+        self._forget(*key)
+        _LOG.info("forgot pod=%s/%s uid=%s node=%s", pod.metadata.namespace, pod.metadata.name, *key)
+
+    async def _outcome(self, pod: Pod, sent: float) -> Pod | None:
+        """The pod once it is bound; None where it is gone, or can no longer be by a request sent then."""
         metadata = pod.metadata
         while True:
             await asyncio.sleep(_ASK_SECONDS)
             try:
                 now = await self._client.get_pod(metadata.namespace, metadata.name)
             except NotFoundError:
-                break
+                return None
             except ApiError:
                 continue
             if now.metadata.uid != metadata.uid:
-                break
+                return None
             if now.spec.node_name:
-                self._cache.set_pod(now)
-                return
+                return now
             if self._monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
-                break
-        _LOG.info("forgot pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
-        self._cache.forget(metadata.uid, node)
+                return None
 
 
 def _device(node: NodeInfo, index: int) -> Device:

@@ -292,7 +292,7 @@ def test_a_pod_that_is_deleted_in_the_middle_of_its_admission_is_finished_first(
     # All of it was answered, and the kubelet is taking its ids back.
     assert candidates([deleted], {"uid-a": ["c1", "c2"]}, {}, "uid-a") == []
     assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
-    assert candidates([deleted], {}, {}, "uid-a") == []
+    assert candidates([deleted], {}, {}, "uid-a", is_leaving=lambda uid: True) == []
 
 
 def test_a_pod_whose_card_cannot_hold_all_of_it_goes_elsewhere_before_another_pod_is_thought_of() -> None:
@@ -331,5 +331,5 @@ def test_a_pod_whose_end_the_kubelet_has_not_heard_of_is_a_candidate() -> None:
 
     assert names(candidates(pods, {}, {})) == [("dying", "c0"), ("a", "c0")]
     assert names(candidates(pods, {}, {}, is_leaving=lambda uid: uid == "uid-dying")) == [("a", "c0")]
-    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, is_leaving=lambda uid: uid == "uid-dying")
+    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying", is_leaving=lambda uid: uid == "uid-dying")
     assert names(begun) == [("dying", "c1"), ("a", "c0")]

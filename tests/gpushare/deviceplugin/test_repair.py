@@ -46,6 +46,14 @@ def test_two_equal_pods_on_each_others_cards_exchange_what_is_written() -> None:
     ]  # fmt: skip
 
 
+def test_a_mark_that_nobody_may_take_away_stays_and_the_others_go() -> None:
+    """The first pod's annotations cannot be changed."""
+    pods = [PodCard("a", 8, 0, 0, mark=1, may_move=False), PodCard("b", 6, 0, 0, mark=1)]
+
+    assert next_step(pods, UNITS, (), ("a",)) == Step("b", 0, None)
+    assert next_step(pods, UNITS, (), ("a", "b")) is None
+
+
 def test_a_pod_without_ids_gives_way_at_once() -> None:
     """a has the ids that were meant for b, which the kubelet has not asked for yet: b gets a's card."""
     pods = [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, None)]

@@ -300,6 +300,37 @@ async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: 
         assert b.used() == [12, 0]
 
 
+async def test_a_refusal_after_a_lost_answer_frees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request may still land: the second's refusal is no word of it."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
+    async with bench(
+        pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1
+    ) as b:
+        with pytest.raises(BindError, match="did not say"):
+            await b.bind("a", "m")
+        b.api.fault = lambda method, path: status(429, "later") if "/a/" in path and method == "POST" else None
+        with pytest.raises(BindError, match="refused"):
+            await b.bind("a", "m")
+        with pytest.raises(DoesNotFitError):
+            await b.bind("b", "m")
+        b.clock[0] += UNKNOWN_OUTCOME_SECONDS + 1
+        await until(lambda: b.used("m") == [0])
+
+
+async def test_the_last_of_several_lost_answers_frees_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request's time is over, the second's is not."""
+    monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
+    async with bench(pod("a", 14), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1) as b:
+        for _ in range(2):
+            with pytest.raises(BindError, match="did not say"):
+                await b.bind("a", "m")
+            b.clock[0] += UNKNOWN_OUTCOME_SECONDS * 0.6
+        await until(lambda: len(b.binder._resolving) == 1)
+        assert b.used("m") == [14]
+        b.clock[0] += UNKNOWN_OUTCOME_SECONDS
+        await until(lambda: b.used("m") == [0])
+
+
 async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
     """A scheduler that timed out asks again while the first request is under way: one request at a time, one card."""
     async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:

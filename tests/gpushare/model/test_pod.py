@@ -16,6 +16,7 @@ from gpushare.model.pod import (
     pod_request,
     request_of,
     slot_request,
+    was_started,
 )
 
 
@@ -106,6 +107,24 @@ def test_a_pod_being_deleted_is_known() -> None:
 
     assert is_deleting(leaving)
     assert not is_deleting(pod([]))
+
+
+@pytest.mark.parametrize(
+    ("assigned", "status", "started"),
+    [
+        ("false", {"phase": "Running"}, True),
+        ("true", {"phase": "Pending"}, False),
+        ("true", {"phase": "Pending", "containerStatuses": [{"name": "a"}]}, True),
+        ("true", {"phase": "Pending", "initContainerStatuses": [{"name": "a"}]}, True),
+        ("false", {"phase": "Pending", "containerStatuses": [{"name": "a"}]}, False),
+    ],
+)
+def test_a_pod_was_started_if_its_kubelet_knows_it_too(assigned: str, status: dict[str, object], started: bool) -> None:
+    """The note is copied with a manifest, the status is not."""
+    one = pod([container("a", "1")], **status)
+    one.metadata.annotations = {"ALIYUN_COM_GPU_MEM_ASSIGNED": assigned}
+
+    assert was_started(one) is started
 
 
 def slotted(name: str, units: object, slots: object = "1", **more: object) -> dict[str, object]:
