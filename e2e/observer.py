@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 
 from clusters.api_client import Object
+from clusters.api_client import ApiError
 from clusters.provider import Cluster
 from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.waiting import eventually
@@ -28,12 +29,16 @@ class Observer:
 
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""
-        api = self.cluster.api
-        for pod in await self.pods():
-            await api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
-        await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
-        await api.delete(NAMESPACES, self.namespace)
-        await self._http.aclose()
+        async with self._http:
+            for pod in await self.pods():
+                try:
+                    await self.cluster.api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
+                except ApiError as error:
+                    # Its owner may have been quicker.
+                    if error.reason != "NotFound":
+                        raise
+            await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
+            await self.cluster.api.delete(NAMESPACES, self.namespace)
 
     async def create(self, *manifests: dict[str, Any]) -> None:
         """Create all at once."""

@@ -42,8 +42,9 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
         "nine": nine["metadata"]["annotations"][spec.POD_INDEX],
         "two": two["metadata"]["annotations"][spec.POD_INDEX],
     }
-    await observer.create(gpu_pod("late", 9, node=NODE), gpu_pod("too-much", 10, node=NODE))
+    await observer.create(gpu_pod("late", 9, node=NODE))
     await observer.running("late")
+    await observer.create(gpu_pod("too-much", 10, node=NODE))
     await observer.waits_because("too-much", "nsufficient")
     await observer.check_right_cards("nine", "two", "late")
     await observer.check_books()

@@ -167,6 +167,35 @@ async def test_every_write_of_an_exchange_may_be_the_last_of_its_process(writes:
         await node.start("b")
 
 
+async def test_a_pod_that_changed_since_it_was_looked_at_is_looked_at_again() -> None:
+    """Somebody else's write came first: nothing is written over it."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+
+        def somebody_writes(method: str, path: str) -> None:
+            if method == "PATCH" and path.endswith("/a"):
+                pods[0]["metadata"]["annotations"] |= FOREIGN
+                pods[0]["metadata"]["resourceVersion"] = str(10**12)
+
+        node.api.fault = somebody_writes
+        with pytest.raises(HeldError, match="booked for others"):
+            await node.start("b")
+
+        assert (node.card("a"), node.card("b")) == ("0", "1+0")
+        assert [call["path"][-1] for call in node.api.calls if call["method"] == "PATCH"] == ["b", "a"]
+
+
+async def test_containers_of_a_pod_stay_together_though_its_card_may_not_be_changed() -> None:
+    """The first is on another card than written; the second follows it, so that a repair by hand can let both start."""
+    pods = [gpu_pod("a", 3, 2, card=0), gpu_pod("b", 3, 2, card=1)]
+    async with stage(pods, repairs=False) as node:
+        await node.admit("b")
+        assert node.has("b") == {0}
+        node.pod("b")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
+        await node.start("b")
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_order_of_admission_ends_with_every_pod_on_its_card(data: st.DataObject) -> None:
