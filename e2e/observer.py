@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx2
 
-from clusters.api_client import Object
-from clusters.api_client import ApiError
+from clusters.api_client import ApiError, Object
 from clusters.provider import Cluster
 from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.waiting import eventually
