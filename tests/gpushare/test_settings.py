@@ -134,3 +134,10 @@ def test_cards_are_watched_unless_told_otherwise() -> None:
 def test_times_of_the_watch_must_make_sense(flags: list[str]) -> None:
     with pytest.raises(UsageError, match="takes|time such as"):
         device_plugin_settings(["--node-name", "n", *flags], {})
+
+
+def test_repairs_are_made_unless_the_operator_says_hold() -> None:
+    """Where another extender binds pods too; anything else is a slip."""
+    assert [plugin(*argv).repairs for argv in ([], ["--repair=exchange"], ["-repair", "hold"])] == [True, True, False]
+    with pytest.raises(SystemExit):
+        plugin("--repair=maybe")
