@@ -18,7 +18,7 @@ PLANTED = {
     "the API server in the model": ("gpushare/model/node.py", "import gpushare.kube.client"),
     "the book in filter": ("gpushare/extender/filter.py", "import gpushare.extender.cache"),
     "the fake in the NVML edge": ("gpushare/nvml/library.py", "import fake_nvml.state"),
-    "the extender in the plugin": ("gpushare/deviceplugin/owner.py", "import gpushare.extender.placement"),
+    "the extender in the plugin": ("gpushare/deviceplugin/allocation/owner.py", "import gpushare.extender.placement"),
     "the product in a case": ("e2e/spec.py", "import gpushare.wire"),
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),
     "a provider in the kubelet": ("clusters/kubelet/kubelet.py", "import clusters.embedded.apiserver.store"),

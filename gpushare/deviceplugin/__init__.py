@@ -1,8 +1,16 @@
 """Program 2: the device plugin of one node.
 
-The kubelet's calls walk ``grpc_server`` → ``allocate``, whose docstring says how the right card gets into the right
-container: ``admission`` (which container is this for, and which ids: ``candidates``, ``last_guard``, ``devices``), then
-``verification`` before a container starts (``repair`` finds what to write where a guess was wrong, ``exchange`` writes
-it). What is known comes from ``node_view``: pods from the API, holdings from the kubelet's book (``owner``).
-``registration`` keeps the kubelet informed, ``node_status`` the Node object. Decisions are pure modules.
+==============  ==================================================================================================
+``main``        the wiring
+``grpc_server`` the kubelet's calls; ``registration`` keeps the kubelet informed of us
+``allocation``  whose call is this, which ids, may the container start; ``allocation.allocate`` tells the story
+``cards``       what the cards are and how they fare; the ids made of them; the Node object
+``answer``      what a container is told with its ids
+``telemetry``   what is counted, what pods really use, ``/metrics``
+``unadmitted``  pods that failed admission for a reason that has passed
+``node_pods``   the pods of this node, in the order in which they were bound
+``observers``   what looks on beside the kubelet's calls, and is started only where it is asked for
+==============  ==================================================================================================
+
+Decisions are pure modules; pyproject.toml lists them.
 """

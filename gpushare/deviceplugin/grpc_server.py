@@ -14,14 +14,14 @@ from typing import Final, NoReturn, TypeVar
 import grpc
 import grpc.aio
 
-from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.answer_message import answer_message
-from gpushare.deviceplugin.devices import device_list
-from gpushare.deviceplugin.node_status import NodeStatus
+from gpushare.deviceplugin.allocation.allocate import Allocator
+from gpushare.deviceplugin.answer.answer_message import answer_message
+from gpushare.deviceplugin.cards.devices import device_list
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.publication import CardChange
+from gpushare.deviceplugin.cards.spare_slots import SpareSlots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
-from gpushare.deviceplugin.publication import CardChange
-from gpushare.deviceplugin.spare_slots import SpareSlots
 from gpushare.errors import GpushareError
 from gpushare.model.node import CardFacts
 

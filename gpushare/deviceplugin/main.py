@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import __version__, logs
-from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.card_news import CardNews
-from gpushare.deviceplugin.card_pods import indices_in_use
-from gpushare.deviceplugin.card_watch import CardWatch
-from gpushare.deviceplugin.declared_sick import follow_declared
-from gpushare.deviceplugin.devices import spare_slots
+from gpushare.deviceplugin.allocation.allocate import Allocator
+from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.cards.card_news import CardNews
+from gpushare.deviceplugin.cards.card_pods import indices_in_use
+from gpushare.deviceplugin.cards.card_watch import CardWatch
+from gpushare.deviceplugin.cards.declared_sick import follow_declared
+from gpushare.deviceplugin.cards.devices import spare_slots
+from gpushare.deviceplugin.cards.health import CardHealth
+from gpushare.deviceplugin.cards.id_limits import check_ids
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.roster import remembered
+from gpushare.deviceplugin.cards.spare_slots import SpareSlots
+from gpushare.deviceplugin.cards.takeover import until_released
+from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.health import CardHealth
-from gpushare.deviceplugin.id_limits import check_ids
-from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.observers import Sight, observers
-from gpushare.deviceplugin.owner import KubeletBook
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
-from gpushare.deviceplugin.roster import remembered
-from gpushare.deviceplugin.spare_slots import SpareSlots
-from gpushare.deviceplugin.takeover import until_released
-from gpushare.deviceplugin.xid_rules import XidRules, read_rules
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.errors import GpushareError, UsageError
 from gpushare.health_flags import ENV_DISABLE, ENV_ENABLE
 from gpushare.kube import config
@@ -189,7 +189,7 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
     metrics = PluginMetrics()
     if settings.extra.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
-        from gpushare.deviceplugin import metrics_exposition, metrics_server
+        from gpushare.deviceplugin.telemetry import metrics_exposition, metrics_server
 
         listener = metrics_server.listen(settings.extra.metrics_address)
         group.create_task(metrics_server.serve(metrics_exposition.registry_of(metrics), listener))

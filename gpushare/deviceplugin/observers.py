@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpushare.deviceplugin.metrics import PluginMetrics
-from gpushare.deviceplugin.processes import ProcessOwners
-from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
-from gpushare.deviceplugin.usage_watch import UsageWatch
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.processes import ProcessOwners
+from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
+from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod

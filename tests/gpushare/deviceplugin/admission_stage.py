@@ -19,11 +19,11 @@ from typing import Any
 
 import httpx2
 
-from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.devices import PhysicalCard, device_list
+from gpushare.deviceplugin.allocation.allocate import Allocator
+from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.cards.devices import PhysicalCard, device_list
+from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.node_status import NodeStatus
-from gpushare.deviceplugin.owner import KubeletBook
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder

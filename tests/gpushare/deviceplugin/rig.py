@@ -16,18 +16,18 @@ import grpc.aio
 import httpx2
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.card_news import CardNews
-from gpushare.deviceplugin.card_pods import indices_in_use
-from gpushare.deviceplugin.card_watch import CardWatch
+from gpushare.deviceplugin.cards.card_news import CardNews
+from gpushare.deviceplugin.cards.card_pods import indices_in_use
+from gpushare.deviceplugin.cards.card_watch import CardWatch
+from gpushare.deviceplugin.cards.health import CardHealth
+from gpushare.deviceplugin.cards.id_limits import check_ids
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.roster import remembered
+from gpushare.deviceplugin.cards.xid_rules import XidRules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.health import CardHealth
-from gpushare.deviceplugin.id_limits import check_ids
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.node_status import NodeStatus
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
-from gpushare.deviceplugin.roster import remembered
-from gpushare.deviceplugin.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.model.quantity import MemoryUnit

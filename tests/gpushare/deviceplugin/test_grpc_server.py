@@ -16,13 +16,14 @@ import grpc.aio
 import httpx2
 import pytest
 
-from gpushare.deviceplugin import id_limits, node_view
-from gpushare.deviceplugin.allocate import Allocator
-from gpushare.deviceplugin.devices import PhysicalCard
+from gpushare.deviceplugin.allocation import node_view
+from gpushare.deviceplugin.allocation.allocate import Allocator
+from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.cards import id_limits
+from gpushare.deviceplugin.cards.devices import PhysicalCard
+from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.node_status import NodeStatus
-from gpushare.deviceplugin.owner import KubeletBook
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient

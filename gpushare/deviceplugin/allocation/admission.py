@@ -1,0 +1,167 @@
+"""The kubelet's two questions while it admits a pod: which ids, and what comes with them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+
+from gpushare.deviceplugin.allocation import last_guard
+from gpushare.deviceplugin.allocation.candidates import Candidate, Offer, candidates, ids_by_card, match
+from gpushare.deviceplugin.allocation.hand_bound import HandBound, without_card
+from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.repair import cards_for
+from gpushare.deviceplugin.answer.container_answer import ContainerAnswer, Granted, answer
+from gpushare.deviceplugin.cards.devices import DeviceIds
+from gpushare.deviceplugin.cards.id_limits import check_ids_of_pod
+from gpushare.errors import NoCandidateError
+from gpushare.plugin_flags import ContainerFlags
+
+_LOG = logging.getLogger(__name__)
+
+
+class Admission:
+    """Knows whom it answered last; all else follows from the node's sight.
+
+    ``between_pods`` is set while no Allocate is to follow a question.
+    """
+
+    def __init__(self, view: NodeView, hand_bound: HandBound, rules: ContainerFlags) -> None:
+        self._view = view
+        self._hand_bound = hand_bound
+        self._rules = rules
+        # What was chosen, for the Allocate that follows with exactly these ids.
+        self._chosen: dict[frozenset[str], Candidate] = {}
+        self._latest = ""
+        self.between_pods = asyncio.Event()
+        self.between_pods.set()
+
+    async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
+        """Ids for a container. Raises NoCandidateError, ApiError."""
+        sight = await self._look()
+        offered = list(dict.fromkeys([*must_include, *available]))
+        candidate = self._whose(sight, offered, must_include, size)
+        chosen = self._pick(candidate, sight, offered)
+        self._chosen = {frozenset(chosen): candidate}
+        self.between_pods.clear()
+        return chosen
+
+    async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
+        """What the container with these ids gets. Raises NoCandidateError, ApiError."""
+        key = frozenset(device_ids)
+        candidate = self._chosen.get(key)
+        self._chosen = {}
+        self.between_pods.set()
+        if candidate is None:
+            # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
+            sight = await self._look()
+            self._check_cards(sight, device_ids)
+            candidate = self._whose(sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids))
+        sight = self._view.now()
+        cards = sight.cards
+        check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
+        last_guard.check(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
+        self._view.guess(key, candidate)
+        self._latest = candidate.uid
+        given = [index for index, _ in candidate.cards]
+        _LOG.info(
+            "allocated pod=%s/%s uid=%s container=%s device=%s units=%d",
+            candidate.namespace, candidate.pod, candidate.uid, candidate.container, ",".join(map(str, given)), candidate.units,
+        )  # fmt: skip
+        granted = Granted(
+            tuple(card for card in cards if card.index in given),
+            candidate.units,
+            candidate.pod_units,
+            self._view.node.isolation_off,
+        )
+        return answer(granted, self._view.node.nvml_indices, device_ids, self._rules)
+
+    def _check_cards(self, sight: Sight, ids: Sequence[str]) -> None:
+        """Ids that a kubelet chose by itself mean one card, unless somebody waits for several. Raises NoCandidateError."""
+        if sight.ids_are_counts or DeviceIds(sight.cards).one_card_of(ids) is not None:
+            return
+        if not any(len(candidate.cards) > 1 for candidate in self._waiting(sight)):
+            raise NoCandidateError(f"the kubelet chose {len(ids)} ids that do not lie on one card of this node")
+
+    async def _look(self) -> Sight:
+        """The node now, by a fresh list; pods that came past the extender have their card in it."""
+        await self._view.refresh()
+        sight = self._view.now()
+        if without_card(sight):
+            await self._hand_bound.run(self._view.now)
+            sight = self._view.now()
+        return sight
+
+    def _whose(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
+        """The container that this is most likely for. Raises NoCandidateError."""
+        offer = self._offer(sight, offered, must, size)
+        waiting = self._waiting(sight)
+        try:
+            return match(waiting, offer, lambda candidate: _elsewhere(candidate, sight))
+        except NoCandidateError:
+            if not self._forget_guesses(sight):
+                raise
+        sight = self._view.now()
+        return match(self._waiting(sight), offer, lambda candidate: _elsewhere(candidate, sight))
+
+    def _waiting(self, sight: Sight) -> list[Candidate]:
+        granted = sight.holdings.containers()
+        leaving = self._view.pods.is_leaving
+        return candidates(sight.pods, granted, sight.aims, latest=self._latest, is_leaving=leaving)
+
+    def _forget_guesses(self, sight: Sight) -> bool:
+        """The book never said so: the kubelet gave up on whomever we answered then, and the pod that we took it for waits."""
+        doubtful = [grant.ids for grant in sight.holdings.grants if grant.is_guess]
+        for ids in doubtful:
+            self._view.guesses.pop(ids, None)
+        return bool(doubtful)
+
+    def _offer(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
+        counts_slots = sight.counts_slots
+        room = last_guard.room(
+            sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered)
+        )
+        if sight.ids_are_counts:
+            return Offer(size, dict.fromkeys(room, size), room)
+        reused = sight.holdings.owner(must) if must else None
+        taken = reused.uid if reused is not None and not reused.is_guess else ""
+        free = self._cards_of(sight, self._untaken(sight, offered, taken))
+        if size and not free:
+            raise NoCandidateError(
+                f"none of the {len(offered)} ids that the kubelet offers is a free one of this node's cards"
+            )
+        must_pod = taken if taken and self._awaits(sight, taken) else ""
+        return Offer(size, free, room, self._cards_of(sight, must), counts_slots, must_pod)
+
+    def _awaits(self, sight: Sight, uid: str) -> bool:
+        return any(candidate.uid == uid for candidate in self._waiting(sight))
+
+    def _untaken(self, sight: Sight, offered: Sequence[str], uid: str) -> list[str]:
+        """The ids that no container of another pod has, whatever the kubelet believes."""
+        taken = {one for grant in sight.holdings.grants if grant.uid != uid and not grant.is_guess for one in grant.ids}
+        return [one for one in offered if one not in taken]
+
+    def _cards_of(self, sight: Sight, ids: Sequence[str]) -> Counter[int]:
+        device_ids = DeviceIds(sight.cards)
+        return Counter(card.index for card in map(device_ids.card_of, ids) if card is not None)
+
+    def _pick(self, candidate: Candidate, sight: Sight, offered: Sequence[str]) -> list[str]:
+        """The first of the offered ids on each of the candidate's cards; those that must be taken come first."""
+        device_ids = DeviceIds(sight.cards)
+        wanted = ids_by_card(candidate, sight.counts_slots)
+        chosen = []
+        for one in self._untaken(sight, offered, candidate.uid):
+            card = device_ids.card_of(one)
+            if card is not None and wanted.get(card.index, 0) > 0:
+                wanted[card.index] -= 1
+                chosen.append(one)
+        return chosen
+
+
+def _elsewhere(candidate: Candidate, sight: Sight) -> list[int]:
+    """The cards that a container may get instead of its own: its annotation follows before it starts."""
+    standing = sight.standing(candidate.uid)
+    if standing is None or not standing.may_move:
+        return []
+    return cards_for(candidate.uid, sight.standings, sight.units)

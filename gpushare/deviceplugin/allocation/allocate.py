@@ -1,0 +1,184 @@
+"""The right card in the right container, though the kubelet never says whose container it asks for.
+
+How a pod gets its card. The extender writes a card on the pod with the Binding. The kubelet then *admits* the pods that
+were bound to its node, one after the other, and for each GPU container of a pod it calls:
+
+1. GetPreferredAllocation: which ids shall it take? Ids stand for units (in slots mode, for containers) of one card, so the
+   choice of ids is the choice of the card. Nobody says which pod this is for; but pods are admitted in the order in which
+   they were bound (``node_pods``), container by container, so there is one that is most likely (``candidates``).
+   We choose ids of that pod's card, and the kubelet obeys.
+2. Allocate: which variables does the container with these ids get? After the last guard had a look (``last_guard``), those
+   of the card and of that pod. An error here ends the pod for good, with our text in its status.
+3. PreStartContainer, later, when the kubelet has written down whose ids these are (``owner``): may the container start? If
+   the annotation of the pod to which the ids belong names their card: yes. If not, we had taken one pod for another.
+   What a container has cannot be changed any more, but what is written can: the pods' annotations are exchanged
+   (``repair`` finds the writes, ``exchange`` makes them), and then the container starts. While that is not possible an
+   error holds the container; the kubelet tries again.
+
+So a guess that is wrong costs a few writes, and never a container on another card than its annotation names. Nothing
+need be remembered for that: which ids lie on which card follows from the ids, whose they are from the kubelet's book, and
+what is half repaired from marks on the pods. Every process can go on where another one was killed.
+
+Pods that came past the extender are given a card as soon as they are seen (``hand_bound``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from gpushare.deviceplugin.allocation.admission import Admission
+from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
+from gpushare.deviceplugin.allocation.hand_bound import HandBound
+from gpushare.deviceplugin.allocation.held import HeldError, HeldPod, HeldPods
+from gpushare.deviceplugin.allocation.node_view import NodeView
+from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.allocation.verification import Verification
+from gpushare.deviceplugin.answer.container_answer import ContainerAnswer
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.errors import GpushareError
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError
+from gpushare.kube.events import EventRecorder
+from gpushare.plugin_flags import ContainerFlags
+
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+# How often marks are looked at that must stand for a while, and everything else where nothing is heard of it, in seconds.
+_MARKED_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 10.0
+# After the API server refused, in seconds.
+_RETRY_SECONDS: Final = 2.0
+# How long a start waits for the Allocate that must follow a question which ids, in seconds. See ``owner``.
+_ADMISSION_SECONDS: Final = 2.0
+
+
+class Allocator:
+    """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
+
+    ``repairs`` is False where annotations that name the wrong card are to be reported only.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        pods: NodePods,
+        node: NodeStatus,
+        book: KubeletBook,
+        events: EventRecorder,
+        *,
+        rules: ContainerFlags | None = None,
+        metrics: PluginMetrics | None = None,
+        repairs: bool = True,
+        clock_ns: Callable[[], int] = time.time_ns,
+        monotonic: Callable[[], float] = time.monotonic,
+        settled_seconds: float = SETTLED_SECONDS,
+    ) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._view = NodeView(client, pods, node, book, repairs=repairs)
+        self._exchange = Exchange(client, self._view, monotonic, metrics, settled_seconds=settled_seconds)
+        self._hand_bound = HandBound(client, self._view, events, clock_ns)
+        self._admission = Admission(self._view, self._hand_bound, rules or ContainerFlags())
+        self._verification = Verification(client, self._view, self._exchange, self._hand_bound)
+        self._held = HeldPods()
+        self._lock = asyncio.Lock()
+        self._changed = asyncio.Event()
+        pods.on_change = self._changed.set
+
+    async def recover(self) -> None:
+        """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
+        await self._view.refresh()
+        await self._view.read_book()
+        self._changed.set()
+
+    async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
+        """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
+        async with self._lock:
+            return await self._counted(self._admission.prefer(available, must_include, size))
+
+    async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
+        """What the container with these ids gets. Raises NoCandidateError, ApiError."""
+        async with self._lock:
+            answer = await self._counted(self._admission.allocate(device_ids))
+        if self._metrics is not None:
+            self._metrics.count_allocation("granted")
+        return answer
+
+    async def verify(self, device_ids: Sequence[str]) -> None:
+        """May the container with these ids start? Says on the pod why it is held. Raises HeldError, ApiError."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ADMISSION_SECONDS):
+                await self._admission.between_pods.wait()
+        try:
+            async with self._lock:
+                pod = await self._verification.verify(device_ids)
+        except HeldError as error:
+            await self._hold(error)
+            raise
+        if pod is not None:
+            self._held.release(pod.uid)
+            if self._metrics is not None:
+                self._metrics.release(pod.uid)
+
+    def held(self) -> Mapping[str, HeldPod]:
+        """Pods with a container that may not start now, by uid."""
+        return self._held.among({pod.metadata.uid for pod in self._view.pods.in_bind_order()})
+
+    def held_for_good(self) -> Mapping[str, str]:
+        """Pods that will never start, by uid, and why: only a new pod helps."""
+        return {uid: f"{pod.reason.value}: {pod.text}" for uid, pod in self.held().items() if pod.is_final}
+
+    async def keep_right(self) -> None:
+        """Until cancelled: give pods without a card one, and end repairs that somebody began."""
+        while True:
+            pause = _RETRY_SECONDS
+            try:
+                async with self._lock:
+                    self._changed.clear()
+                    pause = await self._put_right()
+                    was_refused = bool(self._view.refused)
+                if was_refused:
+                    # Our own look at what is there wakes us: not at once again.
+                    await asyncio.sleep(_RETRY_SECONDS)
+            except ApiError as error:
+                _LOG.warning("cannot put annotations right error=%s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+
+    async def _put_right(self) -> float:
+        """Do what can be done; how long to rest after it where nothing is heard, in seconds."""
+        self._view.refused.clear()
+        sight = self._view.now()
+        if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
+            await self._view.refresh(1)
+            await self._hand_bound.run(self._view.now)
+            sight = await self._exchange.run(self._view.now)
+        return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
+
+    async def _hold(self, error: HeldError) -> None:
+        self._held.hold(error)
+        if error.pod is None:
+            return
+        if self._metrics is not None:
+            self._metrics.hold(error.pod.uid)
+            self._metrics.count_repair("held")
+        await self._events.record("Pod", error.pod, "GPUShareHeld", f"{error} ({error.reason.value})")
+
+    async def _counted(self, work: Awaitable[_T]) -> _T:
+        """Count a refusal."""
+        try:
+            return await work
+        except GpushareError:
+            if self._metrics is not None:
+                self._metrics.count_allocation("refused")
+            raise

@@ -1,0 +1,121 @@
+"""Carry out what ``repair`` finds: one write after the other, each found anew from what is there.
+
+Nothing is kept of a repair but the marks on the pods, so a process that is killed between any two writes, or beside which
+another one works, leaves what the next look goes on with. Each write is refused where its pod has changed since it was
+looked at. A pod that the API server lets nobody change (an admission webhook) is left where it is for a while: the
+others' repairs go on without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gpushare import wire
+from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.repair import Step, next_step
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
+from gpushare.manifests import Pod
+
+_LOG = logging.getLogger(__name__)
+
+# How long a mark must have stood before room that was free is taken for it, in seconds: an extender that had not seen it has by
+# then bound what it had decided on, which a new list shows, or its request has ended. Should one come later all the same, the
+# last guard lets its pod onto no card without room.
+SETTLED_SECONDS: Final = 15.0
+# Writes in one go; against a loop that nobody thought of.
+_MOST_WRITES: Final = 500
+
+
+class Exchange:
+    """Repairs the node's annotations. ``monotonic`` is a clock in seconds."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        view: NodeView,
+        monotonic: Callable[[], float],
+        metrics: PluginMetrics | None,
+        *,
+        settled_seconds: float = SETTLED_SECONDS,
+    ) -> None:
+        self._client = client
+        self._view = view
+        self._monotonic = monotonic
+        self._metrics = metrics
+        self._settled_seconds = settled_seconds
+        # By uid, a pod's mark and since when we know it.
+        self._marks: dict[str, tuple[int, float]] = {}
+
+    def has_work(self, sight: Sight) -> bool:
+        """Is there anything to write now?"""
+        return self._next_step(sight) is not None
+
+    def is_under_way(self, sight: Sight) -> bool:
+        """Does any pod bear a mark?"""
+        return any(one.mark is not None for one in sight.standings)
+
+    async def run(self, look: Callable[[], Sight]) -> Sight:
+        """Write until nothing can be done now; what is there then. ``look`` answers for the moment. Raises ApiError."""
+        for _ in range(_MOST_WRITES):
+            sight = look()
+            step = self._next_step(sight)
+            if step is None:
+                return sight
+            try:
+                await self._write(step, sight)
+            except (ConflictError, NotFoundError) as error:
+                _LOG.info("looking again uid=%s reason=%s", step.uid, error)
+                await self._view.refresh()
+            except REFUSALS as error:
+                _LOG.warning("its annotations cannot be changed uid=%s reason=%s", step.uid, error)
+                self._view.refused[step.uid] = str(error)
+                await self._view.refresh()
+        return look()
+
+    def _next_step(self, sight: Sight) -> Step | None:
+        return next_step(sight.standings, sight.units, self._settled(sight), self._view.refused)
+
+    async def _write(self, step: Step, sight: Sight) -> None:
+        pod = sight.pod(step.uid)
+        before = sight.standing(step.uid)
+        changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
+        moves = before is not None and before.index != step.index
+        if moves:
+            changes[wire.ANNOTATION_INDEX] = str(step.index)
+            size = next((card.units for card in sight.cards if card.index == step.index), 0)
+            changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
+        self._view.pods.set(await self._client.annotate_pod(pod, changes, unchanged=True))
+        self._log(pod, step, what=_what(step, sight))
+
+    def _log(self, pod: Pod, step: Step, what: str) -> None:
+        metadata = pod.metadata
+        _LOG.info(
+            "%s pod=%s/%s uid=%s device=%d mark=%s",
+            what, metadata.namespace, metadata.name, metadata.uid, step.index, step.mark,
+        )  # fmt: skip
+        if what in ("exchanged", "moved") and self._metrics is not None:
+            self._metrics.count_repair("exchanged")
+
+    def _settled(self, sight: Sight) -> frozenset[str]:
+        now = self._monotonic()
+        marks = {one.uid: one.mark for one in sight.standings if one.mark is not None}
+        known = self._marks
+        self._marks = {
+            uid: known[uid] if uid in known and known[uid][0] == mark else (mark, now) for uid, mark in marks.items()
+        }
+        return frozenset(uid for uid, (_, since) in self._marks.items() if now - since >= self._settled_seconds)
+
+
+def _what(step: Step, sight: Sight) -> str:
+    """A write in a word: the index of a pod with ids ``exchanged`` with another's or ``moved``, one that ``gave way``..."""
+    before = sight.standing(step.uid)
+    if before is None or before.index == step.index:
+        return "unmarked" if step.mark is None else "marked"
+    if before.held is None:
+        return "gave way"
+    leaves = (one for one in sight.standings if one.index == step.index)
+    return "exchanged" if any(sight.aims.get(one.uid) != step.index for one in leaves) else "moved"

@@ -1,0 +1,156 @@
+"""All that the plugin knows of its node at one moment: pods as the API shows them, holdings as the kubelet's book says."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare import wire
+from gpushare.deviceplugin.allocation.candidates import Candidate
+from gpushare.deviceplugin.allocation.holdings import Entry, Grant, Holdings, lay
+from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.allocation.repair import PodCard, aims
+from gpushare.deviceplugin.allocation.standings import booked_units, open_units, pod_cards
+from gpushare.deviceplugin.cards.devices import DeviceIds
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ServerError, UnreachableError
+from gpushare.manifests import Pod
+from gpushare.model.node import MODE_SLOTS, CardFacts
+from gpushare.model.pod import is_finished
+
+# How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit
+# on Allocate, but admits no other pod meanwhile.
+LIST_ATTEMPTS: Final = 10
+LIST_PAUSE_SECONDS: Final = 1.0
+# The first kubelet that asks which ids; before it, ids are drawn over all cards and mean nothing but their number.
+_ASKS_SINCE: Final = (1, 19)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One moment. ``units`` are those of each healthy card that pods on one card may have, ``aims`` where each of them shall be."""
+
+    pods: tuple[Pod, ...]
+    cards: tuple[CardFacts, ...]
+    counts_slots: bool
+    ids_are_counts: bool
+    holdings: Holdings
+    standings: tuple[PodCard, ...]
+    units: Mapping[int, int]
+    aims: Mapping[str, int]
+
+    def pod(self, uid: str) -> Pod:
+        """A pod that is in the sight. Raises KeyError."""
+        return {pod.metadata.uid: pod for pod in self.pods}[uid]
+
+    def standing(self, uid: str) -> PodCard | None:
+        """How a pod on one card stands."""
+        return next((one for one in self.standings if one.uid == uid), None)
+
+    def booked(self, besides: str = "") -> Counter[int]:
+        """What is spoken for on each card by anything but one pod."""
+        fixed = {card.index: card.units - self.units.get(card.index, card.units) for card in self.cards}
+        return booked_units((one for one in self.standings if one.uid != besides), fixed)
+
+
+class NodeView:
+    """Where a sight comes from. ``repairs``: may indices of pods be changed?"""
+
+    def __init__(
+        self, client: ApiClient, pods: NodePods, node: NodeStatus, book: KubeletBook, *, repairs: bool
+    ) -> None:
+        self.pods = pods
+        self.node = node
+        self.book = book
+        self.repairs = repairs
+        self._client = client
+        # By ids, who was answered for them; until the kubelet's book says who has them.
+        self.guesses: dict[frozenset[str], Grant] = {}
+        # By uid, pods whose annotations the API server refused to change a moment ago, and what it said.
+        self.refused: dict[str, str] = {}
+        # The book as it was when no file could be read: at our start, and whenever it was asked for whole.
+        self._last: tuple[Entry, ...] = ()
+
+    def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
+        """These ids were answered for that container."""
+        device_ids = DeviceIds(self.node.cards.cards)
+        cards = {one: card.index for one in ids if (card := device_ids.card_of(one)) is not None}
+        if self._ids_are_counts():
+            cards = dict.fromkeys(ids, candidate.cards[0][0])
+        self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
+
+    async def refresh(self, attempts: int | None = None) -> None:
+        """Our watch may be behind the kubelet's; a fresh list is not. Patient, as an error of Allocate ends the pod for good.
+
+        Raises ApiError.
+        """
+        selector = f"spec.nodeName={self.node.name}"
+        for attempt in range(attempts or LIST_ATTEMPTS):
+            try:
+                self.pods.replace(*await self._client.list_pods_at(selector))
+                return
+            except (ServerError, UnreachableError):
+                if attempt == (attempts or LIST_ATTEMPTS) - 1:
+                    raise
+                await asyncio.sleep(LIST_PAUSE_SECONDS)
+
+    async def read_book(self) -> tuple[Entry, ...]:
+        """The kubelet's whole book. Never during an admission (see ``owner``)."""
+        self._last = await self.book.entries()
+        return self._last
+
+    def now(self, entries: Iterable[Entry] | None = None) -> Sight:
+        """What is known now; without ``entries`` by the kubelet's file, which may be read at any time."""
+        if entries is None:
+            file = self.book.checkpoint()
+            entries = self._last if file is None else file
+        pods = self.pods.in_bind_order()
+        announced = self.node.cards
+        ids = DeviceIds(announced.cards)
+        counts_slots = announced.mode == MODE_SLOTS
+        alive = {pod.metadata.uid for pod in pods if not is_finished(pod)}
+        entries = tuple(entries)
+        self._forget_guesses(entries, alive)
+        holdings = lay(
+            entries,
+            self.guesses.values(),
+            self.pod_of,
+            lambda one: card.index if (card := ids.card_of(one)) is not None else None,
+            resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
+            ids_are_counts=self._ids_are_counts(),
+        )
+        standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
+        units = open_units(pods, holdings, announced.cards)
+        plan = dict(aims(standings, units))
+        # Where a pod's first container is, there the others go too.
+        plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
+        return Sight(pods, announced.cards, counts_slots, self._ids_are_counts(), holdings, standings, units, plan)
+
+    def _forget_guesses(self, entries: Iterable[Entry], alive: Collection[str]) -> None:
+        """A guess ends when its pod does, when the book says whose the ids are, or what the container really has.
+
+        What the book has said once, it has said: a guess must not come back when the ids' owner ends.
+        """
+        written = {one for entry in entries for one in entry.ids}
+        have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
+        self.guesses = {
+            ids: guess
+            for ids, guess in self.guesses.items()
+            if guess.uid in alive and not ids & written and (guess.uid, guess.container) not in have
+        }
+
+    def pod_of(self, entry: Entry) -> Pod | None:
+        """The pod that a line of the kubelet's book speaks of."""
+        if entry.uid:
+            return self.pods.by_uid(entry.uid)
+        return self.pods.find(entry.namespace, entry.pod)
+
+    def _ids_are_counts(self) -> bool:
+        match = re.match(r"v?(\d+)\.(\d+)", self.node.kubelet_version)
+        return match is not None and (int(match[1]), int(match[2])) < _ASKS_SINCE

@@ -1,0 +1,151 @@
+"""The kubelet's own book: which container has which ids.
+
+PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
+that containers got, and ordinary init containers besides, and is all there is where the other socket is not mounted (the
+original's manifests) or its kubelet is older than 1.20. Reading the file disturbs nobody. ``List`` does: a kubelet that is
+asked frees what ended pods had, and makes its note of taken ids anew, without those of an Allocate that is under way. So
+``List`` is never called during an admission, and the file alone is read there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from pathlib import Path
+from typing import Final
+
+import grpc
+import grpc.aio
+import msgspec
+from google.protobuf.message import DecodeError
+
+from gpushare import wire
+from gpushare.deviceplugin.allocation.holdings import Entry, merge
+from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
+
+_LOG = logging.getLogger(__name__)
+
+_CHECKPOINT: Final = "kubelet_internal_checkpoint"
+# A List answer carries every id of the node, and whoever may write to this socket is the kubelet: any size is taken.
+_OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
+# PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses at once more than 100 calls a second.
+_BUDGET_SECONDS: Final = 10.0
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
+
+
+class _Line(msgspec.Struct, gc=False):
+    PodUID: str = ""
+    ContainerName: str = ""
+    ResourceName: str = ""
+    # By NUMA node since 1.20, a flat list before.
+    DeviceIDs: dict[str, list[str] | None] | list[str] | None = None
+    AllocResp: str | None = None
+
+
+class _Data(msgspec.Struct, gc=False):
+    PodDeviceEntries: list[_Line] | None = None
+
+
+class _Checkpoint(msgspec.Struct, gc=False):
+    Data: _Data = msgspec.field(default_factory=_Data)
+
+
+class KubeletBook:
+    """The kubelet's answer to "which container has this id"."""
+
+    def __init__(self, pod_resources_socket: Path, device_plugin_path: Path) -> None:
+        self._socket = pod_resources_socket
+        self._path = device_plugin_path / _CHECKPOINT
+        # The file as it was read last: it is large where there are many ids, and rarely changes between two questions.
+        self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
+
+    async def entries(self) -> tuple[Entry, ...]:
+        """The whole book, for when no admission is under way."""
+        return merge(await self._from_pod_resources(), self.checkpoint() or ())
+
+    def checkpoint(self) -> tuple[Entry, ...] | None:
+        """The file, or None where there is none that can be read."""
+        try:
+            stat = self._path.stat()
+            identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if self._read is None or self._read[0] != identity:
+                self._read = (identity, _decode(self._path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            _LOG.warning("cannot read the kubelet's checkpoint path=%s error=%s", self._path, error)
+            return None
+        return self._read[1]
+
+    async def _from_pod_resources(self) -> tuple[Entry, ...]:
+        """Patient: over 100 calls a second the kubelet refuses. Nothing where it does not answer in time."""
+        if not self._socket.exists():
+            return ()
+        pause = _FIRST_PAUSE_SECONDS
+        try:
+            async with asyncio.timeout(_BUDGET_SECONDS):
+                while True:
+                    try:
+                        return await self._list()
+                    except grpc.aio.AioRpcError as error:
+                        if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+                            raise
+                    await asyncio.sleep(pause)
+                    pause *= 2
+        except TimeoutError:
+            _LOG.warning("PodResources refused or was silent for %.0f s; reading the checkpoint", _BUDGET_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            _LOG.warning("PodResources did not answer code=%s; reading the checkpoint", error.code().name)
+        return ()
+
+    async def _list(self) -> tuple[Entry, ...]:
+        async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
+            lister = podresources_pb2_grpc.PodResourcesListerStub(channel)
+            answer = await lister.List(podresources_pb2.ListPodResourcesRequest(), timeout=_BUDGET_SECONDS)
+        found: dict[tuple[str, str, str, str], set[str]] = {}
+        for pod in answer.pod_resources:
+            for container in pod.containers:
+                for devices in container.devices:
+                    if devices.resource_name in _OURS:
+                        key = (pod.namespace, pod.name, container.name, devices.resource_name)
+                        found.setdefault(key, set()).update(devices.device_ids)
+        return tuple(
+            Entry(container, frozenset(ids), namespace=namespace, pod=name, resource=resource)
+            for (namespace, name, container, resource), ids in found.items()
+        )
+
+
+def _decode(content: bytes) -> tuple[Entry, ...]:
+    """Raises msgspec.DecodeError for what is no checkpoint."""
+    lines = msgspec.json.decode(content, type=_Checkpoint).Data.PodDeviceEntries or ()
+    return tuple(
+        Entry(
+            line.ContainerName,
+            frozenset(_flat(line.DeviceIDs)),
+            uid=line.PodUID,
+            resource=line.ResourceName,
+            told=_told(line.AllocResp),
+        )
+        for line in lines
+        if line.ResourceName in _OURS
+    )
+
+
+def _told(response: str | None) -> dict[str, str] | None:
+    """The variables in an answer of ours that the kubelet keeps; None where it keeps none that can be read."""
+    if not response:
+        return None
+    try:
+        encoded = base64.b64decode(response, validate=True)
+        return dict(deviceplugin_pb2.ContainerAllocateResponse.FromString(encoded).envs)
+    except (binascii.Error, DecodeError):
+        return None
+
+
+def _flat(device_ids: dict[str, list[str] | None] | list[str] | None) -> list[str]:
+    if isinstance(device_ids, dict):
+        return [device_id for ids in device_ids.values() for device_id in ids or ()]
+    return device_ids or []

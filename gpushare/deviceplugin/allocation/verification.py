@@ -1,0 +1,179 @@
+"""Before a container starts: is it on the card that its pod's annotation names? If not, the annotation is repaired first.
+
+An error here only makes the kubelet try again, so a container is held until the book is right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn
+
+from gpushare import wire
+from gpushare.deviceplugin.allocation.candidates import container_cards
+from gpushare.deviceplugin.allocation.exchange import Exchange
+from gpushare.deviceplugin.allocation.hand_bound import HandBound
+from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
+from gpushare.deviceplugin.allocation.holdings import Entry, Grant
+from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.repair import PodCard, has_room
+from gpushare.deviceplugin.allocation.standings import allocation_of, why_fixed
+from gpushare.deviceplugin.cards.devices import DeviceIds
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.allocation import Allocation
+from gpushare.model.pod import gpu_containers
+
+_LOG = logging.getLogger(__name__)
+
+# A kubelet waits 30 s for this answer and tries again by itself.
+_LIST_ATTEMPTS: Final = 3
+
+
+class Verification:
+    """Lets containers start, or raises HeldError."""
+
+    def __init__(self, client: ApiClient, view: NodeView, exchange: Exchange, hand_bound: HandBound) -> None:
+        self._client = client
+        self._view = view
+        self._exchange = exchange
+        self._hand_bound = hand_bound
+
+    async def verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
+        """The pod whose container may start, marked assigned; None for ids that we never announced.
+
+        Those are the Go plugin's, or of another unit: the kubelet kept the answer that came with them. Raises HeldError, and
+        ApiError where the API server is needed and does not answer.
+        """
+        ids = DeviceIds(self._view.node.cards.cards)
+        if all(ids.card_of(device_id) is None for device_id in device_ids):
+            return None
+        known = self._known_right(device_ids)
+        if known is not None:
+            return known
+        entries = await self._view.read_book()
+        await self._view.refresh(_LIST_ATTEMPTS)
+        sight = self._view.now(entries)
+        grant = sight.holdings.owner(device_ids)
+        if grant is None:
+            raise HeldError(HoldReason.OWNER_UNKNOWN, _nobody(entries, device_ids))
+        return await self._let_start(grant, entries)
+
+    def _known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
+        """A container that starts again, of a pod that was found right before: nobody need be asked, and nobody may be there."""
+        sight = self._view.now()
+        grant = sight.holdings.owner(device_ids)
+        standing = sight.standing(grant.uid) if grant is not None and not grant.is_guess else None
+        if grant is None or standing is None or standing.is_misplaced or len(sight.holdings.cards(grant.uid)) != 1:
+            return None
+        pod = sight.pod(grant.uid)
+        return pod.metadata if _is_assigned(pod) and _told_right(pod, grant, sight) else None
+
+    async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
+        def look() -> Sight:
+            return self._view.now(entries)
+
+        sight = look()
+        if allocation_of(sight.pod(grant.uid)) is None:
+            await self._hand_bound.run(look)
+            sight = look()
+        pod = sight.pod(grant.uid)
+        allocation = allocation_of(pod)
+        if allocation is None:
+            self._hold_if_refused(pod, grant)
+            _hold(HoldReason.NO_CARD, pod, grant, "but its annotation names no card, and no card has room for it")
+        if not _told_right(pod, grant, sight):
+            text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
+            _hold(HoldReason.WRONG_AMOUNT, pod, grant, text)
+        if allocation.by_container is not None:
+            _check_several(pod, allocation, grant)
+        else:
+            await self._check_one(pod, grant, look)
+        pod = self._view.pods.by_uid(grant.uid) or pod
+        if not _is_assigned(pod):
+            self._view.pods.set(await self._client.annotate_pod(pod, {wire.ANNOTATION_ASSIGNED: "true"}))
+            _LOG.info(
+                "assigned pod=%s/%s uid=%s device=%s",
+                pod.metadata.namespace, pod.metadata.name, grant.uid, ",".join(map(str, sorted(grant.by_card))),
+            )  # fmt: skip
+        return pod.metadata
+
+    async def _check_one(self, pod: Pod, grant: Grant, look: Callable[[], Sight]) -> None:
+        """A pod on one card: repair what is written, unless it is right. Raises HeldError."""
+        sight = look()
+        if len(sight.holdings.cards(grant.uid)) > 1:
+            _hold(
+                HoldReason.SEVERAL_CARDS,
+                pod,
+                grant,
+                "and its containers lie on several cards; its annotation names one",
+            )
+        standing = _standing(sight, grant.uid)
+        if standing.is_misplaced or self._exchange.has_work(sight):
+            sight = await self._exchange.run(look)
+            standing = _standing(sight, grant.uid)
+        if standing.is_misplaced:
+            self._hold_if_refused(pod, grant)
+            reason, why = self._why_misplaced(pod, standing, sight)
+            _hold(reason, pod, grant, f"but its annotation names card {standing.index}: {why}")
+
+    def _hold_if_refused(self, pod: Pod, grant: Grant) -> None:
+        refusal = self._view.refused.get(grant.uid)
+        if refusal is not None:
+            _hold(HoldReason.REFUSED, pod, grant, f"but its annotation cannot be written: {refusal}")
+
+    def _why_misplaced(self, pod: Pod, standing: PodCard, sight: Sight) -> tuple[HoldReason, str]:
+        if not self._view.repairs:
+            return HoldReason.FIXED, "repairs are switched off (--repair hold)"
+        fixed = why_fixed(pod)
+        if fixed is not None:
+            return HoldReason.FIXED, fixed
+        if has_room(standing, sight.standings, sight.units):
+            return HoldReason.SETTLING, "it is written on the card once binds that are under way have landed"
+        return HoldReason.NO_ROOM, "the card is booked for others"
+
+
+def _nobody(entries: Sequence[Entry], device_ids: Sequence[str]) -> str:
+    wanted = frozenset(device_ids)
+    for entry in entries:
+        if entry.ids & wanted:
+            name = f"{entry.namespace}/{entry.pod}" if entry.pod else entry.uid
+            return f"the ids belong to pod {name}, which is not on this node"
+    return "the kubelet does not say yet which pod these ids belong to"
+
+
+def _is_assigned(pod: Pod) -> bool:
+    return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
+
+
+def _told_right(pod: Pod, grant: Grant, sight: Sight) -> bool:
+    """Do the variables say the container's amount? Where an id is a unit they cannot say another."""
+    told = (grant.told or {}).get(wire.ENV_CONTAINER_UNITS)
+    if told is None or not (sight.counts_slots or sight.ids_are_counts):
+        return True
+    return told == str(dict(gpu_containers(pod)).get(grant.container))
+
+
+def _check_several(pod: Pod, allocation: Allocation, grant: Grant) -> None:
+    """A pod on several cards: its ids lie as its annotation says, or it never starts. Raises HeldError."""
+    units = dict(gpu_containers(pod)).get(grant.container, 0)
+    written = dict(container_cards(pod, allocation, grant.container, units))
+    if dict(grant.by_card) != written:
+        _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {_units(written)} for it")
+
+
+def _standing(sight: Sight, uid: str) -> PodCard:
+    standing = sight.standing(uid)
+    if standing is None:
+        raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {uid} was there a moment ago and is gone")
+    return standing
+
+
+def _units(by_card: dict[int, int]) -> str:
+    return ", ".join(f"{units} of card {index}" for index, units in sorted(by_card.items())) or "no card"
+
+
+def _hold(reason: HoldReason, pod: Pod, grant: Grant, text: str) -> NoReturn:
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    cards = ", ".join(f"card {index}" for index in sorted(grant.by_card))
+    raise HeldError(reason, f"pod {name} has ids of {cards}, {text}", pod.metadata)

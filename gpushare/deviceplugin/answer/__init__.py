@@ -1,0 +1,1 @@
+"""What a container is told with its ids."""

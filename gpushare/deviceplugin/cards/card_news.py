@@ -1,0 +1,100 @@
+"""What became of the cards, told where people look: on the Node, and on each pod that holds the card.
+
+Telling never holds anybody up: what is to be said waits in a queue until the API server takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from gpushare.deviceplugin.cards.card_pods import indices_of
+from gpushare.deviceplugin.cards.publication import CardChange
+from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta
+
+_LOG = logging.getLogger(__name__)
+
+EVENT_UNHEALTHY: Final = "GPUShareCardUnhealthy"
+EVENT_RECOVERED: Final = "GPUShareCardRecovered"
+EVENT_NOT_SHARED: Final = "GPUShareCardNotShared"
+EVENT_NO_CARDS: Final = "GPUShareNoCards"
+
+# Between two attempts to read our Node, in seconds; how often at most, then the word is let go.
+_RETRY_SECONDS: Final = 2.0
+_ATTEMPTS: Final = 300
+# What waits to be told; past it the newest is dropped: an API server that stays away must not fill our memory.
+_LONGEST_QUEUE: Final = 1000
+
+_Level = Literal["Normal", "Warning"]
+_Word = tuple[str, ObjectMeta, str, str, _Level]
+
+
+class CardNews:
+    """Tells of the node named ``name`` and of its ``pods``."""
+
+    def __init__(self, client: ApiClient, name: str, pods: NodePods, events: EventRecorder) -> None:
+        self._client = client
+        self._name = name
+        self._pods = pods
+        self._events = events
+        self._words: asyncio.Queue[_Word] = asyncio.Queue(_LONGEST_QUEUE)
+        self._node: ObjectMeta | None = None
+
+    def tell(self, changes: Iterable[CardChange]) -> None:
+        """Cards fell ill or recovered."""
+        for change in changes:
+            reason = EVENT_RECOVERED if change.healthy else EVENT_UNHEALTHY
+            level: _Level = "Normal" if change.healthy else "Warning"
+            text = _text(change, self._name)
+            self._put(("Node", ObjectMeta(name=self._name), reason, text, level))
+            for pod in self._pods.in_bind_order():
+                if change.card.index in indices_of(pod):
+                    self._put(("Pod", pod.metadata, reason, text, level))
+
+    def say(self, reason: str, text: str) -> None:
+        """Something else of the Node."""
+        self._put(("Node", ObjectMeta(name=self._name), reason, text, "Warning"))
+
+    async def run(self) -> None:
+        """Tell until cancelled."""
+        while True:
+            kind, metadata, reason, text, level = await self._words.get()
+            if kind == "Node":
+                metadata = await self._our_node() or metadata
+            await self._events.record(kind, metadata, reason, text, level)
+
+    def _put(self, word: _Word) -> None:
+        if self._words.full():
+            _LOG.warning("not told kind=%s name=%s event=%s: too much waits to be told", word[0], word[1].name, word[2])
+            return
+        self._words.put_nowait(word)
+
+    async def _our_node(self) -> ObjectMeta | None:
+        """Who we are to the API: an event without the uid is not shown with its Node."""
+        for _ in range(_ATTEMPTS if self._node is None else 0):
+            try:
+                self._node = (await self._client.get_node(self._name)).metadata
+                break
+            except ApiError:
+                await asyncio.sleep(_RETRY_SECONDS)
+        return self._node
+
+
+def not_shared(uuid: str, model: str) -> str:
+    """Why a card in MIG mode is not announced."""
+    return (
+        f"card {uuid} ({model}) is in MIG mode and not shared: its memory belongs to its slices; "
+        "switch MIG off to share it (nvidia-smi -mig 0), or leave it to NVIDIA's device plugin"
+    )
+
+
+def _text(change: CardChange, node: str) -> str:
+    card = change.card
+    state = "is healthy again" if change.healthy else "is unhealthy"
+    return f"card {card.index} ({card.uuid}) of node {node} {state}: {change.why}"

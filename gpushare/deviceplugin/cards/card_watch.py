@@ -1,0 +1,245 @@
+"""Watches the cards through NVML: who fell ill, who recovered, who came and who went.
+
+NVML is asked in a thread of its own and may take as long as it likes. Each turn hears what the cards reported and looks
+at those that are sick; now and then the cards are counted anew, in a fresh session of NVML, since a session never learns of
+a card that came later. Nobody listens during that, so it is done the more seldom the longer it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+from gpushare.deviceplugin.cards.card_news import EVENT_NO_CARDS, EVENT_NOT_SHARED, CardNews, not_shared
+from gpushare.deviceplugin.cards.devices import PhysicalCard
+from gpushare.deviceplugin.cards.health import CardHealth, Recovery
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.roster import count_cards
+from gpushare.nvml.api import Card, Heard, Survey
+from gpushare.nvml.errors import NvmlError
+from gpushare.nvml.session import NvmlSession
+from gpushare.nvml.thread import NvmlThread
+
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+# How often the cards are heard, in seconds: a fault shows within this and the time to tell it.
+TURN_SECONDS: Final = 1.0
+# How often a node without a driver or without cards is looked at again, in seconds.
+NO_CARDS_SECONDS: Final = 1.0
+# A card that is lost, or a driver that is away, is counted again after this; twice as long each time, in seconds.
+FIRST_RETRY_SECONDS: Final = 1.0
+# A count may take no more than this part of the time between two.
+_DEAF_PART: Final = 1 / 500
+# NVML that says nothing for so long is worth a line, in seconds.
+_SILENCE_SECONDS: Final = 30.0
+
+
+class XidCounter(Protocol):
+    """Counts the Xids that were heard, critical or not."""
+
+    def count_xid(self, uuid: str, xid: int) -> None:
+        """One more."""
+
+    def count_nvml_error(self, operation: str) -> None:
+        """NVML refused to do that."""
+
+
+class CardWatch:
+    """The cards of one node. ``clock`` gives seconds and only goes forward; ``survey_seconds`` is the least between counts."""
+
+    def __init__(
+        self,
+        session: NvmlSession,
+        thread: NvmlThread,
+        node: NodeStatus,
+        health: CardHealth,
+        news: CardNews,
+        clock: Callable[[], float],
+        *,
+        survey_seconds: float = 10.0,
+        metrics: XidCounter | None = None,
+    ) -> None:
+        self._session = session
+        self._thread = thread
+        self._node = node
+        self._health = health
+        self._news = news
+        self._clock = clock
+        self._survey_seconds = survey_seconds
+        self._metrics = metrics
+        # Turns taken: while this number stands still, NVML does not answer.
+        self.turns = 0
+        self._survey = Survey((), ())
+        self._known: tuple[PhysicalCard, ...] = ()
+        self._next_survey = 0.0
+        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._rest_seconds = survey_seconds
+        # Said once, not at every count: which cards are not shared, and what NVML's trouble is.
+        self._mig: frozenset[str] = frozenset()
+        self._trouble = ""
+
+    async def wait_for_cards(self, *, fail: bool = False) -> None:
+        """Until the driver shows a card; the node may get one. Raises NvmlError instead where ``fail`` is set."""
+        while True:
+            try:
+                survey = await self._count()
+                problem = "" if survey.cards or survey.unreadable else "the driver shows no card"
+            except NvmlError as error:
+                if fail:
+                    raise
+                problem = str(error)
+            if not problem:
+                self._trouble = ""
+                return
+            if problem != self._trouble:
+                _LOG.warning("no cards to share reason=%s look_again_seconds=%.0f", problem, NO_CARDS_SECONDS)
+                self._news.say(EVENT_NO_CARDS, f"no cards to share: {problem}")
+                self._trouble = problem
+            await asyncio.sleep(NO_CARDS_SECONDS)
+
+    def begin(self, remembered: Sequence[PhysicalCard]) -> None:
+        """The node's cards at the start: those of the first count, and of those ``remembered`` the ones that are lost."""
+        self._known = tuple(remembered)
+        self._take_stock()
+        self._node.begin(self._known)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await self._turn()
+            self.turns += 1
+            await asyncio.sleep(TURN_SECONDS)
+
+    async def _turn(self) -> None:
+        try:
+            heard = await self._patiently("hear the cards", self._session.poll)
+            if self._hear(heard):
+                self._node.refresh()
+            if self._clock() >= self._next_survey:
+                await self._recount()
+        except NvmlError as error:
+            await self._reopen(error)
+        await self._look_after_the_sick()
+
+    def _hear(self, heard: Heard) -> bool:
+        """Take it to the book; whether anybody fell ill."""
+        is_news = False
+        for xid in heard.xids:
+            is_critical = self._health.hear(xid.uuid, xid.code)
+            _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
+            if self._metrics is not None:
+                self._metrics.count_xid(xid.uuid, xid.code)
+            is_news |= is_critical
+        for uuid in heard.lost:
+            _LOG.warning("card lost uuid=%s", uuid)
+            is_news |= self._health.lose(uuid)
+        for card in heard.failed:
+            _LOG.warning("card not heard until the next count uuid=%s reason=%s", card.uuid, card.reason)
+        if heard.lost:
+            # Was it taken out, or does it come back?
+            self._hurry()
+        return is_news
+
+    async def _recount(self) -> None:
+        """Count the cards anew. Raises NvmlError."""
+        await self._count()
+        self._trouble = ""
+        self._health.miss_driver(is_away=False)
+        is_whole = not self._take_stock()
+        self._node.change_cards(self._known)
+        self._node.refresh()
+        if is_whole:
+            self._retry_seconds = FIRST_RETRY_SECONDS
+
+    async def _reopen(self, error: NvmlError) -> None:
+        """NVML was shut under us, or the driver is away: open it again, and say so where that fails."""
+        _LOG.debug("opening NVML again reason=%s", error)
+        if self._clock() < self._next_survey and self._trouble:
+            return
+        try:
+            await self._recount()
+        except NvmlError as again:
+            if str(again) != self._trouble:
+                self._trouble = str(again)
+                _LOG.warning("no driver, all cards are unhealthy until it is back reason=%s", again)
+                self._news.say(EVENT_NO_CARDS, f"no driver, all cards are unhealthy until it is back: {again}")
+            self._health.miss_driver(is_away=True)
+            self._node.refresh()
+            self._hurry()
+
+    async def _look_after_the_sick(self) -> None:
+        recoveries: list[Recovery] = []
+        for uuid in self._health.sick:
+            checkup = await self._patiently("check a card", functools.partial(self._session.check, uuid))
+            recoveries += self._health.observe(uuid, answers=checkup.answers, action=checkup.action, now=self._clock())
+        if recoveries:
+            self._node.refresh(recoveries)
+
+    async def _count(self) -> Survey:
+        """A fresh session's count. Raises NvmlError."""
+        started = self._clock()
+        try:
+            self._survey = await self._patiently("count the cards", self._session.renew)
+        except NvmlError:
+            if self._metrics is not None:
+                self._metrics.count_nvml_error("survey")
+            raise
+        ended = self._clock()
+        self._rest_seconds = max(self._survey_seconds, (ended - started) / _DEAF_PART)
+        self._next_survey = ended + self._rest_seconds
+        return self._survey
+
+    def _take_stock(self) -> tuple[str, ...]:
+        """Compare the count with who was known; the cards that are lost."""
+        survey = self._survey
+        mig = {card.uuid: card for card in survey.cards if card.mig}
+        for uuid in mig.keys() - self._mig:
+            text = not_shared(uuid, mig[uuid].model)
+            _LOG.warning("not shared uuid=%s reason=%s", uuid, text)
+            self._news.say(EVENT_NOT_SHARED, text)
+        self._mig = frozenset(mig)
+        answering = [_physical(card) for card in survey.cards if not card.mig]
+        roster = count_cards(self._known, answering, [card.index for card in survey.unreadable], self._mig)
+        self._log_changes(roster.cards, roster.removed)
+        self._known = roster.cards
+        self._health.withdraw(roster.removed)
+        for uuid in roster.lost:
+            self._health.lose(uuid)
+        for uuid in survey.missed:
+            _LOG.warning("the driver asks for a recovery of a card after a fault that nobody heard uuid=%s", uuid)
+            self._health.miss(uuid)
+        if roster.lost:
+            self._hurry()
+        return tuple(roster.lost)
+
+    def _log_changes(self, cards: Sequence[PhysicalCard], removed: frozenset[str]) -> None:
+        for card in cards:
+            if card not in self._known:
+                _LOG.info(
+                    "card nvml_index=%d uuid=%s model=%s mib=%d", card.nvml_index, card.uuid, card.model, card.mib
+                )
+        for uuid in removed:
+            _LOG.warning("card is gone uuid=%s", uuid)
+
+    def _hurry(self) -> None:
+        """Count again soon, but not in a tight loop over a card that stays lost."""
+        self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
+        self._retry_seconds = min(self._retry_seconds * 2, self._rest_seconds)
+
+    async def _patiently(self, act: str, question: Callable[[], _T]) -> _T:
+        """The answer, however long it takes; says so when it takes long."""
+        loop = asyncio.get_running_loop()
+        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not heard"
+        alarm = loop.call_later(_SILENCE_SECONDS, _LOG.warning, text, act, _SILENCE_SECONDS)
+        try:
+            return await self._thread.run(question)
+        finally:
+            alarm.cancel()
+
+
+def _physical(card: Card) -> PhysicalCard:
+    return PhysicalCard(card.index, card.uuid, card.model, card.memory_mib, card.numa or 0)

@@ -1,0 +1,51 @@
+"""Cards that somebody declares sick: the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract.
+
+The extender follows it too, and stops placing there at once; here the kubelet hears of it. A role without the right to read
+it (the original's) is no fault: then only the extender knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from gpushare import wire
+from gpushare.deviceplugin.cards.health import CardHealth
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError, NotFoundError
+from gpushare.manifests import ConfigMap
+from gpushare.model.node import parse_unhealthy
+
+_LOG = logging.getLogger(__name__)
+
+# How often it is read, in seconds; it is written by people and by scripts.
+POLL_SECONDS: Final = 10.0
+
+
+async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealth) -> None:
+    """Take the ConfigMap's word to the book of health, until cancelled."""
+    name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
+    path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
+    while True:
+        try:
+            if health.declare(await _declared(client, path)):
+                node.refresh()
+        except ApiError as error:
+            # What it said last still holds; where the role may not read it, it never said anything.
+            _LOG.debug("cannot read path=%s error=%s", path, error)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _declared(client: ApiClient, path: str) -> frozenset[int]:
+    try:
+        found = msgspec.json.decode(await client.request("GET", path), type=ConfigMap)
+    except NotFoundError:
+        return frozenset()
+    except msgspec.DecodeError as error:
+        raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error
+    return parse_unhealthy((found.data or {}).get("gpus", ""))

@@ -1,0 +1,267 @@
+"""What we publish on our Node: how many cards, and what each of them is.
+
+The count lives in ``status.capacity``, which the kubelet keeps but zeroes when it starts without its checkpoint, and
+which is lost with a re-created Node; so it is asserted again and again. The cards annotation rides in the same write
+to ``nodes/status``: the original's role has no other right on nodes, and nobody ever sees the one without the other.
+
+A reader believes the annotation while its units add up to the capacity of gpu-mem and its cards to gpu-count, and divides
+the one by the other where they do not. So there is a moment to fear: the cards are others, and the kubelet does not count
+them yet (or the other way round); an average over that is wrong for every card. Hence the order when cards come or go:
+
+1. one write: the new annotation, and a count of 0, which means "no card of this node can be had" to every reader;
+2. the kubelet gets the new list, and puts the new sum into the capacity;
+3. the count, once the sum is there.
+
+Where only health changes sums and count stay, and every reader sees one book or the other. The kubelet hears it first: a card
+that is well again has its ids before anybody places a pod there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from gpushare import wire
+from gpushare.deviceplugin.cards.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.cards.health import CardHealth, Recovery, named_cards
+from gpushare.deviceplugin.cards.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
+from gpushare.deviceplugin.cards.roster import known_cards
+from gpushare.deviceplugin.cards.xid_rules import XidRules
+from gpushare.errors import GpushareError
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError
+from gpushare.manifests import Node, ObjectMeta
+from gpushare.model.node import CardFacts, NodeCards, decode_cards
+from gpushare.model.quantity import MemoryUnit
+
+_LOG = logging.getLogger(__name__)
+
+# How often the Node is compared with what we published where nothing is heard of it, in seconds.
+REASSERT_SECONDS: Final = 10.0
+# After a failure, and the least between two comparisons, in seconds.
+_RETRY_SECONDS: Final = 2.0
+_PAUSE_SECONDS: Final = 0.1
+
+
+Listener = Callable[[Sequence[CardChange]], None]
+
+
+class NodeStatus:
+    """Our Node and its cards. Call ``prepare`` first.
+
+    ``cards`` is what is announced now and may change at any await. ``boot`` is used where the Node does not say which boot it
+    is; ``in_use`` answers the card indices that pods of the node name; ``check`` raises GpushareError for cards that cannot
+    be announced; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Whoever is in ``listeners`` hears every change
+    of the cards, after it.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        name: str,
+        physical: Sequence[PhysicalCard],
+        unit: MemoryUnit,
+        boot: str,
+        *,
+        health: CardHealth | None = None,
+        in_use: Callable[[], frozenset[int]] = frozenset,
+        check: Callable[[NodeCards], None] = lambda _: None,
+        slots: int = 0,
+    ) -> None:
+        self.name = name
+        self.metadata = ObjectMeta(name=name)
+        self.cards = describe_cards((), unit, boot, slots=slots)
+        # What the Node said before our start.
+        self.cards_before: NodeCards | None = None
+        self.nvml_indices: Mapping[str, int] = {}
+        self.isolation_off = False
+        self.kubelet_version = ""
+        self.listeners: list[Listener] = []
+        self._client = client
+        self._physical = tuple(physical)
+        # Cards that are to be announced once their coming is published; None: nothing is to come.
+        self._coming: tuple[PhysicalCard, ...] | None = None
+        # Cards that cannot be announced: said once.
+        self._refused: tuple[PhysicalCard, ...] | None = None
+        self._unit = unit
+        self._boot = boot
+        self._health = health or CardHealth(XidRules(), 0)
+        self._in_use = in_use
+        self._check = check
+        self._slots = slots
+        # The index that each card ever had: one that comes back gets its own again, if nobody has it.
+        self._facts: dict[str, CardFacts] = {}
+        self._published: tuple[object, ...] = ()
+        self._recovered_word = ""
+        self._wake = asyncio.Event()
+
+    async def prepare(self, in_use: frozenset[int]) -> None:
+        """Read the Node: which index its cards had, and which were sick. Raises ApiError.
+
+        Each card keeps its index; another gets one that no pod (``in_use``) names.
+        """
+        node = await self._read()
+        text = (node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS)
+        known = decode_cards(text) if text is not None else None
+        self.cards_before = known
+        if known is not None:
+            self._health.restore(known)
+            self._facts = {card.uuid: card for card in known.cards}
+        self._log(self._health.booted(self._boot_of(node)))
+        self._adopt(self._physical, in_use)
+
+    def begin(self, physical: Sequence[PhysicalCard]) -> None:
+        """The cards at the start, when nobody holds a list of ours yet."""
+        self._adopt(tuple(physical), self._in_use())
+
+    def change_cards(self, physical: Sequence[PhysicalCard]) -> None:
+        """Cards came or went, or say other things of themselves; they are announced once that is published."""
+        physical = tuple(physical)
+        if physical in (self._physical, self._refused):
+            self._coming = None
+            return
+        self._coming = physical
+        self.wake()
+
+    def refresh(self, recoveries: Iterable[Recovery] = ()) -> None:
+        """Somebody fell ill or recovered: tell it at once where it changes anything."""
+        self._log(recoveries)
+        rules = {recovery.uuid: recovery.rule for recovery in recoveries}
+        self._show(self._health.applied(self.cards), rules)
+
+    def wake(self) -> None:
+        """Compare the Node with what should be on it, now."""
+        self._wake.set()
+
+    # What a watch of our Node calls.
+
+    def set(self, item: Node) -> None:
+        """The Node changed; most of its changes are not about us."""
+        if about_us(item) != self._published:
+            self.wake()
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        """The Node object is gone; when it is created again, it knows nothing of us."""
+        self._published = ()
+
+    async def publish(self) -> None:
+        """Write cards and count where the Node does not have them. Raises ApiError."""
+        node = await self._read()
+        self._log_words(node)
+        if self._coming is None and has_left(self.cards, self._in_use()):
+            self._coming = self._physical
+        if self._coming is not None:
+            await self._exchange(node, self._coming)
+            node = await self._read()
+        await self._write(node, self.cards)
+
+    async def publish_first(self) -> None:
+        """Publish, and wait for an API server that is away."""
+        while True:
+            try:
+                return await self.publish()
+            except ApiError as error:
+                _LOG.warning("cannot publish node=%s error=%s", self.name, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def keep_published(self) -> None:
+        """Publish now and for ever; an API server that is away is tried again."""
+        while True:
+            self._wake.clear()
+            try:
+                await self.publish()
+            except ApiError as error:
+                _LOG.warning("cannot publish node=%s error=%s", self.name, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            await asyncio.sleep(_PAUSE_SECONDS)
+            try:
+                async with asyncio.timeout(REASSERT_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    # Inside
+
+    async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
+        """Announce other cards, in the order that the head of this module says."""
+        cards = self._describe(physical, self._in_use())
+        try:
+            self._check(cards)
+        except GpushareError as error:
+            _LOG.error("cards not announced node=%s cards=%d reason=%s", self.name, len(physical), error)
+            self._coming, self._refused = None, physical
+            return
+        if shape(cards) != shape(self.cards):
+            await self._write(node, cards, is_moving=True)
+        if self._coming == physical:
+            self._coming = None
+        self._adopt(physical, self._in_use())
+
+    def _adopt(self, physical: tuple[PhysicalCard, ...], in_use: frozenset[int]) -> None:
+        self._physical = physical
+        self.nvml_indices = {card.uuid: card.nvml_index for card in physical}
+        cards = self._describe(physical, in_use)
+        self._facts |= {card.uuid: card for card in cards.cards}
+        self._show(cards, {})
+
+    def _describe(self, physical: Sequence[PhysicalCard], in_use: frozenset[int]) -> NodeCards:
+        before = known_cards(self._facts.values(), self.cards, physical, keep=bool(self._slots))
+        known = msgspec.structs.replace(self.cards, cards=before) if self._facts else None
+        cards = describe_cards(physical, self._unit, self._boot, known, in_use, slots=self._slots)
+        return self._health.applied(cards)
+
+    def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
+        before, self.cards = self.cards, cards
+        if before == cards:
+            return
+        changes = changes_between(before, cards, rules)
+        for change in changes:
+            card = change.card
+            level = logging.INFO if change.healthy else logging.WARNING
+            state = "healthy" if change.healthy else "unhealthy"
+            _LOG.log(level, "card is %s device=%d uuid=%s reason=%s", state, card.index, card.uuid, change.why)
+        self.wake()
+        for listener in self.listeners:
+            listener(changes)
+
+    async def _write(self, node: Node, cards: NodeCards, *, is_moving: bool = False) -> None:
+        patch = patch_for(node, cards, self._recovered_word, is_moving=is_moving)
+        if patch is None:
+            return
+        await self._client.patch_node_status(self.name, patch)
+        count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
+        _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
+
+    async def _read(self) -> Node:
+        node = await self._client.get_node(self.name)
+        self.metadata = node.metadata
+        self.isolation_off = (node.metadata.labels or {}).get(wire.LABEL_ISOLATION_OFF) == "true"
+        info = node.status.node_info if node.status else None
+        self.kubelet_version = info.kubelet_version if info else ""
+        self._published = about_us(node)
+        return node
+
+    def _log_words(self, node: Node) -> None:
+        """What the Node tells us: another boot, an operator's word."""
+        recoveries = self._health.booted(self._boot_of(node))
+        word = (node.metadata.annotations or {}).get(wire.ANNOTATION_RECOVERED, "")
+        if word:
+            uuids, odd = named_cards(word, self.cards.cards)
+            if odd:
+                _LOG.warning("no such cards annotation=%s entries=%s", wire.ANNOTATION_RECOVERED, ",".join(odd))
+            recoveries += self._health.believe(uuids)
+        self._recovered_word = word
+        self.refresh(recoveries)
+
+    def _boot_of(self, node: Node) -> str:
+        info = node.status.node_info if node.status else None
+        return (info.boot_id if info else "") or self._boot
+
+    def _log(self, recoveries: Iterable[Recovery]) -> None:
+        for one in recoveries:
+            _LOG.info("card recovered node=%s uuid=%s was=%s rule=%s", self.name, one.uuid, one.reason, one.rule)

@@ -1,0 +1,1 @@
+"""What is counted, what pods really use, and how Prometheus reads it."""

@@ -1,0 +1,115 @@
+"""Looks at the processes on the cards now and then, and says on a pod that it uses more than it booked.
+
+The decisions are in ``usage``; this asks NVML and the kernel, and tells Prometheus and the pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.processes import ProcessOwners
+from gpushare.deviceplugin.telemetry.usage import (
+    MIB,
+    CardUse,
+    Episode,
+    PodCard,
+    ProcessUse,
+    Tolerance,
+    bookings,
+    judge,
+    sum_up,
+    uids_in_cgroups,
+)
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.node import NodeCards
+from gpushare.nvml.api import Process
+from gpushare.nvml.errors import NvmlError
+from gpushare.plugin_flags import UsageFlags
+
+_LOG = logging.getLogger(__name__)
+
+REASON_OVERUSE = "GpuMemoryOveruse"
+REASON_ENDED = "GpuMemoryOveruseEnded"
+
+
+class UsageWatch:
+    """``processes`` asks NVML for those of a card, by UUID; ``cards`` and ``pods`` are this node's as of now."""
+
+    def __init__(
+        self,
+        processes: Callable[[str], Awaitable[Iterable[Process]]],
+        cards: Callable[[], NodeCards],
+        pods: Callable[[], Iterable[Pod]],
+        owners: ProcessOwners,
+        metrics: PluginMetrics,
+        events: EventRecorder,
+        rules: UsageFlags,
+        clock: Callable[[], float],
+    ) -> None:
+        self._processes = processes
+        self._cards = cards
+        self._pods = pods
+        self._owners = owners
+        self._metrics = metrics
+        self._events = events
+        self._rules = rules
+        self._tolerance = Tolerance(rules.tolerance_percent, rules.tolerance_bytes)
+        self._clock = clock
+        self._episodes: Mapping[PodCard, Episode] = {}
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(self._rules.interval)
+
+    async def look(self) -> None:
+        """One look at all cards. A card that does not answer is unknown, not idle."""
+        by_card: dict[int, tuple[Process, ...]] = {}
+        silent: set[int] = set()
+        for card in self._cards().cards:
+            try:
+                by_card[card.index] = tuple(await self._processes(card.uuid))
+            except NvmlError as error:
+                silent.add(card.index)
+                self._metrics.count_nvml_error("processes")
+                _LOG.debug("processes not known uuid=%s error=%s", card.uuid, error)
+        if self._owners.is_blind([process.pid for found in by_card.values() for process in found]):
+            silent |= by_card.keys()
+        # Nothing is awaited from here to the verdict: one moment's pods and bookings.
+        pods = tuple(self._pods())
+        known = uids_in_cgroups(pods)
+        uses: list[ProcessUse] = []
+        for index, found in by_card.items():
+            uses += self._owners.uses(index, found, known)
+        seen = sum_up(uses, bookings(pods, self._cards()), known, frozenset(silent))
+        verdict = judge(self._episodes, seen.uses, self._clock(), self._tolerance, self._rules.after)
+        self._episodes = verdict.episodes
+        told = [on for on, episode in verdict.episodes.items() if episode.told]
+        self._metrics.show_usage(seen, told, len(verdict.begun))
+        by_uid = {pod.metadata.uid: pod.metadata for pod in pods}
+        for use in verdict.begun:
+            await self._tell(by_uid[use.on.uid], use)
+        for use in verdict.ended:
+            await self._tell_the_end(by_uid[use.on.uid], use)
+
+    async def _tell(self, pod: ObjectMeta, use: CardUse) -> None:
+        used = (use.used or 0) // MIB
+        _LOG.warning(
+            "overuse pod=%s/%s uid=%s device=%d used_mib=%d booked_mib=%d",
+            pod.namespace, pod.name, pod.uid, use.on.index, used, use.booked // MIB,
+        )  # fmt: skip
+        text = (
+            f"uses {used} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory that other pods of "
+            "the card were promised: ask for more, or have it use less"
+        )
+        await self._events.record("Pod", pod, REASON_OVERUSE, text)
+
+    async def _tell_the_end(self, pod: ObjectMeta, use: CardUse) -> None:
+        _LOG.info("overuse ended pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, use.on.index)
+        text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
+        await self._events.record("Pod", pod, REASON_ENDED, text, "Normal")

@@ -1,0 +1,1 @@
+"""Pods that failed admission for a reason that has passed."""

@@ -1,0 +1,612 @@
+"""Promises of gpushare.deviceplugin.allocation.allocate.
+
+Whatever order a kubelet admits pods in, each ends on the card that is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
+from gpushare.errors import NoCandidateError
+from gpushare.kube.errors import ApiError
+from gpushare.manifests import Pod
+from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, ids_by_card, stage, units_of
+from tests.servers import until
+
+FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
+
+
+async def test_two_equal_pods_guessed_the_wrong_way_round_exchange_cards() -> None:
+    """D1: bound in one order, admitted in the other. Neither starts before the annotations are right, then both do."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        for name in ("b", "a"):
+            await node.admit(name)
+        assert (node.has("a"), node.has("b")) == ({1}, {0})
+        await node.start("b")
+        await node.start("a")
+
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+        assert [node.written(name)["ASSIGNED"] for name in "ab"] == ["true", "true"]
+        assert node.written("b")["DEV"] == "14"
+        assert node.reasons() == []
+
+
+async def test_a_pod_that_is_not_admitted_yet_gives_its_card_to_the_one_that_has_the_ids() -> None:
+    """The first of two starts at once, the second is then answered on the card that is now its own."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=2)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        await node.start("b")
+        assert (node.card("a"), node.card("b"), node.has("b")) == ("2", "0", {0})
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.card("a"), node.has("a"), node.written("a")["DEV"]) == ("2", {2}, "10")
+
+
+async def test_a_wrong_guess_is_known_before_the_next_question() -> None:
+    """The kubelet's file names the owner; the pod that was meant gets the other one's card, though nothing is written yet."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        told = await node.admit("a")
+
+        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("1", "0")
+
+
+async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
+    """For good: whoever may, can delete the pod."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, repairs=False) as node:
+        await node.admit("b")
+        with pytest.raises(
+            HeldError, match="d/b has ids of card 0, but its annotation names card 1: repairs are switched off"
+        ):
+            await node.start("b")
+
+        assert node.reasons() == ["GPUShareHeld b"]
+        assert list(node.allocator.held_for_good()) == ["uid-b"]
+        assert node.allocator.held()["uid-b"].reason is HoldReason.FIXED
+        assert (node.card("a"), node.card("b")) == ("0", "1")
+
+
+async def test_a_pod_of_another_extender_is_never_moved() -> None:
+    """Its book would leak the old card. Who may move is held for it, too."""
+    pods = [gpu_pod("a", 8, card=0, annotations=FOREIGN), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        with pytest.raises(HeldError, match="the card is booked for others") as caught:
+            await node.start("b")
+        assert (caught.value.reason, node.card("a"), node.card("b")) == (HoldReason.NO_ROOM, "0", "1+0")
+        pods[1]["metadata"]["annotations"] |= FOREIGN
+        with pytest.raises(HeldError, match="would not follow a change of its card"):
+            await node.start("b")
+
+
+async def test_a_pod_that_wishes_for_a_card_is_never_moved() -> None:
+    """Any card would not do."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1, annotations={"gpushare.aliyun.com/card-model": "T4"})]
+    async with stage(pods) as node:
+        await node.admit("b")
+        with pytest.raises(HeldError, match="it wishes for a card .gpushare.aliyun.com/card-model."):
+            await node.start("b")
+
+
+async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
+    """The pod that was meant is deleted; a bind that was decided before the mark was seen may still land on its card."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("b")
+        node.api.pods.remove(pods[0])
+        with pytest.raises(HeldError, match="once binds that are under way have landed") as caught:
+            await node.start("b")
+        assert (caught.value.reason, node.card("b"), node.allocator.held_for_good()) == (HoldReason.SETTLING, "1+0", {})
+        node.now = 15
+        await node.start("b")
+
+        assert (node.card("b"), node.allocator.held()) == ("0", {})
+
+
+async def test_a_bind_that_lands_meanwhile_keeps_its_card() -> None:
+    """And the pod that waits for it is let go with it: an equal one changes places."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("b")
+        node.api.pods.remove(pods[0])
+        with pytest.raises(HeldError):
+            await node.start("b")
+        node.api.pods.append(gpu_pod("late", 8, card=0))
+        await node.start("b")
+
+        assert (node.card("b"), node.card("late")) == ("0", "1")
+
+
+async def test_a_ring_of_three_is_put_right() -> None:
+    """No pair of them can simply exchange."""
+    pods = [gpu_pod(name, 8, card=card) for card, name in enumerate("abc")]
+    async with stage(pods) as node:
+        for name in "bca":
+            await node.admit(name)
+        for name in "abc":
+            await node.start(name)
+
+        assert {name: node.card(name) for name in "abc"} == {name: str(min(node.has(name))) for name in "abc"}
+        assert {node.card(name) for name in "abc"} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("writes", range(8))
+async def test_every_write_of_an_exchange_may_be_the_last_of_its_process(writes: int) -> None:
+    """Killed after any number of writes (two marks, two indices, two marks away, ASSIGNED); the next process ends it without a
+    word from the kubelet.
+    """
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        await node.admit("a")
+        left = iter(range(writes))
+        node.api.fault = lambda method, path: (
+            (500, {"message": "killed"}) if method == "PATCH" and next(left, None) is None else None
+        )
+        if writes < 7:
+            with pytest.raises((ApiError, HeldError), match="killed|booked for others"):
+                await node.start("b")
+        else:
+            await node.start("b")
+        node.api.fault = lambda method, path: None
+        node.start_plugin()
+        await node.allocator.recover()
+        await node.allocator._put_right()
+
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+        await node.start("a")
+        await node.start("b")
+
+
+async def test_a_pod_that_changed_since_it_was_looked_at_is_looked_at_again() -> None:
+    """Somebody else's write came first: nothing is written over it."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+
+        def somebody_writes(method: str, path: str) -> None:
+            if method == "PATCH" and path.endswith("/a"):
+                pods[0]["metadata"]["annotations"] |= FOREIGN
+                pods[0]["metadata"]["resourceVersion"] = str(10**12)
+
+        node.api.fault = somebody_writes
+        with pytest.raises(HeldError, match="booked for others"):
+            await node.start("b")
+
+        assert (node.card("a"), node.card("b")) == ("0", "1+0")
+        assert [call["path"][-1] for call in node.api.calls if call["method"] == "PATCH"] == ["b", "a"]
+
+
+async def test_containers_of_a_pod_stay_together_though_its_card_may_not_be_changed() -> None:
+    """The first is on another card than written; the second follows it, so that a repair by hand can let both start."""
+    pods = [gpu_pod("a", 3, 2, card=0), gpu_pod("b", 3, 2, card=1)]
+    async with stage(pods, repairs=False) as node:
+        await node.admit("b")
+        assert node.has("b") == {0}
+        node.pod("b")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
+        await node.start("b")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_order_of_admission_ends_with_every_pod_on_its_card(data: st.DataObject) -> None:
+    """Pods as an extender binds them, admitted in any order, some deleted before they are, the plugin started anew now and
+    then: whoever was admitted starts on the card that is written, and no card is beyond its units in any book.
+    """
+    asyncio.run(_any_order(data))
+
+
+async def _any_order(data: st.DataObject) -> None:
+    sizes = (14, 14, 10)
+    pods = _bound(data.draw(st.lists(st.sampled_from([(5,), (5,), (3,), (3, 2), (2,)]), max_size=7)), sizes)
+    async with stage(list(pods), sizes) as node:
+        for name in data.draw(st.permutations([pod["metadata"]["name"] for pod in pods])):
+            what = data.draw(st.sampled_from(["admit", "admit", "admit", "delete", "start plugin"]))
+            if what == "start plugin":
+                node.start_plugin()
+                await node.allocator.recover()
+            try:
+                await node.admit(name) if what != "delete" else node.end(name)
+            except NoCandidateError:
+                # Pods of other amounts were answered on its card; its owner replaces it.
+                node.end(name)
+            if data.draw(st.booleans()):
+                await _start_all(node)
+        await _start_all(node)
+        await _start_all(node)
+        booked = dict.fromkeys(range(3), 0)
+        for name in [pod["metadata"]["name"] for pod in node.api.pods]:
+            assert {node.card(name)} == {str(card) for card in node.has(name)}
+            assert node.written(name)["ASSIGNED"] == "true"
+            booked[int(node.card(name))] += units_of(node.pod(name))
+        assert all(booked[card] <= size for card, size in enumerate(sizes))
+
+
+def _bound(requests: list[tuple[int, ...]], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Pods as an extender would bind them, best fit, as far as there is room."""
+    free, pods = list(sizes), []
+    for number, amounts in enumerate(requests):
+        fitting = [card for card in range(len(sizes)) if free[card] >= sum(amounts)]
+        if fitting:
+            card = min(fitting, key=lambda card: (free[card], card))
+            free[card] -= sum(amounts)
+            pods.append(gpu_pod(f"p{number}", *amounts, card=card))
+    return pods
+
+
+async def _start_all(node: Stage) -> None:
+    """As the kubelet tries, again and again."""
+    for pod in list(node.api.pods):
+        try:
+            await node.start(pod["metadata"]["name"])
+        except HeldError:
+            continue
+
+
+async def test_init_containers_sidecars_and_containers_are_on_the_pods_card() -> None:
+    """DP-012, DP-013, DP-014, D21: 4 units, then beside 2 containers of 3 and 1 on the ids of the first; all are told one card."""
+    pods = [gpu_pod("other", 3, card=0), gpu_pod("a", 3, 1, init=4, sidecar=2, card=1)]
+    async with stage(pods) as node:
+        await node.admit("other")
+        told = await node.admit("a")
+        await node.start("a")
+
+        names = ("IDX", "CONTAINER", "POD", "DEV")
+        assert [tuple(one[f"ALIYUN_COM_GPU_MEM_{name}"] for name in names) for one in told] == [
+            ("1", "4", "6", "14"),
+            ("1", "2", "6", "14"),
+            ("1", "3", "6", "14"),
+            ("1", "1", "6", "14"),
+        ]
+        assert len({one for line in node.lines if line.uid == "uid-a" for one in line.ids}) == 6
+
+
+async def test_a_pod_of_several_cards_gets_ids_of_each_and_is_told_all() -> None:
+    """Uneven splits, each container its own cards."""
+    split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"2":2},"1":{"1":4}}'}
+    async with stage([gpu_pod("a", 5, 4, card=0, annotations=split)]) as node:
+        told = await node.admit("a")
+        await node.start("a")
+
+        assert [one["NVIDIA_VISIBLE_DEVICES"] for one in told] == [f"{UUIDS[0]},{UUIDS[2]}", UUIDS[1]]
+        names = ("IDX", "CONTAINER", "POD")
+        assert [tuple(one[f"ALIYUN_COM_GPU_MEM_{name}"] for name in names) for one in told] == [
+            ("0,2", "5", "9"),
+            ("1", "4", "9"),
+        ]
+        assert [ids_by_card(line.ids) for line in node.lines] == [{"aaaaaaaa": 3, "cccccccc": 2}, {"bbbbbbbb": 4}]
+        assert node.written("a")["ASSIGNED"] == "true"
+
+
+async def test_a_pod_of_several_cards_on_other_cards_is_held_for_good() -> None:
+    """Nobody exchanges parts of pods."""
+    split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"1":2}}'}
+    other = {"scheduler.framework.gpushare.allocation": '{"0":{"1":3,"2":2}}'}
+    pods = [gpu_pod("a", 5, annotations=split), gpu_pod("b", 5, annotations=other)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        with pytest.raises(
+            HeldError, match="has ids of card 0, card 1, but its annotation names 3 of card 1, 2 of card 2"
+        ):
+            await node.start("b")
+        assert list(node.allocator.held_for_good()) == ["uid-b"]
+
+
+async def test_a_pod_bound_by_hand_gets_the_smallest_room_that_holds_it() -> None:
+    """D22: before it is asked for, all five annotations are there and every extender counts it."""
+    pods = [gpu_pod("a", 5, card=0), gpu_pod("by-hand", 4, card=None)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.admit("by-hand")
+        await node.start("by-hand")
+
+        assert node.has("by-hand") == {0}
+        assert node.written("by-hand") == {
+            "IDX": "0", "DEV": "14", "POD": "4", "ASSIGNED": "true", "ASSUME_TIME": "7", "EXTENDER": "gpushare/1",
+        }  # fmt: skip
+
+
+async def test_a_pod_bound_by_hand_is_given_a_card_as_soon_as_it_is_seen() -> None:
+    """Without a call of the kubelet; pods that are ending get none."""
+    pods = [gpu_pod("by-hand", 4, card=None), gpu_pod("ending", 4, card=None), gpu_pod("forged", 4, card="-1")]
+    pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with stage(pods) as node:
+        await node.allocator.recover()
+        keeping = asyncio.create_task(node.allocator.keep_right())
+        await until(lambda: node.card("forged") != "-1")
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+        assert [node.card(name) for name in ("by-hand", "ending", "forged")] == ["2", "-", "2"]
+
+
+async def test_a_pod_bound_by_hand_for_which_no_card_has_room_is_refused_and_told_why() -> None:
+    """What is written on others counts, though they have nothing yet."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1), gpu_pod("by-hand", 7, card=None), gpu_pod("c", 4, card=2)]
+    async with stage(pods) as node:
+        with pytest.raises(NoCandidateError, match="waits for 7 units"):
+            await node.admit("by-hand")
+        with pytest.raises(NoCandidateError):
+            await node.admit("by-hand")
+
+        assert (node.reasons(), node.card("by-hand")) == (["GPUShareNoCard by-hand"], "-")
+
+
+async def test_ids_of_another_plugin_pass_and_count_on_the_card_that_is_written() -> None:
+    """Taking a node over from the Go plugin: its containers go on, and the card takes only what they leave."""
+    pods = [gpu_pod("old", 8, card=0), gpu_pod("new", 7, card=0, annotations=FOREIGN)]
+    async with stage(pods) as node:
+        ids = [f"{UUIDS[0]}-_-{number}" for number in range(8)]
+        node.lines.append(Line("uid-old", "c0", ids, {}))
+        node.write_book()
+        await node.allocator.verify(ids)
+        with pytest.raises(NoCandidateError, match="card 0 has 6 units left for the 7 of pod d/new"):
+            await node.admit("new")
+
+
+async def test_a_pod_whose_card_is_full_of_others_ids_starts_on_another_one() -> None:
+    """Somebody over-booked its card past every extender; its own annotation follows."""
+    pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0)]
+    async with stage(pods) as node:
+        for name in "ab":
+            await node.admit(name)
+            await node.start(name)
+
+        assert (node.card("a"), node.has("b"), node.card("b")) == ("0", {2}, "2")
+
+
+async def test_a_pod_that_is_deleted_while_it_is_admitted_splits_nobody() -> None:
+    """The kubelet had not heard of its end, and asked: it has ids of the card of a pod with two containers, which go elsewhere."""
+    pods = [gpu_pod("dying", 2, card=2), gpu_pod("a", 2, 2, card=0), gpu_pod("b", 10, card=0), gpu_pod("c", 2, card=1)]
+    async with stage(pods) as node:
+        await node.admit("b")
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        node.pods.set(msgspec.convert(pods[0], Pod))
+        await node.admit("dying")
+        assert node.has("dying") == {0}
+        await node.admit("a")
+        await node.admit("c")
+        for name in ("a", "b", "c"):
+            await node.start(name)
+
+        assert {name: node.has(name) for name in "abc"} == {name: {int(node.card(name))} for name in "abc"}
+
+
+async def test_a_pod_whose_end_is_not_heard_of_yet_keeps_its_place() -> None:
+    """The API shows it, the watch does not: the kubelet asks for it, and its neighbour is not mistaken for it."""
+    pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=0)]
+    async with stage(pods) as node:
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        for name in ("dying", "a"):
+            await node.admit(name)
+
+        assert (node.has("dying"), node.has("a")) == ({1}, {0})
+
+
+async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:
+    """Though the pod that had the ids is gone, and they are in no book any more."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, repairs=False) as node:
+        await node.admit("b")
+        node.allocator._view.now()
+        node.end("b")
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({0}, "0")
+
+
+async def test_a_pod_on_a_sick_card_starts_on_another_one() -> None:
+    """It was bound before the card fell ill; no kubelet offers ids of a sick card."""
+    pods = [gpu_pod("a", 8, card=0)]
+    async with stage(pods, settled_seconds=5) as node:
+        node.node.cards = _with_sick(node, 0)
+        await node.admit("a")
+        with pytest.raises(HeldError) as caught:
+            await node.start("a")
+        assert caught.value.reason is HoldReason.SETTLING
+        node.now = 5
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({2}, "2")
+
+
+def _with_sick(node: Stage, index: int) -> Any:
+    cards = node.node.cards
+    changed = [msgspec.structs.replace(one, healthy=one.index != index, reason="Xid 48") for one in cards.cards]
+    return msgspec.structs.replace(cards, cards=tuple(changed))
+
+
+async def test_after_a_lost_checkpoint_pods_that_ran_are_answered_again() -> None:
+    """The kubelet asks anew for what it forgot; it counts once."""
+    pods = [gpu_pod("a", 8, card=0)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.start("a")
+        pods[0]["status"]["phase"] = "Running"
+        node.lines = []
+        node.write_book()
+        node.start_plugin()
+        told = await node.admit("a")
+        await node.start("a")
+
+        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
+
+
+async def test_after_a_lost_checkpoint_all_containers_of_a_pod_are_answered_again() -> None:
+    """Not the first alone: a refusal of the second would end a pod that runs."""
+    pods = [gpu_pod("a", 4, 4, card=0)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.start("a")
+        pods[0]["status"]["phase"] = "Running"
+        node.lines = []
+        node.write_book()
+        node.start_plugin()
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({0}, "0")
+
+
+@pytest.mark.parametrize("slots", [0, 4])
+async def test_a_guess_that_the_book_put_right_never_comes_back(slots: int) -> None:
+    """The pod that the ids went to ends; whom we took it for starts again, and its card's room is all there."""
+    pods = [gpu_pod("a", 10, card=0), gpu_pod("b", 10, card=1)]
+    async with stage(pods, sizes=(14, 14), slots=slots) as node:
+        for name in ("b", "a"):
+            await node.admit(name)
+            await node.start(name)
+        assert (node.has("a"), node.has("b")) == ({1}, {0})
+        node.end("b")
+        await node.start("a")
+        pods.append(gpu_pod("c", 10, card=0))
+        await node.admit("c")
+        await node.start("c")
+
+        assert (node.card("a"), node.card("c"), node.has("c")) == ("1", "0", {0})
+
+
+@pytest.mark.parametrize("slots", [0, 4])
+async def test_a_copied_note_lets_nobody_onto_a_full_card(slots: int) -> None:
+    """A running pod's manifest was copied with ``nodeName`` and all annotations: it was not let in before."""
+    pods = [gpu_pod("a", 10, card=0)]
+    async with stage(pods, sizes=(14,), slots=slots) as node:
+        await node.admit("a")
+        await node.start("a")
+        pods.append(gpu_pod("copy", 10, card=0, annotations={"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}))
+        with pytest.raises(NoCandidateError, match="card 0"):
+            await node.admit("copy")
+
+
+def _refusing(name: str, code: int) -> Any:
+    def fault(method: str, path: str) -> Any:
+        return (code, {"message": "denied"}) if method == "PATCH" and path.endswith(f"/pods/{name}") else None
+
+    return fault
+
+
+@pytest.mark.parametrize("code", [400, 403, 429, 500])
+async def test_a_pod_that_nobody_may_change_ends_no_other(code: int) -> None:
+    """An admission webhook refuses to write the card of a pod that came past the extender."""
+    async with stage([gpu_pod("odd", 4, card=None), gpu_pod("a", 8, card=1)]) as node:
+        node.api.fault = _refusing("odd", code)
+        await node.admit("a")
+        await node.start("a")
+
+        assert (node.has("a"), node.card("odd")) == ({1}, "-")
+
+
+@pytest.mark.parametrize("code", [400, 403, 500])
+async def test_a_pod_that_nobody_may_change_holds_itself_alone(code: int) -> None:
+    """Nor is it asked for without end. Once the refusal ends, the repair goes on."""
+    async with stage([gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=1), gpu_pod("c", 3, card=1)]) as node:
+        await node.admit("b")
+        await node.admit("c")
+        node.api.fault = _refusing("b", code)
+        with pytest.raises(HeldError, match="denied") as caught:
+            await node.start("b")
+        await node.start("c")
+        keeping = asyncio.create_task(node.allocator.keep_right())
+        await asyncio.sleep(0.3)
+        keeping.cancel()
+
+        assert (caught.value.reason, node.allocator.held_for_good()) == (HoldReason.REFUSED, {})
+        assert len(node.api.calls) < 30
+        node.api.fault = lambda method, path: None
+        await node.allocator._put_right()
+        await node.start("b")
+        assert (node.has("b"), node.card("b")) == ({0}, "0")
+
+
+async def test_a_container_that_starts_again_needs_no_api_server() -> None:
+    """Its pod was found right before."""
+    async with stage([gpu_pod("a", 8, card=0)]) as node:
+        await node.admit("a")
+        await node.start("a")
+        node.api.fault = lambda method, path: (500, {"message": "away"})
+        await node.start("a")
+
+
+async def test_a_kubelet_that_does_not_ask_draws_ids_that_are_counts() -> None:
+    """Before 1.19: any ids, and the card is the one that is written. A wrong guess is repaired by what was told."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, kubelet="v1.18.20", asks=False) as node:
+        told = [(await node.admit(name))[0]["ALIYUN_COM_GPU_MEM_IDX"] for name in ("b", "a")]
+        await node.start("b")
+        await node.start("a")
+
+        assert told == ["0", "1"]
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+
+
+async def test_in_slots_mode_an_id_is_a_container_and_the_units_are_the_pods() -> None:
+    """Any amount in MiB on one slot each; the guard counts what pods ask for."""
+    pods = [gpu_pod("a", 8138, 20001, card=1), gpu_pod("b", 53000, card=1)]
+    async with stage(pods, (81920, 81920), slots=32) as node:
+        told = await node.admit("a")
+        await node.start("a")
+        names = ("IDX", "CONTAINER", "POD", "DEV")
+        assert [tuple(one[f"ALIYUN_COM_GPU_MEM_{name}"] for name in names) for one in told] == [
+            ("1", "8138", "28139", "81920"),
+            ("1", "20001", "28139", "81920"),
+        ]
+        assert [len(line.ids) for line in node.lines] == [1, 1]
+        await node.admit("b")
+        node.api.pods.append(gpu_pod("c", 782, card=1, annotations=FOREIGN))
+        with pytest.raises(NoCandidateError, match="card 1 has 781 units left for the 782 of pod d/c"):
+            await node.admit("c")
+
+
+async def test_in_slots_mode_equal_pods_exchange_and_unequal_ones_are_held() -> None:
+    """What a container was told of its amount cannot be changed."""
+    pods = [
+        gpu_pod("a", 4000, card=0),
+        gpu_pod("b", 4000, card=1),
+        gpu_pod("c", 3000, card=1),
+        gpu_pod("d", 2000, card=0),
+    ]
+    async with stage(pods, (8192, 8192), slots=8) as node:
+        for name in "badc":
+            await node.admit(name)
+        await node.start("b")
+        await node.start("a")
+        assert (node.card("a"), node.card("b")) == ("1", "0")
+        with pytest.raises(HeldError, match="was told the amount of another pod's container") as caught:
+            await node.start("d")
+        assert caught.value.reason is HoldReason.WRONG_AMOUNT
+        assert list(node.allocator.held_for_good()) == ["uid-d"]
+
+
+async def test_what_nobody_waits_for_is_refused() -> None:
+    """DP-016, D3, D4: also on a node of one card."""
+    async with stage([gpu_pod("a", 3, card=0)], (14,)) as node:
+        with pytest.raises(NoCandidateError, match="waits for 4 units .waiting: d/a 3"):
+            await node.allocator.prefer(node.free(), [], 4)
+        with pytest.raises(NoCandidateError, match="none of the 2 ids"):
+            await node.allocator.prefer(["x", "y"], [], 2)
+
+
+async def test_a_pod_that_the_kubelet_gave_up_on_waits_no_more_than_the_others() -> None:
+    """Another plugin refused it after we had answered: what we answered is in no book, and the next call is somebody's."""
+    pods = [gpu_pod("a", 3, card=0), gpu_pod("failed", 3, card=1)]
+    async with stage(pods) as node:
+        # Asked for "failed"; we took it for "a", and the kubelet never wrote it down.
+        await node.allocator.allocate(await node.allocator.prefer(node.free(), [], 3))
+        node.api.pods.remove(pods[1])
+        told = await node.admit("a")
+        await node.start("a")
+
+        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")

@@ -1,0 +1,226 @@
+"""Promises of gpushare.deviceplugin.allocation.owner: PodResources over a real socket, and the checkpoint."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from gpushare.deviceplugin.allocation import owner
+from gpushare.deviceplugin.allocation.holdings import Entry
+from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.proto import deviceplugin_pb2
+from gpushare.deviceplugin.proto import podresources_pb2 as pb
+from gpushare.deviceplugin.proto import podresources_pb2_grpc as pb_grpc
+
+MEMORY = "aliyun.com/gpu-mem"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short one: paths of unix sockets are limited."""
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        yield Path(name)
+
+
+class Lister(pb_grpc.PodResourcesListerServicer):
+    """Two pods; each id comes as a ContainerDevices of its own, as on a real kubelet. ``refusals`` come first."""
+
+    def __init__(self, refusals: int = 0, code: grpc.StatusCode = grpc.StatusCode.RESOURCE_EXHAUSTED) -> None:
+        self.refusals = refusals
+        self.code = code
+        self.calls = 0
+        self.more = 0
+
+    async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:  # noqa: N802
+        self.calls += 1
+        if self.calls <= self.refusals:
+            await context.abort(self.code, "rejected by rate limit")
+
+        def devices(*ids: str, resource: str = MEMORY) -> list[pb.ContainerDevices]:
+            return [pb.ContainerDevices(resource_name=resource, device_ids=[one]) for one in ids]
+
+        a = pb.PodResources(
+            name="a", namespace="d", containers=[pb.ContainerResources(name="c", devices=devices("1", "2"))]
+        )
+        other = devices("1", resource="other.com/thing")
+        b = pb.PodResources(
+            name="b", namespace="d", containers=[pb.ContainerResources(name="c", devices=[*other, *devices("3")])]
+        )
+        many = pb.ContainerDevices(resource_name="other.com/thing", device_ids=["x" * 64] * self.more)
+        c = pb.PodResources(name="c", namespace="d", containers=[pb.ContainerResources(name="c", devices=[many])])
+        return pb.ListPodResourcesResponse(pod_resources=[a, b, c])
+
+
+@asynccontextmanager
+async def serving(folder: Path, lister: Lister) -> AsyncIterator[KubeletBook]:
+    """The kubelet's PodResources socket, and the book that asks it."""
+    server = grpc.aio.server()
+    pb_grpc.add_PodResourcesListerServicer_to_server(lister, server)
+    server.add_insecure_port(f"unix:{folder}/pr.sock")
+    await server.start()
+    try:
+        yield KubeletBook(folder / "pr.sock", folder)
+    finally:
+        await server.stop(0)
+
+
+def line(container: str, device_ids: object, uid: str = "u", **more: object) -> dict[str, object]:
+    """A line of the device manager's file."""
+    return {"PodUID": uid, "ContainerName": container, "ResourceName": MEMORY, "DeviceIDs": device_ids, **more}
+
+
+def write_checkpoint(folder: Path, *lines: dict[str, object]) -> None:
+    """The device manager's file, with a line of somebody else."""
+    foreign = line("c", ["1"], "foreign", ResourceName="other.com/thing")
+    (folder / "kubelet_internal_checkpoint").write_text(
+        json.dumps({"Data": {"PodDeviceEntries": [foreign, *lines]}, "Checksum": 1})
+    )
+
+
+A = Entry("c", frozenset({"1", "2"}), namespace="d", pod="a")
+B = Entry("c", frozenset({"3"}), namespace="d", pod="b")
+
+
+async def test_pod_resources_names_the_container_of_an_id(folder: Path) -> None:
+    """PR-002: the union over a container's parts, of our resources only. No Get is asked for (PR-003): it is off on many."""
+    async with serving(folder, Lister()) as book:
+        assert await book.entries() == (A, B)
+
+
+async def test_golden_bytes_of_an_answer_are_understood(folder: Path) -> None:
+    """PR-001: namespace, names and ids by the numbers of the published schema, whatever else is in the message."""
+    devices = b"\x0a\x12aliyun.com/gpu-mem" + b"\x12\x041-_-" + b"\x1a\x04\x0a\x02\x08\x01"
+    container = b"\x0a\x01c" + b"\x12" + bytes([len(devices)]) + devices + b"\x18\x07"
+    pod = b"\x0a\x01p" + b"\x12\x01n" + b"\x1a" + bytes([len(container)]) + container
+    golden = b"\x0a" + bytes([len(pod)]) + pod
+    server = grpc.aio.server()
+    answer = grpc.unary_unary_rpc_method_handler(answer_bytes(golden))
+    handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": answer})
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"unix:{folder}/pr.sock")
+    await server.start()
+    entries = await KubeletBook(folder / "pr.sock", folder).entries()
+    await server.stop(0)
+
+    assert entries == (Entry("c", frozenset({"1-_-"}), namespace="n", pod="p"),)
+
+
+def answer_bytes(golden: bytes) -> Any:
+    """A method that answers these bytes as they are."""
+
+    async def answer(request: bytes, context: Any) -> bytes:
+        return golden
+
+    return answer
+
+
+async def test_an_answer_of_more_than_16_mib_is_taken(folder: Path) -> None:
+    """PR-006: it carries every id of the node."""
+    lister = Lister()
+    lister.more = 300_000
+    async with serving(folder, lister) as book:
+        assert await book.entries() == (A, B)
+
+
+async def test_a_kubelet_that_limits_calls_is_asked_again(folder: Path) -> None:
+    """PR-004: more than 100 a second are refused, and a moment later one is answered."""
+    lister = Lister(refusals=3)
+    async with serving(folder, lister) as book:
+        entries = await book.entries()
+
+    assert (entries, lister.calls) == ((A, B), 4)
+
+
+async def test_a_kubelet_that_refuses_for_too_long_leaves_the_checkpoint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PR-004: in time for PreStartContainer, which has 30 s."""
+    monkeypatch.setattr(owner, "_BUDGET_SECONDS", 0.3)
+    write_checkpoint(folder, line("c", ["1"]))
+    async with serving(folder, Lister(refusals=10**9)) as book:
+        assert await book.entries() == (Entry("c", frozenset({"1"}), uid="u"),)
+    assert owner._BUDGET_SECONDS < 30
+
+
+async def test_a_socket_without_an_answer_leaves_the_checkpoint(folder: Path) -> None:
+    """Not implemented, or the kubelet is going down."""
+    write_checkpoint(folder, line("c", ["1"]))
+    lister = Lister(refusals=10**9, code=grpc.StatusCode.UNIMPLEMENTED)
+    async with serving(folder, lister) as book:
+        assert await book.entries() == (Entry("c", frozenset({"1"}), uid="u"),)
+    assert lister.calls == 1
+
+
+@pytest.mark.parametrize(
+    "device_ids", [{"-1": ["1"], "0": ["2"], "1": None}, ["1", "2"]], ids=["by NUMA node", "before 1.20"]
+)
+async def test_without_the_socket_the_checkpoint_names_the_container(folder: Path, device_ids: object) -> None:
+    """The original's manifests mount its folder only; both forms of the file."""
+    write_checkpoint(folder, line("c", device_ids))
+
+    assert await KubeletBook(folder / "none.sock", folder).entries() == (Entry("c", frozenset({"1", "2"}), uid="u"),)
+
+
+async def test_the_two_books_are_one(folder: Path) -> None:
+    """The file adds uids, what containers were told, and init containers; of what it has of others' ids nothing counts."""
+    told = deviceplugin_pb2.ContainerAllocateResponse(envs={"A": "1"}).SerializeToString()
+    write_checkpoint(
+        folder,
+        line("c", ["1", "2"], "uid-a", AllocResp=base64.b64encode(told).decode()),
+        line("init", ["1"], "uid-a"),
+        line("c", ["3"], "of-an-older-pod", ContainerName="old"),
+    )
+    async with serving(folder, Lister()) as book:
+        entries = await book.entries()
+
+    assert entries == (
+        Entry("c", frozenset({"1", "2"}), uid="uid-a", namespace="d", pod="a", told={"A": "1"}),
+        B,
+        Entry("init", frozenset({"1"}), uid="uid-a"),
+    )
+
+
+@pytest.mark.parametrize("response", ["", "%%%", base64.b64encode(b"\xff\xff\xff").decode()])
+async def test_an_answer_that_cannot_be_read_is_none(folder: Path, response: str) -> None:
+    """The ids are there all the same."""
+    write_checkpoint(folder, line("c", ["1"], AllocResp=response))
+
+    assert KubeletBook(folder / "none.sock", folder).checkpoint() == (Entry("c", frozenset({"1"}), uid="u"),)
+
+
+@pytest.mark.parametrize("text", ['{"Data":{"PodDeviceEntries":null}}', '{"Data":{}}'])
+async def test_a_checkpoint_that_says_nothing_is_nobody(folder: Path, text: str) -> None:
+    """A new machine."""
+    (folder / "kubelet_internal_checkpoint").write_text(text)
+
+    assert KubeletBook(folder / "none.sock", folder).checkpoint() == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]"])
+async def test_a_checkpoint_that_cannot_be_read_is_none(folder: Path, text: str | None) -> None:
+    """Missing, half written, or not one: that is not the same as empty."""
+    if text is not None:
+        (folder / "kubelet_internal_checkpoint").write_text(text)
+    book = KubeletBook(folder / "none.sock", folder)
+
+    assert (book.checkpoint(), await book.entries()) == (None, ())
+
+
+async def test_a_checkpoint_that_changed_is_read_again(folder: Path) -> None:
+    """Whether it was replaced or written over."""
+    book = KubeletBook(folder / "none.sock", folder)
+    seen = []
+    for uid in ("u", "v"):
+        write_checkpoint(folder, line("c", ["1"], uid * 2))
+        seen.append([entry.uid for entry in book.checkpoint() or ()])
+
+    assert seen == [["uu"], ["vv"]]

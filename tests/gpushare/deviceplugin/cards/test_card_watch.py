@@ -1,0 +1,536 @@
+"""Promises of gpushare.deviceplugin.cards.card_watch, node_status, card_news and of the lists that a kubelet gets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pynvml
+import pytest
+
+from fake_nvml.state import State
+from gpushare.deviceplugin.cards import card_watch, node_status
+from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
+from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
+from gpushare.errors import TooManyIdsError
+from gpushare.manifests import Node, ObjectMeta
+from gpushare.manifests import NodeStatus as Status
+from gpushare.model.node import NodeCards, devices_of
+from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, holder, new_node, running
+from tests.servers import StubApi, until
+
+Simulate = Callable[..., State]
+
+# A driver that knows the recovery action (NVML field 230).
+NEW = "580.65.06"
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real turns, with less rest between them."""
+    monkeypatch.setattr(card_watch, "TURN_SECONDS", 0.01)
+    monkeypatch.setattr(card_watch, "NO_CARDS_SECONDS", 0.01)
+    monkeypatch.setattr(node_status, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(node_status, "_RETRY_SECONDS", 0.01)
+
+
+# Falling ill
+
+
+@pytest.mark.parametrize("xid", [48, 79, 95])
+async def test_a_critical_xid_takes_its_card_out_of_use(simulate: Simulate, xid: int) -> None:
+    """D8: one message for all its ids, as long as one list; the other card is untouched."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.state.post_xid(rig.uuids[1], xid)
+        await rig.reached(["", f"Xid {xid}"])
+        await rig.settled()
+
+        assert len(rig.lists) == 2
+        assert rig.lists[0].keys() == rig.lists[1].keys()
+        assert rig.sizes[1] - rig.sizes[0] == 15 * (len("Unhealthy") - len("Healthy"))
+        assert (rig.capacity("count"), rig.capacity("mem")) == ("2", "30")
+
+
+@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
+async def test_an_applications_xid_changes_nothing(simulate: Simulate, xid: int) -> None:
+    """No message to the kubelet, no write to the Node."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        rig.state.post_xid(rig.uuids[0], xid)
+        await rig.settled()
+        patches = [call for call in rig.api.calls if call["method"] == "PATCH" and "/nodes/" in call["path"]]
+
+        assert (len(rig.lists), len(patches), rig.reasons()) == (1, 1, ["", ""])
+
+
+async def test_two_sick_cards(simulate: Simulate) -> None:
+    """Each by its own fault; the third card stays."""
+    async with running(simulate("mixed", driver=NEW)) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        rig.state.post_xid(rig.uuids[2], 79)
+
+        await rig.reached(["Xid 48", "", "Xid 79"])
+
+
+async def test_the_pods_of_a_sick_card_are_told_and_no_others(simulate: Simulate) -> None:
+    """By an event on each, and on the Node."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        rig.state.post_xid(rig.uuids[1], 48)
+        await until(lambda: bool(rig.events("Pod")))
+        text = f"card 1 ({rig.uuids[1]}) of node rig is unhealthy: Xid 48"
+
+        assert rig.events("Node") == [("GPUShareCardUnhealthy", text)]
+        assert [event["involvedObject"]["name"] for event in api.events if "involvedObject" in event] == ["rig", "on-1"]
+        assert api.events[0]["involvedObject"]["uid"] == "uid-rig"
+
+
+async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:
+    """No spinning: NVML is opened again after 1, 2, 4, ... seconds, at most at the pace of the counts."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        inits: list[float] = []
+        init = pynvml.nvmlInitWithFlags
+
+        def noted(flags: int) -> None:
+            inits.append(rig.clock.now)
+            init(flags)
+
+        pynvml.nvmlInitWithFlags = noted
+        try:
+            rig.state.lose(rig.uuids[0])
+            await rig.reached(["lost", ""])
+            for _ in range(60):
+                rig.clock.now += 0.5
+                await rig.settled()
+        finally:
+            pynvml.nvmlInitWithFlags = init
+
+        assert [round(time - 1000) for time in inits] == [1, 3, 7, 15, 25]
+        assert rig.reasons() == ["lost", ""]
+        rig.state.post_xid(rig.uuids[1], 48)
+        await rig.reached(["lost", "Xid 48"])
+
+
+async def test_a_card_lost_before_the_start_keeps_its_place(simulate: Simulate) -> None:
+    """NVML says nothing of it but that it is there; the Node remembers."""
+    state = simulate("t4x2", driver=NEW)
+    async with running(state) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        api, uuids = rig.api, rig.uuids
+    state.lose(uuids[0])
+    async with running(state, api=api) as rig:
+        await rig.reached(["lost", ""])
+
+        assert [card["uuid"] for card in rig.published()["cards"]] == uuids
+        assert [card["units"] for card in rig.published()["cards"]] == [15, 15]
+
+
+async def test_slow_nvml_does_not_stall_the_kubelet(simulate: Simulate) -> None:
+    """A new stream gets its list while NVML thinks; the cards stay as they are."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.state.add_fault("nvmlEventSetWait", seconds=5, count=1)
+        await until(lambda: not rig.state.faults())
+        busy = asyncio.create_task(rig.thread.run(lambda: None))
+        call = rig.plugin.ListAndWatch(pb.Empty())
+        message = await call.read()
+        call.cancel()
+
+        assert not busy.done()
+        assert len(message.devices) == 30
+        await busy
+        await rig.settled()
+        assert (rig.reasons(), len(rig.lists)) == (["", ""], 1)
+
+
+async def test_nvml_shut_down_under_us_is_opened_again(simulate: Simulate) -> None:
+    """Nobody falls ill of it, and faults are heard again."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await rig.thread.run(pynvml.nvmlShutdown)
+        await rig.settled()
+        assert rig.reasons() == ["", ""]
+        rig.state.post_xid(rig.uuids[0], 48)
+
+        await rig.reached(["Xid 48", ""])
+        assert len(rig.lists) == 2
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH])
+async def test_a_driver_that_goes_away_takes_all_cards_with_it_until_it_is_back(simulate: Simulate, code: int) -> None:
+    """The Node says so once; who was sick before still is."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", ""])
+        rig.state.set_init_return(code)
+        await rig.thread.run(pynvml.nvmlShutdown)
+        await rig.reached(["Xid 48", "no driver"])
+        for _ in range(5):
+            rig.clock.now += SURVEY
+            await rig.settled()
+        said = [reason for reason, _ in rig.events("Node")]
+        assert said.count("GPUShareNoCards") == 1
+
+        rig.state.set_init_return(0)
+        rig.clock.now += SURVEY
+        await rig.reached(["Xid 48", ""])
+        assert (rig.capacity("count"), len(rig.lists[-1])) == ("2", 30)
+
+
+async def test_a_missing_driver_is_waited_for_and_said(simulate: Simulate) -> None:
+    """In the log and on the Node, once."""
+    state = simulate("t4x2", driver=NEW)
+    state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    init, tries = pynvml.nvmlInitWithFlags, 0
+
+    def counted(flags: int) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 5:
+            state.set_init_return(0)
+        init(flags)
+
+    pynvml.nvmlInitWithFlags = counted
+    try:
+        async with running(state) as rig:
+            assert tries == 5
+            await until(lambda: bool(rig.events("Node")))
+            await rig.reached(["", ""])
+
+            assert [reason for reason, _ in rig.events("Node")] == ["GPUShareNoCards"]
+            assert "kernel module is not loaded" in rig.events("Node")[0][1]
+    finally:
+        pynvml.nvmlInitWithFlags = init
+
+
+async def test_nobody_listens_where_nothing_is_critical(simulate: Simulate) -> None:
+    """--health-check=false, as the original's default was; lost cards are seen all the same, by the count."""
+    async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        rig.state.lose(rig.uuids[1])
+        rig.clock.now += SURVEY + 1
+
+        await rig.reached(["", "lost"])
+
+
+async def test_an_xid_can_be_switched_off(simulate: Simulate) -> None:
+    async with running(simulate("t4x2", driver=NEW), rules=read_rules("48", "")[0]) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        rig.state.post_xid(rig.uuids[1], 79)
+
+        await rig.reached(["", "Xid 79"])
+
+
+# Recovery
+
+
+async def test_a_new_boot_of_the_machine_recovers(simulate: Simulate) -> None:
+    """Rule (a): the Node says which boot it is, before us or while we run."""
+    state = simulate("t4x2", driver="470.57.02")
+    async with running(state) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", ""])
+        api = rig.api
+    async with running(state, api=api) as rig:
+        await rig.settled()
+        assert rig.reasons() == ["Xid 48", ""]
+        assert rig.published()["boot"] == "boot-1"
+        api.nodes[0]["status"]["nodeInfo"]["bootID"] = "boot-2"
+        rig.node.wake()
+        await rig.reached(["", ""])
+
+        assert rig.published()["boot"] == "boot-2"
+    api.nodes[0]["metadata"]["annotations"]["aliyun.com/gpushare-cards"] = (
+        api.nodes[0]["metadata"]["annotations"]["aliyun.com/gpushare-cards"]
+        .replace('"healthy":true,"reason":""', '"healthy":false,"reason":"Xid 79"')
+        .replace("boot-2", "boot-1")
+    )
+    async with running(state, api=api) as rig:
+        await rig.reached(["", ""])
+        assert len(rig.lists) == 1
+
+
+async def test_a_card_in_order_for_a_whole_cool_down_recovers(simulate: Simulate) -> None:
+    """Rule (b), told to the pods of the card, in one list."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", ""])
+        # The driver asks for a reset: however long.
+        rig.clock.now += 10 * COOL_DOWN
+        await rig.settled()
+        assert rig.reasons() == ["Xid 48", ""]
+
+        rig.state.repair(rig.uuids[0])
+        await rig.settled()
+        rig.clock.now += COOL_DOWN - 1
+        await rig.settled()
+        assert rig.reasons() == ["Xid 48", ""]
+        rig.clock.now += 1
+        await rig.reached(["", ""])
+        await until(lambda: len(rig.events("Pod")) == 2)
+        assert rig.events("Pod")[1] == (
+            "GPUShareCardRecovered",
+            f"card 0 ({rig.uuids[0]}) of node rig is healthy again: "
+            "the driver asks for no recovery and the card answers",
+        )
+        assert len(rig.lists) == 3
+
+
+async def test_without_field_230_no_cool_down_recovers_an_xid(simulate: Simulate) -> None:
+    """Answering means nothing after a fault (HAMi polls a getter, which hides real ones)."""
+    async with running(simulate("t4x2", driver="535.104.05")) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", ""])
+        for _ in range(5):
+            rig.clock.now += COOL_DOWN
+            await rig.settled()
+
+        assert rig.reasons() == ["Xid 48", ""]
+
+
+@pytest.mark.parametrize("driver", ["470.57.02", NEW])
+async def test_a_lost_card_that_is_back_recovers_after_a_cool_down(simulate: Simulate, driver: str) -> None:
+    async with running(simulate("t4x2", driver=driver)) as rig:
+        rig.state.lose(rig.uuids[0])
+        await rig.reached(["lost", ""])
+        rig.clock.now += SURVEY
+        await rig.settled()
+        rig.state.repair(rig.uuids[0])
+        rig.clock.now += SURVEY
+        await rig.settled()
+        assert rig.reasons() == ["lost", ""]
+        rig.clock.now += COOL_DOWN
+        await rig.reached(["", ""])
+
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", ""])
+
+
+@pytest.mark.parametrize("by", ["index", "uuid"])
+async def test_an_operators_word_recovers_once_and_is_taken_away(simulate: Simulate, by: str) -> None:
+    """Rule (c), in the write that publishes it; what it does not name stays sick."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        for uuid in rig.uuids:
+            rig.state.post_xid(uuid, 48)
+        await rig.reached(["Xid 48", "Xid 48"])
+        word = {"index": "1,9", "uuid": rig.uuids[1]}[by]
+        rig.api.nodes[0]["metadata"]["annotations"]["gpushare.aliyun.com/recovered"] = word
+        rig.node.wake()
+        await rig.reached(["Xid 48", ""])
+
+        assert "gpushare.aliyun.com/recovered" not in rig.api.nodes[0]["metadata"]["annotations"]
+        removal = [
+            call["body"]["metadata"]["annotations"]
+            for call in rig.api.calls
+            if call["method"] == "PATCH"
+            and "gpushare.aliyun.com/recovered" in call["body"].get("metadata", {}).get("annotations", {})
+        ]
+        assert len(removal) == 1
+        assert '"reason":"Xid 48"' in removal[0]["aliyun.com/gpushare-cards"]
+        rig.state.post_xid(rig.uuids[1], 79)
+        await rig.reached(["Xid 48", "Xid 79"])
+
+
+# Cards that come and go
+
+
+async def test_a_card_that_is_plugged_in_is_shared(simulate: Simulate) -> None:
+    """Without a restart, at the next count; until the kubelet counts it, nobody counts any."""
+    async with running(simulate("t4x2", driver=NEW), count=False) as rig:
+        rig.count()
+        await until(lambda: rig.capacity("count") == "2")
+        added = rig.state.add_card("t4")
+        rig.clock.now += SURVEY + 1
+        await until(lambda: len(rig.lists) == 2)
+        assert (len(rig.lists[1]), rig.capacity("count"), rig.capacity("mem")) == (45, "0", "30")
+        assert [card["uuid"] for card in rig.published()["cards"]] == rig.uuids
+        rig.count()
+        await until(lambda: rig.capacity("count") == "3")
+
+        rig.state.post_xid(added, 48)
+        await rig.reached(["", "", "Xid 48"])
+
+
+async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) -> None:
+    """Whatever is on the Node after each write and each count: the true cards, or none."""
+    async with running(simulate("mixed", driver=NEW)) as rig:
+        seen: list[list[int]] = []
+        answered, counted = rig.api.answer, rig.count
+
+        def look() -> None:
+            there = rig.api.nodes[0]
+            node = Node(
+                ObjectMeta(annotations=dict(there["metadata"].get("annotations", {}))),
+                Status(capacity=dict(there["status"]["capacity"])),
+            )
+            seen.append([device.total for device in devices_of(node)])
+
+        def answer(method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
+            result = answered(method, path, query, body)
+            look()
+            return result
+
+        def count() -> None:
+            counted()
+            look()
+
+        rig.api.answer = answer  # type: ignore[method-assign]
+        rig.count = count  # type: ignore[method-assign]
+        await until(lambda: rig.capacity("count") == "3")
+        rig.state.add_card("h100-sxm5-80gb")
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.capacity("count") == "4")
+        rig.state.remove_card(rig.uuids[0])
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.capacity("count") == "3")
+        rig.node.wake()
+        await rig.settled()
+
+        sizes = [list(sizes) for sizes in dict.fromkeys(map(tuple, seen)) if sizes]
+        assert sizes == [[15, 15, 11], [15, 15, 11, 79], [15, 11, 79]]
+
+
+async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: Simulate) -> None:
+    """The others keep their indices; its pods are told."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
+    async with running(simulate("mixed", driver=NEW), api=api) as rig:
+        first, second, third = rig.uuids
+        rig.state.remove_card(first)
+        await until(lambda: rig.sick_ids() == 15)
+        rig.clock.now += 2
+        await until(lambda: rig.capacity("count") == "2")
+
+        assert [(card["index"], card["uuid"]) for card in rig.published()["cards"]] == [(1, second), (2, third)]
+        assert len(rig.lists[-1]) == 15 + 11
+        await until(lambda: bool(rig.events("Pod")))
+        assert rig.events("Pod")[0][0] == "GPUShareCardUnhealthy"
+
+
+async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_written(simulate: Simulate) -> None:
+    """Also where no event told of it: its ids are sick until the new list can be announced."""
+    async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
+        rig.state.remove_card(rig.uuids[1])
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.sick_ids() == 15)
+        assert len(rig.lists[-1]) == 30
+        rig.api.fault = lambda method, path: None
+        await until(lambda: len(rig.lists[-1]) == 15 and rig.capacity("count") == "1")
+
+        assert rig.sick_ids() == 0
+
+
+async def test_an_exchanged_card_never_gets_the_index_that_a_pod_names(simulate: Simulate) -> None:
+    """Another card under an old index would be another's memory."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        first, second = rig.uuids
+        new = rig.state.change_uuid(first)
+        await until(lambda: rig.sick_ids() == 15)
+        rig.clock.now += 2
+        await until(lambda: rig.capacity("count") == "2" and new in str(rig.published()))
+
+        assert [(card["index"], card["uuid"]) for card in rig.published()["cards"]] == [(1, second), (2, new)]
+        assert rig.node.nvml_indices[new] == 0
+
+
+async def test_a_card_that_comes_back_has_its_index_again(simulate: Simulate) -> None:
+    """And is as sick as it was: being plugged in is no rule."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        first, second = rig.uuids
+        rig.state.post_xid(first, 48)
+        await rig.reached(["Xid 48", ""])
+        new = rig.state.change_uuid(first)
+        rig.clock.now += SURVEY + 1
+        await until(lambda: new in str(rig.published()) and rig.capacity("count") == "2")
+        rig.state.change_uuid(new, first)
+        rig.clock.now += SURVEY + 1
+        await until(lambda: first in str(rig.published()) and rig.capacity("count") == "2")
+
+        cards = [(card["index"], card["uuid"], card["reason"]) for card in rig.published()["cards"]]
+        assert cards == [(0, first, "Xid 48"), (1, second, "")]
+
+
+async def test_a_card_in_mig_mode_is_not_shared_and_said_so(
+    simulate: Simulate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Log and Node; shared again when MIG is off. Said once."""
+    async with running(simulate("a100x8", driver=NEW), unit="8192MiB") as rig:
+        await until(lambda: rig.capacity("count") == "8")
+        with caplog.at_level(logging.WARNING):
+            rig.state.set_value(rig.uuids[3], "mig", "on")
+            for _ in range(3):
+                rig.clock.now += SURVEY + 1
+                await rig.settled()
+            await until(lambda: rig.capacity("count") == "7")
+        told = [text for reason, text in rig.events("Node") if reason == "GPUShareCardNotShared"]
+        assert len(told) == 1
+        assert rig.uuids[3] in told[0]
+        assert [record.getMessage().startswith("not shared") for record in caplog.records].count(True) == 1
+        assert rig.uuids[3] not in str(rig.published())
+
+        rig.state.set_value(rig.uuids[3], "mig", "off")
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.capacity("count") == "8")
+
+
+async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
+    simulate: Simulate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A card too many must not end a plugin that serves others; the log says why, once."""
+
+    def check(cards: NodeCards) -> None:
+        if len(cards.cards) > 2:
+            raise TooManyIdsError("too many")
+
+    async with running(simulate("t4x2", driver=NEW), check=check) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        rig.state.add_card("t4")
+        for _ in range(3):
+            rig.clock.now += SURVEY + 1
+            await rig.settled()
+            rig.node.wake()
+        await until(lambda: "too many" in caplog.text)
+        await rig.settled()
+
+        assert (len(rig.lists), rig.capacity("count")) == (1, "2")
+        assert caplog.text.count("cards not announced") == 1
+
+
+async def test_the_longer_a_count_takes_the_more_seldom_it_is(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens while NVML is opened anew."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        inits: list[float] = []
+        init = pynvml.nvmlInitWithFlags
+
+        def slow(flags: int) -> None:
+            inits.append(rig.clock.now)
+            rig.clock.now += 0.1
+            init(flags)
+
+        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", slow)
+        for _ in range(12):
+            rig.clock.now += SURVEY
+            await rig.settled()
+
+        assert len(inits) == 3
+        assert min(later - sooner for sooner, later in itertools.pairwise(inits)) >= 50
+
+
+async def test_an_api_server_that_is_away_does_not_keep_the_kubelet_waiting(simulate: Simulate) -> None:
+    """The kubelet hears of a sick card at once; the Node when it can be written."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
+        rig.state.post_xid(rig.uuids[0], 48)
+        await until(lambda: rig.sick_ids() == 15)
+        assert rig.reasons() == ["", ""]
+        rig.api.fault = lambda method, path: None
+
+        await rig.reached(["Xid 48", ""])

@@ -1,0 +1,102 @@
+"""Promises of gpushare.deviceplugin.cards.declared_sick: the ConfigMap that declares cards sick."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from fake_nvml.state import State
+from gpushare.deviceplugin.cards import card_watch, declared_sick
+from gpushare.deviceplugin.cards.declared_sick import follow_declared
+from tests.gpushare.deviceplugin.rig import Rig, running
+from tests.servers import until
+
+Simulate = Callable[..., State]
+
+NAME = "unhealthy-gpu-rig"
+PATH = f"/api/v1/namespaces/kube-system/configmaps/{NAME}"
+
+
+@asynccontextmanager
+async def following(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+    """A plugin on three cards that reads the ConfigMap, often."""
+    monkeypatch.setattr(declared_sick, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(card_watch, "TURN_SECONDS", 0.01)
+    async with running(simulate("mixed", driver="535.104.05")) as rig:
+        task = asyncio.create_task(follow_declared(rig.client, rig.node, rig.health))
+        try:
+            yield rig
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def polls(rig: Rig) -> int:
+    """How often it was asked for."""
+    return sum(call["path"] == PATH for call in rig.api.calls)
+
+
+async def test_declared_cards_are_sick_until_they_are_struck_off(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extender follows the same ConfigMap; here the kubelet hears of it."""
+    async with following(simulate, monkeypatch) as rig:
+        rig.api.config_maps[NAME] = {"gpus": "0,2"}
+        await rig.reached(["ConfigMap", "", "ConfigMap"])
+        rig.api.config_maps[NAME] = {"gpus": "2"}
+        await rig.reached(["", "", "ConfigMap"])
+        del rig.api.config_maps[NAME]
+        await rig.reached(["", "", ""])
+
+        assert len(rig.lists) == 4
+
+
+@pytest.mark.parametrize("text", ["", "zero", "7", "-1, ,x"])
+async def test_an_entry_that_names_no_card_bans_none(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """D11: the original read nonsense as card 0."""
+    async with following(simulate, monkeypatch) as rig:
+        rig.api.config_maps[NAME] = {"gpus": text}
+        await until(lambda: polls(rig) > 3)
+
+        assert (rig.reasons(), len(rig.lists)) == (["", "", ""], 1)
+
+
+async def test_a_graver_reason_for_the_same_is_no_message(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Node says it; to the kubelet, who knows no reasons, nothing changed."""
+    async with following(simulate, monkeypatch) as rig:
+        rig.api.config_maps[NAME] = {"gpus": "1"}
+        await rig.reached(["", "ConfigMap", ""])
+        rig.state.post_xid(rig.uuids[1], 48)
+        await rig.reached(["", "Xid 48", ""])
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", "Xid 48", ""])
+
+        assert len(rig.lists) == 3
+
+
+async def test_a_role_without_the_right_is_no_fault(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The original's manifests give the plugin none."""
+    async with following(simulate, monkeypatch) as rig:
+        refusal = (403, {"kind": "Status", "reason": "Forbidden", "message": "no"})
+        rig.api.fault = lambda method, path: refusal if path == PATH else None
+        await until(lambda: polls(rig) > 3)
+
+        assert rig.reasons() == ["", "", ""]
+
+
+async def test_what_was_declared_holds_while_the_api_server_is_away(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with following(simulate, monkeypatch) as rig:
+        rig.api.config_maps[NAME] = {"gpus": "1"}
+        await rig.reached(["", "ConfigMap", ""])
+        rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if path == PATH else None
+        seen = polls(rig)
+        await until(lambda: polls(rig) > seen + 3)
+
+        assert rig.reasons() == ["", "ConfigMap", ""]

@@ -1,0 +1,275 @@
+"""Promises of gpushare.deviceplugin.cards.health: who is sick, and by which rule who recovers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.cards.health import (
+    RULE_ANSWERS,
+    RULE_BOOT,
+    RULE_COOL_DOWN,
+    RULE_OPERATOR,
+    CardHealth,
+    Recovery,
+    named_cards,
+)
+from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
+from gpushare.model.node import CardFacts, NodeCards
+
+A, B = "GPU-a", "GPU-b"
+CARDS = NodeCards(1, "ids", "GiB", "one", (CardFacts(0, A, "m", 15360, 15), CardFacts(1, B, "m", 15360, 15)))
+COOL_DOWN = 60.0
+
+
+def health(boot: str = "one") -> CardHealth:
+    """The book of a node with two cards."""
+    return CardHealth(XidRules(), COOL_DOWN, boot)
+
+
+def verdicts(book: CardHealth) -> list[str]:
+    """Why each card is sick; "" for one that is well."""
+    cards = book.applied(CARDS).cards
+    assert all(card.healthy == (not card.reason) for card in cards)
+    return [card.reason for card in cards]
+
+
+@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
+def test_an_applications_error_leaves_the_card_well(xid: int) -> None:
+    book = health()
+
+    assert (book.hear(A, xid), verdicts(book)) == (False, ["", ""])
+
+
+@pytest.mark.parametrize("xid", [48, 79, 95, 119])
+def test_a_critical_xid_makes_its_card_sick_and_no_other(xid: int) -> None:
+    book = health()
+
+    assert (book.hear(A, xid), verdicts(book)) == (True, [f"Xid {xid}", ""])
+
+
+def test_two_sick_cards_are_two() -> None:
+    book = health()
+    book.hear(A, 48)
+    book.hear(B, 79)
+
+    assert (verdicts(book), book.sick) == (["Xid 48", "Xid 79"], (A, B))
+
+
+def test_a_mild_xid_never_hides_a_fatal_one() -> None:
+    """Nor does a later fatal one change why the card fell ill; and being told twice is no news."""
+    book = health()
+    book.hear(A, 48)
+
+    assert [book.hear(A, xid) for xid in (31, 43, 48, 79)] == [False] * 4
+    assert book.lose(A) is False
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
+    """A card that was merely lost recovers more easily."""
+    book = health()
+
+    assert (book.lose(A), book.lose(A), book.hear(A, 79)) == (True, False, True)
+    assert verdicts(book) == ["Xid 79", ""]
+
+
+def test_a_fault_that_nobody_heard_makes_sick_unless_nothing_is_to_be_heard() -> None:
+    book, deaf = health(), CardHealth(read_rules("all", "")[0], COOL_DOWN)
+
+    assert (book.miss(A), deaf.miss(A)) == (True, False)
+    assert (verdicts(book), verdicts(deaf)) == (["recovery action", ""], ["", ""])
+
+
+# Recovery
+
+
+def test_a_new_boot_recovers_all() -> None:
+    """Rule (a)."""
+    book = health()
+    book.hear(A, 48)
+    book.lose(B)
+
+    assert book.booted("one") == []
+    assert book.booted("") == []
+    assert book.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT), Recovery(B, "lost", RULE_BOOT)]
+    assert verdicts(book) == ["", ""]
+    assert book.applied(CARDS).boot == "two"
+
+
+def test_a_node_that_never_said_its_boot_is_not_booted_anew_by_saying_it() -> None:
+    """An unknown boot may be this one."""
+    book = health(boot="")
+    book.hear(A, 48)
+
+    assert book.booted("one") == []
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_what_the_node_says_is_believed_after_a_restart() -> None:
+    """Sick stays sick in the same boot; what is seen anew anyway is forgotten."""
+    before = health()
+    before.hear(A, 48)
+    before.miss_driver(is_away=True)
+    after = CardHealth(XidRules(), COOL_DOWN)
+    after.restore(before.applied(CARDS))
+
+    assert after.booted("one") == []
+    assert verdicts(after) == ["Xid 48", ""]
+    assert after.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT)]
+
+
+@pytest.mark.parametrize("reason", ["Xid 48", "lost", "recovery action", "who knows"])
+def test_any_lasting_reason_on_the_node_lasts(reason: str) -> None:
+    """One of a later version of ours too."""
+    card = msgspec.structs.replace(CARDS.cards[0], healthy=False, reason=reason)
+    book = CardHealth(XidRules(), COOL_DOWN)
+    book.restore(msgspec.structs.replace(CARDS, cards=(card,)))
+
+    assert verdicts(book) == [reason, ""]
+
+
+def test_a_card_recovers_when_the_driver_asks_for_nothing_for_a_whole_cool_down() -> None:
+    """Rule (b)."""
+    book = health()
+    book.hear(A, 48)
+
+    assert book.observe(A, answers=True, action=0, now=100) == []
+    assert book.observe(A, answers=True, action=0, now=159.9) == []
+    assert book.observe(A, answers=True, action=0, now=160) == [Recovery(A, "Xid 48", RULE_COOL_DOWN)]
+    assert book.observe(A, answers=True, action=0, now=161) == []
+    assert verdicts(book) == ["", ""]
+
+
+@pytest.mark.parametrize("action", [1, 2, 3, 4, None])
+def test_a_card_whose_driver_asks_for_something_or_cannot_say_stays_sick(action: int | None) -> None:
+    """After most faults a card answers questions as before."""
+    book = health()
+    book.hear(A, 48)
+    for now in range(0, 1000, 10):
+        assert book.observe(A, answers=True, action=action, now=now) == []
+
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+@pytest.mark.parametrize("disturb", ["silence", "action", "xid", "same xid"])
+def test_a_disturbance_starts_the_cool_down_anew(disturb: str) -> None:
+    book = health()
+    book.hear(A, 48)
+    book.observe(A, answers=True, action=0, now=0)
+    if disturb == "silence":
+        book.observe(A, answers=False, action=None, now=50)
+    elif disturb == "action":
+        book.observe(A, answers=True, action=1, now=50)
+    else:
+        book.hear(A, 48 if disturb == "same xid" else 94)
+
+    assert book.observe(A, answers=True, action=0, now=60) == []
+    assert len(book.observe(A, answers=True, action=0, now=120)) == 1
+
+
+def test_a_lost_card_recovers_by_answering_where_the_driver_knows_no_recovery_action() -> None:
+    """There was no Xid: it was away, and is back."""
+    book = health()
+    book.lose(A)
+    book.observe(A, answers=True, action=None, now=0)
+
+    assert book.observe(A, answers=True, action=None, now=60) == [Recovery(A, "lost", RULE_ANSWERS)]
+
+
+def test_a_lost_card_whose_driver_asks_for_a_reset_stays_lost() -> None:
+    book = health()
+    book.lose(A)
+    book.observe(A, answers=True, action=1, now=0)
+
+    assert book.observe(A, answers=True, action=1, now=600) == []
+
+
+def test_an_operators_word_recovers_the_cards_that_it_names() -> None:
+    """Rule (c)."""
+    book = health()
+    book.hear(A, 48)
+    book.hear(B, 48)
+
+    assert book.believe([A, "GPU-unknown"]) == [Recovery(A, "Xid 48", RULE_OPERATOR)]
+    assert verdicts(book) == ["", "Xid 48"]
+
+
+def test_an_operator_names_cards_by_index_or_uuid() -> None:
+    assert named_cards(f" 1 ,{A},,7,0x", CARDS.cards) == ((B, A), ("7", "0x"))
+
+
+# What comes and goes by itself
+
+
+def test_declared_cards_are_sick_while_they_are_declared() -> None:
+    """The ConfigMap names indices."""
+    book = health()
+
+    assert (book.declare(frozenset({1, 9})), book.declare(frozenset({1, 9}))) == (True, False)
+    assert verdicts(book) == ["", "ConfigMap"]
+    assert book.declare(frozenset()) is True
+    assert verdicts(book) == ["", ""]
+
+
+def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
+    """And whoever was sick before still is."""
+    book = health()
+    book.hear(A, 48)
+
+    assert (book.miss_driver(is_away=True), book.miss_driver(is_away=True)) == (True, False)
+    assert verdicts(book) == ["Xid 48", "no driver"]
+    assert book.miss_driver(is_away=False) is True
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_a_card_that_was_taken_out_is_sick_while_it_is_still_announced() -> None:
+    """And its fault is not cured by coming back."""
+    book = health()
+    book.hear(A, 48)
+    book.withdraw([A, B])
+    assert verdicts(book) == ["Xid 48", "taken out of the machine"]
+    book.withdraw([])
+
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_a_card_that_only_counts_on_stays_sick() -> None:
+    """In slots mode one that was taken out while a pod names it is described as such."""
+    gone = msgspec.structs.replace(CARDS.cards[0], healthy=False, reason="taken out of the machine")
+    cards = health().applied(msgspec.structs.replace(CARDS, cards=(gone, CARDS.cards[1])))
+
+    assert [card.healthy for card in cards.cards] == [False, True]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("xid"), st.sampled_from([A, B]), st.sampled_from([31, 48, 79])),
+            st.tuples(st.just("lost"), st.sampled_from([A, B]), st.just(0)),
+            st.tuples(st.just("declared"), st.just(A), st.integers(0, 2)),
+            st.tuples(st.just("away"), st.just(A), st.integers(0, 1)),
+            st.tuples(st.just("look"), st.sampled_from([A, B]), st.sampled_from([0, 1])),
+        ),
+        max_size=30,
+    )
+)
+def test_a_fatal_xid_outlives_all_but_the_rules(steps: list[tuple[str, str, int]]) -> None:
+    """Within one cool-down nothing that happens makes a card with a fatal Xid well."""
+    book = health()
+    book.hear(A, 48)
+    for now, (what, uuid, number) in enumerate(steps):
+        if what == "xid":
+            book.hear(uuid, number)
+        elif what == "lost":
+            book.lose(uuid)
+        elif what == "declared":
+            book.declare(frozenset({number}))
+        elif what == "away":
+            book.miss_driver(is_away=bool(number))
+        else:
+            assert book.observe(uuid, answers=True, action=number, now=now) == []
+
+    assert verdicts(book)[0] == "Xid 48"

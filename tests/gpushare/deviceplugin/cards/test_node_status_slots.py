@@ -1,0 +1,142 @@
+"""Promises of gpushare.deviceplugin.cards.node_status in slots mode, against a stub API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from gpushare.deviceplugin.cards.devices import PhysicalCard
+from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.publication import has_left
+from gpushare.kube.client import ApiClient
+from gpushare.model.node import REASON_TAKEN_OUT, CardFacts, NodeCards
+from gpushare.model.quantity import MemoryUnit
+from tests.servers import StubApi, serve
+
+MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+
+
+@dataclass
+class Site:
+    """A node in slots mode, and the pods' cards."""
+
+    api: StubApi
+    in_use: set[int] = field(default_factory=set)
+    node: NodeStatus | None = None
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The node's, as stored."""
+        return dict(self.api.nodes[0]["status"])
+
+    def cards(self) -> list[tuple[int, bool]]:
+        """Index and health of the published cards."""
+        published = json.loads(self.api.nodes[0]["metadata"]["annotations"]["aliyun.com/gpushare-cards"])
+        assert (published["mode"], published["unit"]) == ("slots", "MiB")
+        return [(card["index"], card["healthy"]) for card in published["cards"]]
+
+    def patches(self) -> int:
+        """How often the node was written."""
+        return sum(call["method"] == "PATCH" for call in self.api.calls)
+
+
+def card(letter: str, index: int = 0, mib: int = 80_000) -> PhysicalCard:
+    """A card by the letter of its UUID."""
+    return PhysicalCard(index, f"GPU-{letter * 8}-0000-0000-0000-000000000000", "A100", mib)
+
+
+@asynccontextmanager
+async def slotted(
+    *cards: PhysicalCard, api: StubApi | None = None, in_use: set[int] | None = None
+) -> AsyncIterator[Site]:
+    """A published node with these cards and two slots each."""
+    site = Site(api or StubApi(nodes=[{"metadata": {"name": "rig"}, "status": {"capacity": {}}}]), in_use or set())
+    async with serve(site.api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+        site.node = NodeStatus(
+            ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
+            in_use=lambda: frozenset(site.in_use),
+            slots=2,
+        )  # fmt: skip
+        await site.node.prepare(frozenset(site.in_use))
+        await site.node.publish()
+        yield site
+
+
+async def test_the_exact_memory_is_written_beside_the_count() -> None:
+    """In MiB, whatever unit was said, to capacity and allocatable; no kubelet counts it."""
+    async with slotted(card("a"), card("b", 1, 143_771)) as site:
+        wanted = {MEMORY: "223771", COUNT: "2"}
+
+        assert (site.status["capacity"], site.status["allocatable"]) == (wanted, wanted)
+
+
+async def test_an_amount_that_the_api_server_wrote_in_its_own_way_is_the_same_amount() -> None:
+    """It stores 160000 as 160k; writing that again and again would be a write each ten seconds."""
+    async with slotted(card("a"), card("b", 1)) as site:
+        site.status["capacity"][MEMORY] = "160k"
+        before = site.patches()
+        assert site.node is not None
+        await site.node.publish()
+
+        assert site.patches() == before
+
+
+async def test_an_amount_that_was_set_to_zero_is_written_again() -> None:
+    """A kubelet that starts without its checkpoint sets every extended resource to 0."""
+    async with slotted(card("a")) as site:
+        site.status["capacity"][MEMORY] = "0"
+        assert site.node is not None
+        await site.node.publish()
+
+        assert site.status["capacity"][MEMORY] == "80000"
+
+
+async def test_a_card_that_was_taken_out_keeps_its_amount_while_a_pod_names_it() -> None:
+    """And goes when the pod has gone: the amount never falls below what running pods ask for."""
+    async with slotted(card("a"), card("b", 1)) as site:
+        assert site.node is not None
+        site.in_use = {0}
+        site.node.change_cards([card("b")])
+        await site.node.publish()
+        assert (site.cards(), site.status["capacity"][MEMORY]) == ([(0, False), (1, True)], "160000")
+
+        await site.node.publish()
+        assert site.cards() == [(0, False), (1, True)]
+        site.in_use = set()
+        await site.node.publish()
+        await site.node.publish()
+        assert (site.cards(), site.status["capacity"][MEMORY]) == ([(1, True)], "80000")
+
+
+async def test_a_card_that_comes_back_is_well_again() -> None:
+    """Taken out is no illness; it has its own index."""
+    async with slotted(card("a"), card("b", 1), in_use={0}) as site:
+        assert site.node is not None
+        for cards in ([card("b")], [card("a"), card("b", 1)]):
+            site.node.change_cards(cards)
+            await site.node.publish()
+
+        assert site.cards() == [(0, True), (1, True)]
+
+
+async def test_a_card_that_was_taken_out_is_remembered_over_a_restart_of_the_plugin() -> None:
+    """By the annotation, while a pod names it."""
+    async with slotted(card("a"), card("b", 1)) as site:
+        pass
+    async with slotted(card("b"), api=site.api, in_use={0}) as again:
+        assert (again.cards(), again.status["capacity"][MEMORY]) == ([(0, False), (1, True)], "160000")
+
+
+def test_a_card_that_was_taken_out_has_left_once_no_pod_names_it() -> None:
+    """A sick card that is there has not."""
+    gone = CardFacts(0, "GPU-a", "A100", 80_000, 80_000, 2, healthy=False, reason=REASON_TAKEN_OUT)
+    sick = CardFacts(1, "GPU-b", "A100", 80_000, 80_000, 2, healthy=False, reason="Xid 79")
+    cards = NodeCards(1, "slots", "MiB", "", (gone, sick))
+
+    assert (has_left(cards, frozenset()), has_left(cards, frozenset({0}))) == (True, False)
+    assert not has_left(NodeCards(1, "slots", "MiB", "", (sick,)), frozenset())

@@ -1,0 +1,100 @@
+"""Promises of gpushare.deviceplugin.cards.roster."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.cards.devices import PhysicalCard
+from gpushare.deviceplugin.cards.roster import NO_INDEX, Roster, count_cards, known_cards, remembered
+from gpushare.model.node import CardFacts, NodeCards
+
+
+def card(name: str, index: int) -> PhysicalCard:
+    return PhysicalCard(index, f"GPU-{name}", "Tesla T4", 15360)
+
+
+A, B, C = card("a", 0), card("b", 1), card("c", 2)
+
+
+def test_cards_that_answer_are_the_cards() -> None:
+    assert count_cards((), [A, B], [], frozenset()) == Roster((A, B))
+
+
+def test_a_lost_card_stays_as_it_was() -> None:
+    """NVML counts it, and says nothing of it."""
+    assert count_cards([A, B], [A], [1], frozenset()) == Roster((A, B), frozenset({"GPU-b"}))
+
+
+def test_a_card_that_is_not_counted_was_taken_out() -> None:
+    assert count_cards([A, B], [A], [], frozenset()) == Roster((A,), removed=frozenset({"GPU-b"}))
+
+
+def test_of_two_missing_cards_the_one_of_the_unreadable_index_is_lost() -> None:
+    """The other was taken out."""
+    roster = count_cards([A, B, C], [A], [2], frozenset())
+
+    assert (roster.lost, roster.removed) == (frozenset({"GPU-c"}), frozenset({"GPU-b"}))
+
+
+def test_a_lost_card_is_recognised_where_the_indices_moved() -> None:
+    """NVML counts anew at each start."""
+    roster = count_cards([A, B, C], [A, card("c", 1)], [2], frozenset())
+
+    assert (roster.lost, roster.removed) == (frozenset({"GPU-b"}), frozenset())
+
+
+def test_an_exchanged_card_is_one_that_went_and_one_that_came() -> None:
+    other = card("x", 1)
+
+    assert count_cards([A, B], [A, other], [], frozenset()) == Roster((A, other), removed=frozenset({"GPU-b"}))
+
+
+def test_a_withheld_card_is_not_missing() -> None:
+    """It answers: an unreadable one must be somebody else."""
+    roster = count_cards([A, B, C], [A], [2], frozenset({"GPU-b"}))
+
+    assert roster == Roster((A, C), frozenset({"GPU-c"}), frozenset({"GPU-b"}))
+
+
+def test_an_unreadable_card_that_nobody_knows_is_left_out() -> None:
+    assert count_cards([], [A], [1], frozenset()) == Roster((A,))
+
+
+def test_what_the_annotation_says_is_known_at_a_start() -> None:
+    """A card that was lost before we started keeps its memory, and so its place in the book."""
+    cards = NodeCards(1, "ids", "GiB", "b", (CardFacts(3, "GPU-z", "Tesla T4", 15360, 15, numa=1),))
+    before = remembered(cards)
+
+    assert before == (PhysicalCard(NO_INDEX, "GPU-z", "Tesla T4", 15360, 1),)
+    assert count_cards(before, [A], [1], frozenset()).lost == frozenset({"GPU-z"})
+    assert remembered(None) == ()
+
+
+def test_an_index_belongs_to_who_has_it_now() -> None:
+    """Of the cards that ever had it; who is not here is kept only on demand (slots mode counts it on)."""
+    facts = {name: CardFacts(index, f"GPU-{name}", "m", 1, 1) for name, index in (("a", 0), ("b", 1), ("x", 0))}
+    now = NodeCards(1, "ids", "GiB", "b", (facts["x"], facts["b"]))
+    ever = [facts["a"], facts["b"], facts["x"]]
+
+    assert known_cards(ever, now, [A, B, card("x", 0)], keep=False) == (facts["b"], facts["x"])
+    assert known_cards(ever, now, [A], keep=False) == (facts["a"],)
+    assert known_cards(ever, now, [], keep=True) == (facts["b"], facts["x"])
+
+
+@given(
+    known=st.sets(st.integers(0, 7)),
+    answering=st.sets(st.integers(0, 9)),
+    unreadable=st.sets(st.integers(0, 9)),
+)
+def test_every_known_card_is_shared_or_gone(known: set[int], answering: set[int], unreadable: set[int]) -> None:
+    """No card twice, none of those that answer left out, no more lost than NVML counts."""
+    cards = {number: card(str(number), number) for number in range(10)}
+    roster = count_cards([cards[n] for n in known], [cards[n] for n in answering], sorted(unreadable), frozenset())
+
+    uuids = [one.uuid for one in roster.cards]
+    assert len(uuids) == len(set(uuids))
+    assert {cards[n].uuid for n in answering} <= set(uuids)
+    assert {cards[n].uuid for n in known} <= set(uuids) | roster.removed
+    assert len(roster.lost) <= len(unreadable)
+    assert not roster.lost & roster.removed

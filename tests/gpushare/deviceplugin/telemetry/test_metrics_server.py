@@ -1,0 +1,119 @@
+"""Promises of gpushare.deviceplugin.telemetry.metrics_server, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import CollectorRegistry
+
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.deviceplugin.telemetry.metrics_server import listen, serve
+from gpushare.errors import UsageError
+
+
+@contextlib.asynccontextmanager
+async def served(registry: CollectorRegistry) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a server on a free port of loopback."""
+    listener = listen(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    serving = asyncio.create_task(serve(registry, listener))
+    try:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            yield client
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    """With the plugin's series."""
+    return registry_of(PluginMetrics())
+
+
+async def test_prometheus_gets_text_or_openmetrics(registry: CollectorRegistry) -> None:
+    """As it accepts."""
+    async with served(registry) as client:
+        plain = await client.get("/metrics")
+        openmetrics = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert "\ngpushare_cards 0.0\n" in plain.text
+    assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
+    assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(openmetrics.text)]
+
+
+async def test_the_other_paths_and_methods(registry: CollectorRegistry) -> None:
+    """Alive; nothing else is there, nothing can be changed."""
+    async with served(registry) as client:
+        healthy = await client.get("/healthz")
+        missing = await client.get("/")
+        posted = await client.post("/metrics", content=b"x")
+
+    assert (healthy.status_code, healthy.text) == (200, "ok")
+    assert (missing.status_code, "/metrics and /healthz" in missing.text) == (404, True)
+    assert posted.status_code == 405
+
+
+async def test_a_failing_scrape_is_an_error_and_the_server_lives_on(
+    registry: CollectorRegistry, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The traceback is the log's, not the scraper's."""
+
+    class Broken:
+        def collect(self) -> list[object]:
+            raise ZeroDivisionError("secret")
+
+        def describe(self) -> list[object]:
+            return []
+
+    registry.register(Broken())  # type: ignore[arg-type]
+    async with served(registry) as client:
+        with caplog.at_level(logging.CRITICAL):
+            answer = await client.get("/metrics")
+        healthy = await client.get("/healthz")
+
+    assert (answer.status_code, "secret" in answer.text, healthy.status_code) == (500, False, 200)
+
+
+async def test_the_port_is_free_again_after_the_end(registry: CollectorRegistry) -> None:
+    """Stopped by cancellation, as everything of the plugin."""
+    async with served(registry) as client:
+        port = client.base_url.port
+        await client.get("/healthz")
+
+    listen(("127.0.0.1", port or 0)).close()
+
+
+def test_a_port_that_is_taken_says_so() -> None:
+    """Which, and what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(UsageError, match=f"127.0.0.1 port {port}: Address already in use; give --metrics-address"):
+            listen(("127.0.0.1", port))
+
+
+def test_an_address_that_is_not_ours_says_so() -> None:
+    """Neither a name that nobody knows nor another machine's address."""
+    with pytest.raises(UsageError, match="cannot serve metrics on 192.0.2.1 port 0"):
+        listen(("192.0.2.1", 0))
+
+
+def test_the_chosen_port_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """For who asked for any."""
+    with caplog.at_level(logging.INFO), listen(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+    assert f"port={port}" in caplog.text

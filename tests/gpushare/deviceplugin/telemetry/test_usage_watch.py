@@ -1,0 +1,195 @@
+"""Promises of gpushare.deviceplugin.telemetry.usage_watch: real pynvml on simulated cards, a folder as /proc, a real API server."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from fake_nvml.state import State
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.deviceplugin.telemetry.processes import ProcessOwners
+from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
+from gpushare.kube.client import ApiClient
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import Pod
+from gpushare.model.node import CardFacts, NodeCards
+from gpushare.nvml.session import NvmlSession
+from gpushare.nvml.thread import NvmlThread
+from gpushare.plugin_flags import UsageFlags
+from tests.servers import StubApi, serve
+
+UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
+MIB = 1024 * 1024
+Simulate = Callable[..., State]
+
+
+class Rig:
+    """A node of two T4 with one pod that booked 1 GiB of card 0."""
+
+    def __init__(self, state: State, proc: Path, api: StubApi, registry: CollectorRegistry) -> None:
+        self.state, self.proc, self.api, self.registry = state, proc, api, registry
+        self.uuids = [card.uuid for card in state.cards()]
+        self.now = 0.0
+        self.pods = [
+            msgspec.convert(
+                {
+                    "metadata": {
+                        "name": "player",
+                        "namespace": "team",
+                        "uid": UID,
+                        "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"},
+                    },
+                    "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}]},
+                },
+                Pod,
+            )
+        ]
+        self.watch: UsageWatch
+
+    def run(self, pid: int, mib: int, card: int = 0, uid: str = UID) -> None:
+        """A process in a container of the pod."""
+        self.state.add_process(self.uuids[card], pid, mib, "play")
+        folder = self.proc / str(pid)
+        folder.mkdir(exist_ok=True)
+        (folder / "cgroup").write_text(f"0::/kubepods/burstable/pod{uid}/{'ab' * 32}\n")
+
+    def end(self, pid: int, card: int = 0) -> None:
+        """It is gone."""
+        self.state.remove_process(self.uuids[card], pid)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """A series now."""
+        return self.registry.get_sample_value(name, labels)
+
+    def used(self) -> float | None:
+        """What the pod uses of card 0."""
+        return self.value("gpushare_pod_used_bytes", namespace="team", pod="player", uid=UID, card="0")
+
+    def said(self) -> list[tuple[str, str]]:
+        """Reasons and types of the events."""
+        return [(event["reason"], event["type"]) for event in self.api.events]
+
+
+@asynccontextmanager
+async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]:
+    """Everything wired as in the plugin."""
+    api, metrics = StubApi(), PluginMetrics()
+    registry = registry_of(metrics)
+    session, thread = NvmlSession(None, listen=False), NvmlThread()
+    try:
+        await thread.run(session.renew)
+        async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+            it = Rig(state, proc, api, registry)
+            facts = [CardFacts(i, uuid, "Tesla T4", 15079, 14) for i, uuid in enumerate(it.uuids)]
+            cards = NodeCards(1, "ids", "GiB", "boot", tuple(facts))
+            metrics.follow(lambda: cards, lambda: it.pods)
+            events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
+            it.watch = UsageWatch(
+                lambda uuid: thread.run(functools.partial(session.processes, uuid)),
+                lambda: cards,
+                lambda: it.pods,
+                ProcessOwners(proc),
+                metrics,
+                events,
+                UsageFlags(15, 10, 0, after, str(proc)),
+                lambda: it.now,
+            )
+            yield it
+    finally:
+        thread.close(session.close)
+        assert thread.join(30)
+
+
+async def test_overuse_is_told_on_the_pod_once_and_its_end(simulate: Simulate, tmp_path: Path) -> None:
+    """1253 MiB on a GiB, as the original's own demo: an event and a metric after the time, an event at the end."""
+    async with rig(simulate("t4x2"), tmp_path) as node:
+        node.run(7, 1253)
+        await node.watch.look()
+        assert (node.used(), node.said()) == (1253 * MIB, [])
+
+        for node.now in (60, 75):
+            await node.watch.look()
+        assert node.said() == [("GpuMemoryOveruse", "Warning")]
+        assert node.api.events[0]["message"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
+        assert node.api.events[0]["involvedObject"]["uid"] == UID
+        over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
+        assert node.value("gpushare_pod_overuse_bytes", **over) == 229 * MIB
+        assert node.value("gpushare_overuse_episodes_total") == 1
+
+        node.end(7)
+        node.run(8, 1000)
+        await node.watch.look()
+        assert node.said()[1:] == [("GpuMemoryOveruseEnded", "Normal")]
+        assert node.value("gpushare_pod_overuse_bytes", **over) is None
+
+
+async def test_within_the_tolerance_nothing_is_said(simulate: Simulate, tmp_path: Path) -> None:
+    """A tenth above 1024 MiB, in two processes."""
+    async with rig(simulate("t4x2"), tmp_path, after=0) as node:
+        node.run(7, 1000)
+        node.run(8, 126)
+        await node.watch.look()
+
+        assert (node.used(), node.said()) == (1126 * MIB, [])
+
+
+async def test_a_card_that_was_not_booked_counts_too(simulate: Simulate, tmp_path: Path) -> None:
+    """A container that sees another card (its image asked for all) is found."""
+    async with rig(simulate("t4x2"), tmp_path, after=0) as node:
+        node.run(7, 1, card=1)
+        await node.watch.look()
+
+        assert node.api.events[0]["message"].startswith("uses 1 MiB of card 1 and booked 0 MiB;")
+
+
+async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:
+    """The others are seen; the pod's series is gone, not 0; NVML's refusal is counted."""
+    state = simulate("t4x2")
+    async with rig(state, tmp_path, after=0) as node:
+        node.run(7, 2000)
+        node.run(9, 30, card=1, uid="11111111-2222-3333-4444-555555555555")
+        await node.watch.look()
+        state.lose(node.uuids[0])
+        await node.watch.look()
+
+        assert node.used() is None
+        assert node.said() == [("GpuMemoryOveruse", "Warning")]
+        assert node.value("gpushare_nvml_errors_total", operation="processes") == 1
+        other = {"card": "1", "uuid": node.uuids[1], "model": "Tesla T4"}
+        assert node.value("gpushare_card_unaccounted_bytes", **other) == 30 * MIB
+
+
+async def test_processes_that_cannot_be_seen_are_nobodys_and_it_is_said(
+    simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without hostPID nothing is put on a pod, and no pod is said to use nothing."""
+    state = simulate("t4x2")
+    async with rig(state, tmp_path, after=0) as node:
+        state.add_process(node.uuids[0], 4711, 300, "play")
+        await node.watch.look()
+
+        assert (node.used(), node.said()) == (None, [])
+        mine = {"card": "0", "uuid": node.uuids[0], "model": "Tesla T4"}
+        assert node.value("gpushare_card_unaccounted_bytes", **mine) == 300 * MIB
+        assert "hostPID: true" in caplog.text
+
+
+async def test_an_api_server_that_refuses_events_stops_nothing(simulate: Simulate, tmp_path: Path) -> None:
+    """The metric is there all the same."""
+    async with rig(simulate("t4x2"), tmp_path, after=0) as node:
+        refusal: Any = (403, {"kind": "Status", "code": 403, "message": "no"})
+        node.api.fault = lambda method, path: refusal
+        node.run(7, 1253)
+        await node.watch.look()
+
+        assert node.value("gpushare_overuse_episodes_total") == 1

@@ -1,0 +1,140 @@
+"""Promises of gpushare.deviceplugin.unadmitted.stuck_pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.deviceplugin.unadmitted.stuck_pods import DeletionBudget, StuckPod, stuck_pods
+from gpushare.manifests import Pod
+from gpushare.model.node import CardFacts
+
+CARDS = (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14, healthy=False))
+RESTART = (
+    "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+    "aliyun.com/gpu-mem, which is unexpected"
+)
+REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f7", "uid": "o", "controller": True}
+
+
+def pod(
+    units: object = 2,
+    *,
+    phase: str = "Failed",
+    reason: str = "UnexpectedAdmissionError",
+    message: str | None = RESTART,
+    owner: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> Pod:
+    """A pod that the kubelet turned away."""
+    asked = {"limits": {"aliyun.com/gpu-mem": units, **(limits or {})}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "p", "uid": "u", "ownerReferences": [owner] if owner else None, **metadata},
+            "spec": {"containers": [{"name": "c", "resources": asked}, {"name": "beside"}]},
+            "status": {"phase": phase, "reason": reason, "message": message},
+        },
+        Pod,
+    )
+
+
+def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
+    """What is stuck."""
+    return stuck_pods(pods, CARDS, held or {})
+
+
+def test_a_pod_that_came_while_the_kubelet_started_is_stuck_and_its_controller_replaces_it() -> None:
+    """The cause is the kubelet's own words."""
+    (stuck,) = found(pod(owner=REPLICA_SET))
+
+    assert (stuck.keep_because, stuck.owner) == ("", "ReplicaSet web-5f7")
+    assert stuck.cause == f"UnexpectedAdmissionError: {RESTART}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("UnexpectedAdmissionError", "Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"),
+        ("UnexpectedAdmissionError", "Allocate failed due to endpoint of aliyun.com/gpu-slot has been stopped"),
+        ("UnexpectedAdmissionError", "Allocate failed due to rpc error: code = Unavailable desc = error reading: EOF"),
+        ("UnexpectedAdmissionError", None),
+        ("OutOfaliyun.com/gpu-mem", "Node didn't have enough resource: aliyun.com/gpu-mem"),
+        ("OutOfaliyun.com/gpu-slot", "Node didn't have enough resource: aliyun.com/gpu-slot"),
+    ],
+)
+def test_every_way_to_be_turned_away_for_our_resource_counts(reason: str, message: str | None) -> None:
+    """The kubelet's texts, of before and of 1.36."""
+    assert len(found(pod(reason=reason, message=message))) == 1
+
+
+OTHERS = {
+    "it runs": pod(phase="Running", reason=""),
+    "it failed by itself": pod(reason="Error", message="exit 1"),
+    "it was evicted": pod(reason="Evicted", message="aliyun.com/gpu-mem"),
+    "too little of another resource": pod(reason="OutOfcpu", message="cpu"),
+    "another plugin's resource": pod(message="no healthy devices nvidia.com/gpu", limits={"nvidia.com/gpu": 1}),
+    "some plugin's answer, and it asks two": pod(message="rpc error", limits={"example.com/nic": 1}),
+    "it asks for none of ours": pod(0),
+    "it asks for nothing that is a number": pod("1.5"),
+    "no card that is healthy could hold it": pod(15),
+    "somebody deletes it": pod(deletionTimestamp="2026-01-01T00:00:00Z"),
+    "nothing is known": Pod(),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_no_other_pod_is_stuck(other: Pod) -> None:
+    """Another's reason, one that has not passed, or no pod of ours."""
+    assert found(other) == []
+
+
+def test_while_all_cards_are_sick_no_reason_has_passed() -> None:
+    """A replacement would be turned away as well."""
+    assert stuck_pods([pod()], CARDS[1:], {}) == []
+
+
+def test_a_pod_that_names_our_resource_is_ours_whatever_else_it_asks() -> None:
+    """The message decides."""
+    assert len(found(pod(limits={"nvidia.com/gpu": 1}))) == 1
+
+
+def test_a_pod_held_for_good_is_stuck_while_it_waits() -> None:
+    """The reason is the plugin's own; once it has ended it is another case."""
+    (stuck,) = found(pod(phase="Pending", reason="", owner=REPLICA_SET), held={"u": "its ids lie on two cards"})
+
+    assert (stuck.cause, stuck.keep_because) == ("its ids lie on two cards", "")
+    assert found(pod(phase="Succeeded", reason=""), held={"u": "x"}) == []
+
+
+KEPT = {
+    "bare": ({}, "no controller would replace it"),
+    "owned by nobody that controls": ({"owner": {**REPLICA_SET, "controller": None}}, "no controller"),
+    "of a Job": ({"owner": {**REPLICA_SET, "kind": "Job"}}, "its Job replaces failed pods"),
+    "static": ({"owner": {**REPLICA_SET, "kind": "Node"}}, "it is a static pod"),
+    "a mirror": ({"owner": REPLICA_SET, "annotations": {"kubernetes.io/config.mirror": "h"}}, "it is a static pod"),
+}
+
+
+@pytest.mark.parametrize(("given", "because"), KEPT.values(), ids=KEPT.keys())
+def test_a_pod_that_nobody_would_replace_is_kept(given: dict[str, Any], because: str) -> None:
+    """And the reason is said."""
+    (stuck,) = found(pod(**given))
+
+    assert stuck.keep_because.startswith(because)
+
+
+def test_a_long_message_is_cut() -> None:
+    """An event holds 1024 characters, and says more than this."""
+    assert len(found(pod(message="aliyun.com/gpu-mem" + "x" * 5000))[0].cause) == 300
+
+
+def test_only_so_many_are_deleted_a_minute() -> None:
+    """Three, then none until the first is a minute ago."""
+    budget = DeletionBudget(3)
+
+    assert [budget.take(now) for now in (0, 1, 50, 59, 60, 60.5, 61, 61)] == [
+        True, True, True, False, True, False, True, False,
+    ]  # fmt: skip
