@@ -115,9 +115,12 @@ class NvmlSession:
                 self._said.add(uuid)
 
     def _action(self, uuid: str) -> int | None:
-        """What the card's driver asks for, or None where nobody says. Never raises NvmlError."""
+        """What the card's driver asks for, or None where nobody says (a card that is gone, too). Never raises NvmlError."""
+        handle = self._handles.get(uuid)
+        if handle is None:
+            return None
         try:
-            values = known(lambda: pynvml.nvmlDeviceGetFieldValues(self._handles[uuid], [_RECOVERY_ACTION]))
+            values = known(lambda: pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION]))
         except NvmlError:
             return None
         if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:

@@ -117,6 +117,29 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
     assert session.poll() == Heard()
 
 
+@pytest.mark.parametrize("how", ["lose", "remove_card"])
+def test_a_card_that_goes_between_two_sessions_is_only_missing(
+    simulate: Simulate, session: NvmlSession, how: str
+) -> None:
+    """It answered the last question of the old session, and is not there in the new one."""
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, second = uuids(state)
+    session.renew()
+    init = pynvml.nvmlInitWithFlags
+
+    def init_after_the_loss(flags: int) -> None:
+        getattr(state, how)(first)
+        init(flags)
+
+    pynvml.nvmlInitWithFlags = init_after_the_loss
+    try:
+        survey = session.renew()
+    finally:
+        pynvml.nvmlInitWithFlags = init
+
+    assert ([card.uuid for card in survey.cards], survey.missed) == ([second], frozenset())
+
+
 def test_cards_that_came_and_went_are_seen_by_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
     """NVML's list is fixed at its initialisation."""
     state = simulate("t4x2")
