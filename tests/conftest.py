@@ -1,8 +1,17 @@
-"""What all unit tests share: hypothesis runs a fixed set of examples, so that a run depends on nothing but the code."""
+"""What all unit tests share.
+
+Hypothesis runs a fixed set of examples, so that a run depends on nothing but the code. And Ctrl-C works: a shell starts what it
+runs in the background with that signal ignored, and programs that a test interrupts would inherit it.
+"""
 
 from __future__ import annotations
+
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
