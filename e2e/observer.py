@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import httpx2
@@ -28,7 +29,7 @@ class Observer:
 
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""
-        async with self._http:
+        async with contextlib.aclosing(self._http):
             for pod in await self.pods():
                 try:
                     await self.cluster.api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
