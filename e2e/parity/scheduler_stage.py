@@ -219,7 +219,14 @@ class Stage:
         }
         answer = await self.side.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=body)
         assert answer.code in (201, 409), answer.body
+        await eventually(lambda: self._knows(name), bool, f"{self.side.name} admits pods of PriorityClass {name}")
         return name
+
+    async def _knows(self, priority: str) -> bool:
+        """Is the class known to what admits pods? The real one reads it from a watch."""
+        spec = {"containers": [{"name": "main", "image": "none"}], "priorityClassName": priority}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": spec}
+        return (await self.side.call("POST", self._pods, body=body, params={"dryRun": "All"})).code == 201
 
     async def settle(self) -> None:
         """Return once the scheduler has done all that it had to do before this call.
