@@ -83,7 +83,6 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
 def lose(content: StateFile, slot: int) -> None:
     """The card answers nothing any more."""
     content.cards[slot].state = LOST
-    _wake(content)
 
 
 def repair(content: StateFile, slot: int) -> None:
@@ -119,7 +118,6 @@ def report_xid(content: StateFile, slot: int, xid: int) -> None:
     event.number, event.type, event.data, event.card = number, XID_EVENT, xid, slot
     event.gpu_instance = event.compute_instance = UNKNOWN32
     content.header.next_event = number + 1
-    _wake(content)
 
 
 def _idle(card: Card) -> None:
@@ -135,8 +133,3 @@ def _vacate(content: StateFile, slot: int) -> None:
     for fault in content.faults:
         if fault.card == slot:
             fault.used = 0
-    _wake(content)
-
-
-def _wake(content: StateFile) -> None:
-    content.header.wake = (content.header.wake + 1) % 2**32

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from gpushare.deviceplugin.allocation.owner import KubeletBook
 from gpushare.deviceplugin.allocation.repair import PodCard, aims
 from gpushare.deviceplugin.allocation.standings import booked_units, open_units, pod_cards
 from gpushare.deviceplugin.cards.devices import DeviceIds
+from gpushare.deviceplugin.cards.id_limits import kubelet_release
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
@@ -152,5 +152,5 @@ class NodeView:
         return self.pods.find(entry.namespace, entry.pod)
 
     def _ids_are_counts(self) -> bool:
-        match = re.match(r"v?(\d+)\.(\d+)", self.node.kubelet_version)
-        return match is not None and (int(match[1]), int(match[2])) < _ASKS_SINCE
+        release = kubelet_release(self.node.kubelet_version)
+        return release is not None and release < _ASKS_SINCE
