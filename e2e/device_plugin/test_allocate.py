@@ -95,25 +95,30 @@ async def _with_init(stage: PluginStage, name: str, *, init: int, app: int, card
     return name
 
 
+async def admit_in_another_order(stage: PluginStage, first_bound: str, then_bound: str) -> dict[str, dict[str, str]]:
+    """Two equal pods, of which the kubelet admits the one first that was bound last; both start. What each was told."""
+    free = (await stage.plug()).ids()
+    await stage.book(first_bound, 9, card=0)
+    await stage.book(then_bound, 9, card=1, position=1)
+    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
+    stage.kubelet.hold(stage.namespace, then_bound, "c0", first)
+    stage.kubelet.hold(stage.namespace, first_bound, "c0", second)
+    await until_it_may_start(stage, first)
+    await until_it_may_start(stage, second)
+    return {then_bound: told_first, first_bound: told_second}
+
+
 async def test_two_equal_pods_in_another_order_get_the_card_of_their_ids(stage: PluginStage) -> None:
     """DP-015, PR-005, defect D1: the guess was wrong; the kubelet's book says so, and the annotations change places first."""
     await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
-    await stage.book("a", 9, card=0)
-    await stage.book("b", 9, card=1, position=1)
-    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
-    # The kubelet admitted b first.
-    stage.kubelet.hold(stage.namespace, "b", "c0", first)
-    stage.kubelet.hold(stage.namespace, "a", "c0", second)
-    await until_it_may_start(stage, first)
-    await until_it_may_start(stage, second)
+    told_of = await admit_in_another_order(stage, "a", "b")
 
-    for name, told in (("b", told_first), ("a", told_second)):
+    for name, told in told_of.items():
         noted = (await stage.pod(name))["metadata"]["annotations"]
         assert noted[spec.POD_INDEX] == told[spec.ENV_INDEX]
         assert noted[spec.POD_ASSIGNED] == "true"
         assert spec.POD_REPAIR not in noted
-    assert told_first[spec.ENV_INDEX] != told_second[spec.ENV_INDEX]
+    assert told_of["b"][spec.ENV_INDEX] != told_of["a"][spec.ENV_INDEX]
 
 
 async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:

@@ -10,23 +10,16 @@ from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.device_plugin.stage import PluginStage
-from e2e.device_plugin.test_allocate import MEMORY, start, take, until_it_may_start
+from e2e.device_plugin.test_allocate import MEMORY, admit_in_another_order, start, take
 from e2e.observer import Observer
 
 
 async def test_d01_two_equal_pods_do_not_swap_cards(stage: PluginStage) -> None:
     """D1: matched by amount, oldest first, while the kubelet's order was another; each container has its annotation's card."""
     await stage.open("t4x2", driver="418.87")
-    free = (await stage.plug()).ids()
-    await stage.book("old", 9, card=0)
-    await stage.book("young", 9, card=1, position=1)
-    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
-    stage.kubelet.hold(stage.namespace, "young", "c0", first)
-    stage.kubelet.hold(stage.namespace, "old", "c0", second)
-    await until_it_may_start(stage, first)
-    await until_it_may_start(stage, second)
+    told_of = await admit_in_another_order(stage, "old", "young")
 
-    for name, told in (("young", told_first), ("old", told_second)):
+    for name, told in told_of.items():
         assert (await stage.pod(name))["metadata"]["annotations"][spec.POD_INDEX] == told[spec.ENV_INDEX]
 
 

@@ -23,6 +23,15 @@ async def whole(observer: Observer, units: str = "28") -> None:
     await eventually(allocatable, lambda seen: seen == units, f"{NODE} has its memory back")
 
 
+async def outcome(observer: Observer, name: str) -> str:
+    """Wait until a pod runs or has failed; which of the two."""
+
+    async def phase() -> str:
+        return str((await observer.pod(name))["status"].get("phase"))
+
+    return await eventually(phase, lambda seen: seen in ("Running", "Failed"), f"it is known what becomes of {name}")
+
+
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
     """DP-022: running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
@@ -57,11 +66,7 @@ async def test_a_kubelet_without_its_checkpoint_loses_nobodys_room(observer: Obs
     await observer.cluster.restart_kubelet(NODE, lose_checkpoint=True)
     await whole(observer)
 
-    async def settled() -> str:
-        return str((await observer.pod("before"))["status"].get("phase"))
-
-    await eventually(settled, lambda seen: seen in ("Running", "Failed"), "it is known what becomes of it")
-    replacements = ["a", "b"] if await settled() == "Failed" else ["a"]
+    replacements = ["a", "b"] if await outcome(observer, "before") == "Failed" else ["a"]
     await observer.create(*(gpu_pod(name, 9, node=NODE) for name in replacements))
     await observer.running(*replacements)
     await observer.check_right_cards(*replacements)
@@ -75,10 +80,7 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
     await observer.cluster.restart_kubelet(NODE, reboot=True)
     await whole(observer)
 
-    async def settled() -> str:
-        return str((await observer.pod("before"))["status"].get("phase"))
-
-    phase = await eventually(settled, lambda seen: seen in ("Running", "Failed"), "it is known what becomes of it")
+    phase = await outcome(observer, "before")
     await observer.create(gpu_pod("after", 9, node=NODE), gpu_pod("beside", 5, node=NODE))
     await observer.running("after", "beside")
     running = ["after", "beside", *(["before"] if phase == "Running" else [])]
