@@ -42,6 +42,8 @@ class Registration:
     """How many streams of this resource were open when it called."""
     has_ended: bool = False
     """Whether its stream has ended."""
+    called: float = 0.0
+    """When it called, in seconds of the event loop's clock."""
 
     def ids(self, healthy: bool | None = None) -> list[str]:
         """The ids of the newest list; those that are healthy, or not, where that is asked."""
@@ -142,7 +144,8 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self, request: pb.RegisterRequest, context: grpc.aio.ServicerContext[object, object]
     ) -> pb.Empty:
         """Dial the plugin, ask for its options, and only then answer."""
-        registration = Registration(request.version, request.endpoint, request.resource_name)
+        called = asyncio.get_running_loop().time()
+        registration = Registration(request.version, request.endpoint, request.resource_name, called=called)
         registration.older_streams = sum(
             1 for one in self.registrations if one.resource == registration.resource and one.lists and not one.has_ended
         )

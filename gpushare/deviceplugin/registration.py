@@ -19,20 +19,19 @@ import grpc
 import grpc.aio
 
 from gpushare import wire
+from gpushare.deviceplugin.folder_watch import FolderWatch
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 
 _LOG = logging.getLogger(__name__)
 
-# How often the two sockets are looked at, in seconds.
-_LOOK_SECONDS: Final = 0.5
 # How long nobody may hold our list before we register again, in seconds.
 _UNWATCHED_SECONDS: Final = 5.0
 # The kubelet dials us for up to 10 s inside Register.
 _REGISTER_SECONDS: Final = 30.0
-# Between two attempts, in seconds: the first, and the most.
-_FIRST_PAUSE_SECONDS: Final = 0.5
+# Between two attempts, in seconds: the first, and the most. A kubelet's socket is there shortly before anybody answers at it.
+_FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 # Device, inode and creation time of a socket: a re-created file is another one.
@@ -63,32 +62,37 @@ async def stay_registered(
     """
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
     pause = _FIRST_PAUSE_SECONDS
-    waiting = False
-    while True:
-        kubelet_identity = identity(kubelet)
-        if kubelet_identity is None:
-            if not waiting:
-                _LOG.warning("waiting for the kubelet socket=%s", kubelet)
-            waiting = True
-            await asyncio.sleep(_LOOK_SECONDS)
-            continue
-        waiting = False
-        try:
-            await server.start(own)
+    with FolderWatch(folder) as watch:
+        while True:
+            kubelet_identity = await _there(kubelet, watch)
             try:
-                await register(kubelet, resource, server.options)
-                _LOG.info("registered resource=%s socket=%s", resource.name, own)
-                registered(resource.name)
-                pause = _FIRST_PAUSE_SECONDS
-                await _until_changed(server, own, kubelet, kubelet_identity)
-            finally:
-                await server.stop()
-        except grpc.aio.AioRpcError as error:
-            _LOG.warning(
-                "the kubelet refused code=%s details=%s retry_seconds=%.1f", error.code().name, error.details(), pause
-            )
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                await server.start(own)
+                try:
+                    await register(kubelet, resource, server.options)
+                    _LOG.info("registered resource=%s socket=%s", resource.name, own)
+                    registered(resource.name)
+                    pause = _FIRST_PAUSE_SECONDS
+                    await _until_changed(server, own, kubelet, kubelet_identity, watch)
+                finally:
+                    await server.stop()
+            except grpc.aio.AioRpcError as error:
+                _LOG.warning(
+                    "the kubelet refused code=%s details=%s retry_seconds=%.2f",
+                    error.code().name, error.details(), pause,
+                )  # fmt: skip
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+async def _there(kubelet: Path, watch: FolderWatch) -> Identity:
+    """Which socket the kubelet has; waited for."""
+    waiting = False
+    while (found := identity(kubelet)) is None:
+        if not waiting:
+            _LOG.warning("waiting for the kubelet socket=%s", kubelet)
+        waiting = True
+        await watch.changed()
+    return found
 
 
 async def register(kubelet: Path, resource: Resource, plugin_options: pb.DevicePluginOptions) -> None:
@@ -104,12 +108,17 @@ async def register(kubelet: Path, resource: Resource, plugin_options: pb.DeviceP
         await pb_grpc.RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
 
 
-async def _until_changed(server: DevicePluginServer, own: Path, kubelet: Path, kubelet_identity: Identity) -> None:
+async def _until_changed(
+    server: DevicePluginServer, own: Path, kubelet: Path, kubelet_identity: Identity, watch: FolderWatch
+) -> None:
     """Until registering again is due. A kubelet asks for the list right after Register; it gets a while for that."""
-    unwatched = 0.0
-    while identity(kubelet) == kubelet_identity and identity(own) is not None and unwatched < _UNWATCHED_SECONDS:
-        await asyncio.sleep(_LOOK_SECONDS)
-        unwatched = 0.0 if server.is_watched else unwatched + _LOOK_SECONDS
+    now = asyncio.get_running_loop().time
+    watched = now()
+    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < _UNWATCHED_SECONDS:
+        was_watched = server.is_watched
+        await watch.changed(_UNWATCHED_SECONDS if was_watched else _UNWATCHED_SECONDS / 10)
+        if was_watched:
+            watched = now()
     _LOG.info(
         "registering again watched=%s: the kubelet started anew, dropped us, or our socket is gone", server.is_watched
     )

@@ -72,8 +72,6 @@ async def staying(
     monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True, unwatched: float = 3600
 ) -> AsyncIterator[Kubelet]:
     """A plugin that stays registered beside a kubelet."""
-    monkeypatch.setattr(registration, "_LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(registration, "_FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(registration, "_UNWATCHED_SECONDS", unwatched)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         kubelet = Kubelet(Path(name))

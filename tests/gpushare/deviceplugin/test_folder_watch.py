@@ -1,0 +1,90 @@
+"""Promises of gpushare.deviceplugin.folder_watch, on real folders."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpushare.deviceplugin import folder_watch
+from gpushare.deviceplugin.folder_watch import FolderWatch
+
+# Longer than any test may take: nobody waits it out who is told.
+_NEVER = 3600.0
+
+
+async def _quiet(watch: FolderWatch) -> None:
+    """Until the watch has nothing more to tell."""
+    for _ in range(3):
+        await watch.changed(0.01)
+
+
+@pytest.mark.parametrize("change", ["comes", "goes", "moves in", "moves out"])
+async def test_what_comes_or_goes_is_told_at_once(tmp_path: Path, change: str) -> None:
+    """Not after the longest time between two looks."""
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    folder.mkdir()
+    (folder / "here").touch()
+    other.touch()
+    changes: dict[str, Callable[[], object]] = {
+        "comes": (folder / "new").touch,
+        "goes": (folder / "here").unlink,
+        "moves in": lambda: other.rename(folder / "other"),
+        "moves out": lambda: (folder / "here").rename(tmp_path / "away"),
+    }
+    with FolderWatch(folder) as watch:
+        await _quiet(watch)
+        told = asyncio.create_task(watch.changed(_NEVER))
+        await asyncio.sleep(0)
+        changes[change]()
+        await asyncio.wait_for(told, 20)
+
+
+async def test_what_happened_between_two_questions_is_told_by_the_next(tmp_path: Path) -> None:
+    """Whoever looks, and asks then, misses nothing."""
+    with FolderWatch(tmp_path) as watch:
+        await _quiet(watch)
+        (tmp_path / "new").touch()
+        await asyncio.wait_for(watch.changed(_NEVER), 20)
+
+
+async def test_the_first_question_ends_at_once(tmp_path: Path) -> None:
+    """What happened before the watch began is not told, so the caller looks again."""
+    with FolderWatch(tmp_path) as watch:
+        await asyncio.wait_for(watch.changed(_NEVER), 20)
+
+
+async def test_a_folder_that_is_made_anew_is_watched_again(tmp_path: Path) -> None:
+    """And one that was not there is looked for."""
+    folder = tmp_path / "folder"
+    with FolderWatch(folder) as watch:
+        await asyncio.wait_for(watch.changed(0.01), 20)
+        for _ in range(2):
+            folder.mkdir()
+            await _quiet(watch)
+            (folder / "new").touch()
+            await asyncio.wait_for(watch.changed(_NEVER), 20)
+            # Another folder gets another inode as long as this one is kept.
+            folder.rename(tmp_path / "kept")
+            await _quiet(watch)
+            shutil.rmtree(tmp_path / "kept")
+
+
+async def test_without_inotify_one_looks_more_often_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A kernel allows a user few of them."""
+
+    def refused() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(folder_watch, "Inotify", refused)
+    monkeypatch.setattr(folder_watch, "_UNTOLD_SECONDS", 0.01)
+    with FolderWatch(tmp_path) as watch:
+        await asyncio.wait_for(watch.changed(_NEVER), 20)
+
+    assert "Too many open files" in caplog.text
