@@ -112,8 +112,9 @@ class PluginClient:
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
         except asyncio.CancelledError:
-            # Closing a channel cancels its calls, and that looks to the caller as if it were cancelled itself.
-            if not self._is_closed:
+            # Closing a channel cancels its calls, and that looks to the caller as if it were cancelled itself; it may be both.
+            caller = asyncio.current_task()
+            if not self._is_closed or (caller is not None and caller.cancelling()):
                 raise
             raise PluginError("rpc error: code = Canceled desc = grpc: the client connection is closing") from None
 

@@ -1,0 +1,55 @@
+"""Promises of clusters.kubelet.plugin_client, against a real plugin on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from clusters.kubelet.plugin_client import PluginClient, PluginError
+from tests.clusters.kubelet.plugin import RESOURCE, Plugin
+from tests.clusters.kubelet.waiting import until
+
+
+@asynccontextmanager
+async def _asked() -> AsyncIterator[tuple[PluginClient, asyncio.Task[bytes]]]:
+    """A client whose plugin was asked for devices and does not answer."""
+    plugin = Plugin({"a": True})
+    plugin.allocate_gate = asyncio.Event()
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
+        socket = Path(folder) / "plugin.sock"
+        await plugin.serve(socket)
+        client = PluginClient(RESOURCE, socket)
+        try:
+            await client.connect(20)
+            task = asyncio.create_task(client.allocate(["a"]))
+            await until(lambda: plugin.asked("allocate"), "the plugin is asked")
+            yield client, task
+        finally:
+            await client.close()
+            await plugin.stop()
+
+
+async def test_a_call_whose_connection_is_closed_is_an_error_and_no_cancellation() -> None:
+    """gRPC tells both in the same way; whoever asked goes on."""
+    async with _asked() as (client, task):
+        await client.close()
+        with pytest.raises(PluginError, match="the client connection is closing"):
+            await task
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_whoever_is_cancelled_is_cancelled(closed: bool) -> None:
+    """Also when the connection is closed at that moment: a loop that never ends would hold up a kubelet for ever."""
+    async with _asked() as (client, task):
+        closing = asyncio.create_task(client.close()) if closed else None
+        await asyncio.sleep(0)
+        task.cancel()
+        if closing is not None:
+            await closing
+        await asyncio.wait([task])
+        assert task.cancelled()
