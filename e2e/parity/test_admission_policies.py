@@ -16,7 +16,7 @@ from e2e import spec
 from e2e.parity.objects import MEMORY, container, pod, pods, short
 from e2e.parity.sides import Both, Side
 
-POLICY = Path(__file__).parents[2] / "clusters" / "deploy" / "base" / "gpu-slot-policy.yaml"
+POLICY = Path(__file__).parents[2] / "clusters" / "deploy" / "components" / "slots" / "gpu-slot-policy.yaml"
 SLOT = spec.RESOURCE_SLOT
 
 # By what they ask; the policy is to look at each container by itself.

@@ -22,7 +22,7 @@ from e2e.observer import Observer
 
 _CLUSTERS: Final = Path(__file__).parents[2] / "clusters"
 _NODES: Final = _CLUSTERS / "simulated" / "usage.yaml"
-_DELETE_ROLE: Final = _CLUSTERS / "deploy" / "base" / "delete-unadmitted-rbac.yaml"
+_DELETE_ROLE: Final = _CLUSTERS / "deploy" / "components" / "delete-unadmitted" / "rbac.yaml"
 _NUMBERS = itertools.count(1)
 
 

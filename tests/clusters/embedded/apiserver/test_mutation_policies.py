@@ -12,7 +12,7 @@ from clusters.embedded.apiserver.writes import Writes
 from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, PODS, resource_of
 from tests.clusters.embedded.apiserver.samples import config_map, deployment, new_writes, pod, refused
 
-SHIPPED = Path(__file__).parents[4] / "clusters" / "deploy" / "base" / "gpu-slot-policy.yaml"
+SHIPPED = Path(__file__).parents[4] / "clusters" / "deploy" / "components" / "slots" / "gpu-slot-policy.yaml"
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
 
 

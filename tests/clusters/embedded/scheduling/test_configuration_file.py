@@ -25,7 +25,7 @@ def test_parse_of_the_least() -> None:
 
 def test_the_file_that_we_ship_is_valid_and_binds_through_the_extender() -> None:
     extender = ExtenderConfiguration(
-        "http://127.0.0.1:32766/gpushare-scheduler",
+        "http://127.0.0.1:12345/gpushare-scheduler",
         filter_verb="filter",
         bind_verb="bind",
         timeout_seconds=10,

@@ -1,0 +1,106 @@
+"""Promises of e2e.report.verdicts."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.report.verdicts import Case, Column, Table, Verdict, columns_of, counts, merged, promises_in
+
+PASSED, FAILED = Verdict("passed"), Verdict("failed", "why")
+A, B = "e2e/a.py::test_a", "e2e/a.py::test_b[1]"
+
+
+def table(
+    cluster: str, release: str = "v1.36.3", commit: str = "c1", target: str = "t", date: str = "d", **cases: Verdict
+) -> Table:
+    """A run on one cluster; cases by their names here."""
+    names = {"a": A, "b": B}
+    column = {cluster: Column(release, date)}
+    return Table(
+        commit, target, column, {names[name]: Case(("DP-001",), {cluster: verdict}) for name, verdict in cases.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("docstring", "ids"),
+    [
+        ("DP-021: a card.", ("DP-021",)),
+        ("E2E-002, EXT-014 and again E2E-002.", ("E2E-002", "EXT-014")),
+        ("Nothing.\n\nDP-001 further down.", ()),
+        ("\n    API-007: indented.", ("API-007",)),
+        ("ADP-001, DP-0012, UTF-008: none of ours.", ()),
+        (None, ()),
+        ("", ()),
+    ],
+)
+def test_ids_are_those_of_the_docstrings_first_line(docstring: str | None, ids: tuple[str, ...]) -> None:
+    """Each once, in order."""
+    assert promises_in(docstring) == ids
+
+
+def test_the_first_run_is_the_table() -> None:
+    """There is nothing to merge it with."""
+    run = table("kind", a=PASSED)
+
+    assert merged(None, run) is run
+
+
+def test_another_cluster_gets_a_column_of_its_own() -> None:
+    """What the first has shown stays."""
+    both = merged(table("embedded", a=PASSED, b=FAILED), table("kind", a=FAILED))
+
+    assert both.cases == {
+        A: Case(("DP-001",), {"embedded": PASSED, "kind": FAILED}),
+        B: Case(("DP-001",), {"embedded": FAILED}),
+    }
+    assert set(both.columns) == {"embedded", "kind"}
+
+
+def test_a_later_run_replaces_the_cells_that_it_has() -> None:
+    """It may be a part of the suite; its date is the column's."""
+    later = merged(table("kind", a=FAILED, b=PASSED, date="d1"), table("kind", a=PASSED, date="d2"))
+
+    assert {name: case.verdicts["kind"] for name, case in later.cases.items()} == {A: PASSED, B: PASSED}
+    assert later.columns == {"kind": Column("v1.36.3", "d2")}
+
+
+@pytest.mark.parametrize("change", [{"commit": "c2"}, {"target": "other"}])
+def test_nothing_stays_of_other_sources_or_another_target(change: dict[str, str]) -> None:
+    """A table is of one thing."""
+    run = table("embedded", a=PASSED, **change)  # type: ignore[arg-type]
+
+    assert merged(table("kind", b=PASSED), run) == run
+
+
+def test_a_column_begins_anew_with_another_minor() -> None:
+    """1.30 shows nothing of 1.36; the other columns stay."""
+    before = merged(table("embedded", b=PASSED), table("controlplane", "v1.36.3", a=PASSED, b=PASSED))
+    after = merged(before, table("controlplane", "v1.30.14", a=FAILED))
+
+    assert after.cases[A].verdicts == {"controlplane": FAILED}
+    assert after.cases[B].verdicts == {"embedded": PASSED}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("v1.36.3", "1.36"), ("1.36", "v1.36.3"), ("v1.36.3", ""), ("", "v1.36.3")]
+)
+def test_a_run_that_asked_no_api_server_goes_on_with_the_column(first: str, second: str) -> None:
+    """The exact release stays known."""
+    both = merged(table("embedded", first, a=PASSED), table("embedded", second, b=PASSED))
+
+    assert both.columns["embedded"].kubernetes == "v1.36.3"
+    assert set(both.cases) == {A, B}
+
+
+def test_counts_say_what_did_not_run() -> None:
+    """A cluster that has shown nothing has passed nothing."""
+    both = merged(table("embedded", a=PASSED, b=Verdict("skipped", "x")), table("kind", a=FAILED))
+
+    assert counts(both, "embedded") == {"passed": 1, "skipped": 1, "failed": 0, "error": 0, "not run": 0}
+    assert counts(both, "kind") == {"passed": 0, "skipped": 0, "failed": 1, "error": 0, "not run": 1}
+    assert counts(both, "controlplane")["not run"] == 2
+
+
+def test_the_columns_are_in_the_order_from_the_instant_to_the_real() -> None:
+    """Those that nobody ran are shown, others come last."""
+    assert columns_of(["existing", "kind"]) == ["embedded", "controlplane", "kind", "existing"]

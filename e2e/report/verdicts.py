@@ -1,0 +1,114 @@
+"""The table of cases by clusters, and how what a run has shown is merged into it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Outcome = Literal["passed", "skipped", "failed", "error"]
+# What a case shows is the worst of what its parameters show.
+WORST_FIRST: Final[tuple[Outcome, ...]] = ("error", "failed", "skipped", "passed")
+# The columns, from the instant to the real; others come after them.
+CLUSTERS: Final = ("embedded", "controlplane", "kind")
+# Ids of the conformance catalogue, as docstrings name them.
+_PROMISE: Final = re.compile(r"\b(?:API|DP|E2E|EXT|INS|PR)-\d{3}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one case has shown on one cluster."""
+
+    outcome: Outcome
+    reason: str = ""
+    """Why it was skipped, or how it failed, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A cluster's last run."""
+
+    kubernetes: str
+    """Its release (``v1.36.3``); its minor, or nothing, where no API server was asked."""
+    date: str
+    """When the run ended, UTC, as RFC 3339 has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One row: ``promises`` are ids of the catalogue, ``verdicts`` are by cluster; a cluster that is missing did not run it."""
+
+    promises: tuple[str, ...] = ()
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All of it. ``cases`` are by pytest's node id."""
+
+    commit: str
+    """The state of the sources."""
+    target: str
+    """What was judged."""
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    cases: Mapping[str, Case] = field(default_factory=dict)
+
+
+def promises_in(docstring: str | None) -> tuple[str, ...]:
+    """The ids that the first line of a case's docstring names, each once."""
+    first = (docstring or "").strip().partition("\n")[0]
+    return tuple(dict.fromkeys(_PROMISE.findall(first)))
+
+
+def columns_of(clusters: Iterable[str]) -> list[str]:
+    """The three that are always shown, then the others by name."""
+    return [*CLUSTERS, *sorted(set(clusters) - set(CLUSTERS))]
+
+
+def merged(before: Table | None, run: Table) -> Table:
+    """What was known, with this run over it: cell by cell, as a run may be a part of the suite.
+
+    Nothing stays of other sources or another target, and of a cluster's column nothing where its Kubernetes is of another
+    minor: a table never mixes what was not shown of the same thing.
+    """
+    if before is None or (before.commit, before.target) != (run.commit, run.target):
+        return run
+    kept = {name for name, column in before.columns.items() if _goes_on(column, run.columns.get(name))}
+    cases = {}
+    for case in sorted(before.cases.keys() | run.cases.keys()):
+        old, new = before.cases.get(case, Case()), run.cases.get(case, Case())
+        verdicts = {**{name: verdict for name, verdict in old.verdicts.items() if name in kept}, **new.verdicts}
+        if verdicts:
+            cases[case] = Case(new.promises or old.promises, verdicts)
+    columns = {name: before.columns[name] for name in before.columns if name in kept}
+    now = {name: _continued(columns.get(name), column) for name, column in run.columns.items()}
+    return Table(run.commit, run.target, {**columns, **now}, cases)
+
+
+def _goes_on(before: Column, now: Column | None) -> bool:
+    return (
+        now is None
+        or not (now.kubernetes and before.kubernetes)
+        or minor_of(before.kubernetes) == minor_of(now.kubernetes)
+    )
+
+
+def _continued(before: Column | None, now: Column) -> Column:
+    """The more exact of what both say of the release."""
+    exact = max(before.kubernetes, now.kubernetes, key=len) if before else now.kubernetes
+    return Column(now.kubernetes if len(now.kubernetes) == len(exact) else exact, now.date)
+
+
+def minor_of(release: str) -> str:
+    """``1.36`` of ``v1.36.3`` or ``1.36``."""
+    return ".".join(release.removeprefix("v").split(".")[:2])
+
+
+def counts(table: Table, cluster: str) -> dict[str, int]:
+    """How many cases passed, were skipped, failed, met an error, and did not run on a cluster; each parameter is one."""
+    found = dict.fromkeys(("passed", "skipped", "failed", "error", "not run"), 0)
+    for case in table.cases.values():
+        verdict = case.verdicts.get(cluster)
+        found["not run" if verdict is None else verdict.outcome] += 1
+    return found

@@ -1,0 +1,33 @@
+"""kubectl, which renders the manifests, and what it makes of them."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+
+import pytest
+
+from clusters.controlplane.binaries import MissingBinariesError, locate, minors
+from clusters.deploy.render import render
+from tests.clusters.deploy.reading import SITES, Object
+
+_RENDERED: dict[str, list[Object]] = {}
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The one that is built with the control plane; without it nothing is rendered here."""
+    try:
+        return Path(locate(minors()[0], dict(os.environ), None)["kubectl"])
+    except MissingBinariesError as error:
+        pytest.skip(f"no kubectl to render manifests with: {error}")
+
+
+@pytest.fixture(params=SITES, ids=list(SITES))
+async def objects(request: pytest.FixtureRequest, kubectl: Path) -> list[Object]:
+    """The objects of each site, rendered once."""
+    if request.param not in _RENDERED:
+        folder, components = SITES[request.param]
+        _RENDERED[request.param] = await render(kubectl, folder, components=components)
+    return copy.deepcopy(_RENDERED[request.param])

@@ -1,0 +1,53 @@
+"""How tests read the manifests: each site, its workloads, and what the programs make of their containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of
+from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
+
+Object = dict[str, Any]
+COMPONENTS = sorted(path.name for path in (FOLDER / "components").iterdir())
+# What can be installed: a folder, and components over it.
+SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
+    "base": (BASE, ()),
+    "nodeport": (OVERLAY_NODEPORT, ()),
+    "kind": (OVERLAY_KIND, ()),
+    "kind-slots": (OVERLAY_KIND, ("slots",)),
+    **{f"base-{name}": (BASE, (name,)) for name in COMPONENTS},
+    "all": (OVERLAY_NODEPORT, tuple(COMPONENTS)),
+}
+
+
+def only(objects: list[Object], kind: str) -> Object:
+    """The one object of that kind."""
+    (found,) = [item for item in objects if item["kind"] == kind]
+    return found
+
+
+def pod_spec(workload: Object) -> Object:
+    """What its pods are."""
+    return dict(workload["spec"]["template"]["spec"])
+
+
+def environment(container: Object, node: str = "n1") -> dict[str, str]:
+    """Its variables as the kubelet fills them in on a node."""
+    fields = {"spec.nodeName": node}
+    return {
+        item["name"]: item["value"] if "value" in item else fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
+        for item in container.get("env", [])
+    }
+
+
+def extender_of(objects: list[Object]) -> tuple[Object, ExtenderSettings]:
+    """Its container, and what the program makes of flags and environment."""
+    (container,) = containers_of(only(objects, "Deployment"))
+    return container, extender_settings(container["args"], environment(container))
+
+
+def plugin_of(objects: list[Object]) -> tuple[Object, DevicePluginSettings]:
+    """Its container, and what the program makes of flags and environment."""
+    (container,) = containers_of(only(objects, "DaemonSet"))
+    return container, device_plugin_settings(container["args"], environment(container))

@@ -1,0 +1,243 @@
+"""Promises of the manifests in clusters/deploy: an API server takes them; they agree with each other and with the programs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusters.api_client import ApiClient, ApiError
+from clusters.deploy.render import (
+    BASE,
+    DEVICE_PLUGIN_IMAGE,
+    EXTENDER_IMAGE,
+    FOLDER,
+    OVERLAY_KIND,
+    OVERLAY_NODEPORT,
+    SCHEDULER_PATCH,
+    SIMULATED_IMAGE,
+    containers_of,
+    render,
+)
+from clusters.embedded.apiserver.server import EmbeddedApi
+from gpushare import wire
+from tests.clusters.deploy.reading import COMPONENTS, Object, environment, extender_of, only, plugin_of, pod_spec
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
+    """A client of an embedded API server."""
+    server = EmbeddedApi(seed=1)
+    try:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(server.kubeconfig(await server.start()))
+        async with ApiClient.from_kubeconfig(kubeconfig) as connected:
+            yield connected
+    finally:
+        await server.stop()
+
+
+def scheduler_extender(path: Path) -> Object:
+    """The extender that a scheduler's configuration names."""
+    (extender,) = yaml.safe_load(path.read_text())["extenders"]
+    return dict(extender)
+
+
+async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiClient) -> None:
+    """Strictly: a field that does not exist is refused; and so would be the pods that controllers make of them."""
+    strict = {"fieldValidation": "Strict"}
+    for item in objects:
+        await api.request("POST", path_of(item), body=item, params=strict)
+    for item in objects:
+        if containers_of(item):
+            template = item["spec"]["template"]
+            metadata = {**template["metadata"], "name": f"pod-of-{item['metadata']['name']}"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(item)}
+            pod["spec"].pop("runtimeClassName", None)  # the toolkit's to make
+            created = await api.request("POST", "/api/v1/namespaces/kube-system/pods", body=pod, params=strict)
+            assert created["spec"]["priority"] >= 2_000_000_000
+
+
+def path_of(item: Object) -> str:
+    """Where it is created; kinds that the harness does not otherwise name have regular plurals."""
+    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
+    namespace = item["metadata"].get("namespace")
+    kind = item["kind"].lower()
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
+
+
+async def test_an_api_server_refuses_a_field_that_does_not_exist(kubectl: Path, api: ApiClient) -> None:
+    """The check above can fail."""
+    deployment = only(await render(kubectl, BASE), "Deployment")
+    deployment["spec"]["template"]["spec"]["hostNetwrok"] = True
+    with pytest.raises(ApiError, match="hostNetwrok"):
+        await api.request("POST", path_of(deployment), body=deployment, params={"fieldValidation": "Strict"})
+
+
+def test_names_are_those_of_the_original(objects: list[Object]) -> None:
+    """Applied over the original's, they change it instead of standing beside it."""
+    found = {(item["kind"], item["metadata"]["name"], item["metadata"].get("namespace")) for item in objects}
+    assert {
+        ("Deployment", "gpushare-schd-extender", "kube-system"),
+        ("DaemonSet", "gpushare-device-plugin-ds", "kube-system"),
+        ("ServiceAccount", "gpushare-schd-extender", "kube-system"),
+        ("ServiceAccount", "gpushare-device-plugin", "kube-system"),
+        ("ClusterRole", "gpushare-schd-extender", None),
+        ("ClusterRole", "gpushare-device-plugin", None),
+    } <= found
+    # Selectors cannot be changed: another one would make the API server refuse the new manifest.
+    labels = {"app": "gpushare", "component": "gpushare-schd-extender"}
+    assert only(objects, "Deployment")["spec"]["selector"] == {"matchLabels": labels}
+    labels = {"app": "gpushare", "component": "gpushare-device-plugin", "name": "gpushare-device-plugin-ds"}
+    assert only(objects, "DaemonSet")["spec"]["selector"] == {"matchLabels": labels}
+    assert pod_spec(only(objects, "DaemonSet"))["nodeSelector"]["gpushare"] == "true"
+
+
+def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
+    """Selectors find their pods, pods their accounts, bindings their roles and accounts, mounts their volumes."""
+    names = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    for item in objects:
+        if item["kind"].endswith("RoleBinding"):
+            assert (item["roleRef"]["kind"], item["roleRef"]["name"]) in names
+            assert {("ServiceAccount", subject["name"]) for subject in item["subjects"]} <= names
+        if containers_of(item):
+            spec = pod_spec(item)
+            assert ("ServiceAccount", spec["serviceAccountName"]) in names
+            assert item["spec"]["selector"]["matchLabels"] == item["spec"]["template"]["metadata"]["labels"]
+            volumes = {volume["name"] for volume in spec.get("volumes", [])}
+            assert volumes == {
+                mount["name"] for container in containers_of(item) for mount in container.get("volumeMounts", [])
+            }
+        if item["kind"] == "Service":
+            labels = only(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+            assert item["spec"]["selector"].items() <= labels.items()
+
+
+def test_the_programs_know_their_flags(objects: list[Object]) -> None:
+    """What is written is what they read: a flag that a program does not know ends the test as it would end the program."""
+    extender, extender_says = extender_of(objects)
+    plugin, plugin_says = plugin_of(objects)
+
+    is_simulated = plugin["image"] == SIMULATED_IMAGE
+    assert extender["command"] == ["gpushare-extender"]
+    assert plugin["command"] == ["gpushare-device-plugin-simulated" if is_simulated else "gpushare-device-plugin"]
+    assert extender_says.port == extender["ports"][0]["containerPort"] == 12345
+    assert plugin_says.node_name == "n1"
+    # In-cluster: the token of the ServiceAccount.
+    assert (extender_says.kubeconfig, plugin_says.kubeconfig) == (None, None)
+
+
+def test_the_plugin_finds_the_kubelet_where_it_is_mounted(objects: list[Object]) -> None:
+    """Host path, mount path and the program's own default are one; only the device plugins' folder can be written."""
+    plugin, says = plugin_of(objects)
+    hosts = {volume["name"]: volume["hostPath"]["path"] for volume in pod_spec(only(objects, "DaemonSet"))["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in plugin["volumeMounts"]}
+
+    for path, mount in mounts.items():
+        assert hosts[mount["name"]] == path
+    assert not mounts[says.device_plugin_path].get("readOnly")
+    assert mounts[str(Path(says.pod_resources_socket).parent)]["readOnly"] is True
+
+
+def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
+    """Probes ask loopback where it listens there alone; a Service sends to its port."""
+    container, says = extender_of(objects)
+    services = [item for item in objects if item["kind"] == "Service"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        get = container[probe]["httpGet"]
+        assert (get["host"], get["port"]) == ("127.0.0.1", "http")
+    assert (says.address == "127.0.0.1") is (services == [])
+    for service in services:
+        (port,) = service["spec"]["ports"]
+        assert (port["port"], port["targetPort"], port["nodePort"]) == (12345, "http", 32766)
+
+
+@pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
+async def test_the_scheduler_calls_the_extender_that_is_installed_with_it(kubectl: Path, folder: Path) -> None:
+    """Its configuration beside a kustomization names that kustomization's port and the program's path."""
+    objects = await render(kubectl, folder)
+    _, says = extender_of(objects)
+    ports = [port["nodePort"] for item in objects if item["kind"] == "Service" for port in item["spec"]["ports"]]
+    port = ports[0] if ports else says.port
+
+    path = wire.PATH_FILTER.rpartition("/")[0]
+    assert scheduler_extender(folder / "scheduler-config.yaml")["urlPrefix"] == f"http://127.0.0.1:{port}{path}"
+
+
+def test_the_two_configurations_of_the_scheduler_differ_in_the_address_alone() -> None:
+    """One is a copy, as kubeadm mounts whole files."""
+    first, second = (
+        yaml.safe_load((folder / "scheduler-config.yaml").read_text()) for folder in (BASE, OVERLAY_NODEPORT)
+    )
+    assert first["extenders"][0].pop("urlPrefix") != second["extenders"][0].pop("urlPrefix")
+
+    assert first == second
+
+
+def test_kinds_patch_puts_the_file_where_its_comment_says() -> None:
+    """The mounted path is the one of the flag, and of the documentation."""
+    patch = yaml.safe_load(SCHEDULER_PATCH.read_text())
+    (volume,) = patch["scheduler"]["extraVolumes"]
+    where = patch["scheduler"]["extraArgs"]["config"]
+
+    assert patch["kind"] == "ClusterConfiguration"
+    assert volume["hostPath"] == volume["mountPath"] == where
+    assert where in (BASE / "scheduler-config.yaml").read_text()
+
+
+async def test_on_kind_the_cards_are_simulated_and_nothing_is_pulled(kubectl: Path) -> None:
+    """The state file lies in a folder that is mounted, for writing."""
+    images = {EXTENDER_IMAGE: "gpushare/extender:1", SIMULATED_IMAGE: "gpushare/device-plugin-simulated:1"}
+    objects = await render(kubectl, OVERLAY_KIND, images=images)
+    plugin, _ = plugin_of(objects)
+    state = Path(environment(plugin)["FAKENVML_STATE"])
+    (mount,) = [mount for mount in plugin["volumeMounts"] if mount["mountPath"] == str(state.parent)]
+
+    assert not mount.get("readOnly")
+    assert environment(plugin)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    containers = [container for item in objects for container in containers_of(item)]
+    assert {container["image"]: container["imagePullPolicy"] for container in containers} == dict.fromkeys(
+        images.values(), "Never"
+    )
+
+
+async def test_outside_of_kind_nothing_is_simulated(kubectl: Path) -> None:
+    """The driver comes by NVIDIA's runtime."""
+    plugin, says = plugin_of(await render(kubectl, BASE))
+
+    assert (plugin["image"], says.nvml_library) == (DEVICE_PLUGIN_IMAGE, None)
+    assert environment(plugin)["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert "utility" in environment(plugin)["NVIDIA_DRIVER_CAPABILITIES"]
+    assert "FAKENVML_STATE" not in environment(plugin)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+async def test_a_component_is_a_flag_that_the_plugin_knows(kubectl: Path, component: str) -> None:
+    """Each changes what the program or its pod is, and the base has none of it."""
+    spec = pod_spec(only(objects := await render(kubectl, BASE, components=(component,)), "DaemonSet"))
+    plugin, says = plugin_of(objects)
+    kinds = {item["kind"] for item in objects}
+    shown = {
+        "slots": says.slots > 0 and "MutatingAdmissionPolicy" in kinds,
+        "delete-unadmitted": says.extra.delete_unadmitted,
+        "metrics": says.extra.metrics_address
+        == ("0.0.0.0", plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
+        "usage": says.extra.usage is not None and spec.get("hostPID") is True,
+        "runtime-class": spec.get("runtimeClassName") == "nvidia",
+    }
+
+    assert [name for name, is_shown in shown.items() if is_shown] == [component]
+
+
+def test_the_page_names_what_there_is() -> None:
+    """Every overlay and component, and no other."""
+    page = (FOLDER / "README.md").read_text()
+    there = {f"{kind}/{path.name}" for kind in ("components", "overlays") for path in (FOLDER / kind).iterdir()}
+    words = {word.strip("`,.;:()") for word in page.split()}
+
+    assert there == {
+        word.rstrip("/") for word in words if word.startswith(("components/", "overlays/")) and "." not in word
+    }

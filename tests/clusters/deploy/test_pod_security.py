@@ -1,0 +1,51 @@
+"""Promises of the manifests' security contexts, by the rules of the Pod Security level "restricted"."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clusters.deploy.reading import Object, only, plugin_of, pod_spec
+
+
+def findings(spec: Object) -> set[str]:
+    """What the "restricted" Pod Security level would refuse of a pod, by the field's name."""
+    found = {name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)}
+    found |= {"hostPath" for volume in spec.get("volumes", []) if "hostPath" in volume}
+    pod = spec.get("securityContext", {})
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        own = {**pod, **container.get("securityContext", {})}
+        found |= {"hostPort" for port in container.get("ports", []) if spec.get("hostNetwork") or "hostPort" in port}
+        found |= {"privileged"} if own.get("privileged") else set()
+        found |= {"allowPrivilegeEscalation"} if own.get("allowPrivilegeEscalation") is not False else set()
+        found |= {"capabilities"} if own.get("capabilities") != {"drop": ["ALL"]} else set()
+        found |= {"seccompProfile"} if own.get("seccompProfile", {}).get("type") != "RuntimeDefault" else set()
+        found |= {"runAsRoot"} if not own.get("runAsNonRoot") or own.get("runAsUser") == 0 else set()
+        # Not of that level, and wanted all the same.
+        found |= {"writableRoot"} if own.get("readOnlyRootFilesystem") is not True else set()
+        found |= {"noLimit"} if "memory" not in container.get("resources", {}).get("limits", {}) else set()
+    return found
+
+
+def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
+    """The extender has the network of the host, whose loopback it is called on; the plugin the folders of the kubelet."""
+    _, says = plugin_of(objects)
+
+    assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
+    looks = {"hostPID"} if says.extra.usage else set()
+    assert findings(pod_spec(only(objects, "DaemonSet"))) == {"hostPath", "runAsRoot"} | looks
+
+
+@pytest.mark.parametrize(
+    ("part", "finding"),
+    [
+        ({"securityContext": {"privileged": True}}, "privileged"),
+        ({"securityContext": {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}}}, "capabilities"),
+        ({"securityContext": {"readOnlyRootFilesystem": False}}, "writableRoot"),
+        ({"securityContext": {"runAsUser": 0}}, "runAsRoot"),
+        ({"resources": {}}, "noLimit"),
+    ],
+    ids=["privileged", "capability", "root-file-system", "root", "memory"],
+)
+def test_a_right_too_much_is_found(part: Object, finding: str) -> None:
+    """The check above can fail."""
+    assert finding in findings({"containers": [part]})

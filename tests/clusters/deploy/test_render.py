@@ -1,0 +1,77 @@
+"""Promises of clusters.deploy.render."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clusters.deploy.render import (
+    BASE,
+    DEVICE_PLUGIN_IMAGE,
+    EXTENDER_IMAGE,
+    OVERLAY_KIND,
+    containers_of,
+    name_of_image,
+    render,
+    with_images,
+)
+from clusters.provider import ClusterError
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("gpushare/extender", "gpushare/extender"),
+        ("gpushare/extender:1.0", "gpushare/extender"),
+        ("gpushare/extender@sha256:0123", "gpushare/extender"),
+        ("gpushare/extender:1.0@sha256:0123", "gpushare/extender"),
+        ("registry.example:5000/gpushare/extender", "registry.example:5000/gpushare/extender"),
+        ("registry.example:5000/gpushare/extender:1.0", "registry.example:5000/gpushare/extender"),
+        ("pause:3.10", "pause"),
+    ],
+)
+def test_the_name_of_an_image_is_what_is_left_of_its_tag(image: str, name: str) -> None:
+    """A registry's port is no tag."""
+    assert name_of_image(image) == name
+
+
+def test_images_are_set_by_name_in_init_containers_too() -> None:
+    """Others stay as they are."""
+    spec = {"initContainers": [{"image": "a:1"}], "containers": [{"image": "b"}, {"image": "c"}]}
+    objects = [
+        {"kind": "Service", "spec": {"selector": {}}},
+        {"kind": "Deployment", "spec": {"template": {"spec": spec}}},
+    ]
+
+    changed = with_images(objects, {"a": "x/a:2", "c": "x/c:2"})
+
+    assert [container["image"] for container in containers_of(changed[1])] == ["x/a:2", "b", "x/c:2"]
+
+
+def test_an_image_that_nothing_runs_is_an_error() -> None:
+    """A typo would leave the manifests with an image that nobody has."""
+    with pytest.raises(ClusterError, match="gpushare/extendre"):
+        with_images(
+            [{"spec": {"template": {"spec": {"containers": [{"image": "gpushare/extender"}]}}}}],
+            {"gpushare/extendre": "x"},
+        )
+
+
+async def test_a_site_has_its_images_and_components(kubectl: Path) -> None:
+    """From anywhere on the machine: kustomize itself takes relative paths only."""
+    wanted = {EXTENDER_IMAGE: "r.example:5000/e:1", DEVICE_PLUGIN_IMAGE: "r.example:5000/d:1"}
+    objects = await render(kubectl, BASE, images=wanted, components=("usage", "metrics"))
+
+    containers = [container for item in objects for container in containers_of(item)]
+    assert sorted(container["image"] for container in containers) == sorted(wanted.values())
+    plugin = next(container for container in containers if container["name"] == "gpushare")
+    assert plugin["args"][-2:] == ["--usage", "--metrics-address=0.0.0.0:9400"]
+
+
+async def test_what_kubectl_says_is_the_error(kubectl: Path, tmp_path: Path) -> None:
+    """With the folder that was asked for."""
+    with pytest.raises(ClusterError, match=rf"{tmp_path}.*kustomization"):
+        await render(kubectl, tmp_path)
+    with pytest.raises(ClusterError, match="no-such-component"):
+        await render(kubectl, OVERLAY_KIND, components=("no-such-component",))
