@@ -19,7 +19,7 @@ from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
 from clusters.kubeconfig_copy import Copy
 from clusters.provider import ClusterError, load_nodes
-from clusters.providers import PROVIDERS, Choices, make_cluster
+from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
 from clusters.waiting import NotReachedError
 
@@ -89,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
             metavar="FACTOR",
             help="how fast time passes in the cluster (default: 1)",
         )
+        one.add_argument(
+            "--node-image",
+            default="",
+            metavar="IMAGE",
+            help="image of the nodes, where they are containers (default: the one that `make kind-image` builds)",
+        )
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
         if verb == "demo":
             one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
@@ -111,11 +117,10 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
         arguments.snapshot,
         arguments.speed,
         lambda kubeconfig: _offer(kubeconfig, copy),
+        arguments.node_image,
     )
     cluster = make_cluster(arguments.provider, nodes, target, choices)
-    say(
-        f"starting a cluster of {len(nodes)} nodes ({_what_is_real(arguments)}; machines, containers and cards are simulated)"
-    )
+    say(f"starting a cluster of {len(nodes)} nodes ({_what_is_real(arguments)})")
     with running.record():
         try:
             async with _telling("starting"):
@@ -139,9 +144,12 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
 
 
 def _what_is_real(arguments: argparse.Namespace) -> str:
+    if arguments.provider == KIND:
+        return f"the real Kubernetes {arguments.kubernetes} in containers; cards are simulated"
+    simulated = "machines, containers and cards are simulated"
     if arguments.provider == "controlplane":
-        return f"control plane: the real Kubernetes {arguments.kubernetes}"
-    return "control plane: embedded, in this process"
+        return f"control plane: the real Kubernetes {arguments.kubernetes}; {simulated}"
+    return f"control plane: embedded, in this process; {simulated}"
 
 
 async def _unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> bool:

@@ -99,7 +99,7 @@ class Demo:
 
     async def _show_variables(self) -> None:
         self.step("4. what each container was given")
-        for pod in sorted(await self._api.list(PODS), key=lambda pod: str(pod["metadata"]["name"])):
+        for pod in sorted(await self._api.list(PODS, "default"), key=lambda pod: str(pod["metadata"]["name"])):
             name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
             log = await self._api.text(PODS.path("default", name, "log"))
             variables = [line for line in log.splitlines() if line.startswith(("NVIDIA_VISIBLE", "ALIYUN_COM_GPU"))]

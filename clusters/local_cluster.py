@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
 import yaml
 
 from clusters import policies
@@ -30,7 +29,7 @@ from clusters.kubelet.timings import Timings
 from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError, NodeSpec
-from clusters.resources import NODES
+from clusters.readiness import announces_cards, says_ready
 from clusters.scratch import scratch_folder
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
@@ -42,6 +41,7 @@ from fake_nvml.state import State
 SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
 EXTENDER: Final = "extender"
 DEVICE_PLUGIN: Final = "device_plugin"
+KUBELET: Final = "kubelet"
 
 
 class LocalCluster:
@@ -112,6 +112,9 @@ class LocalCluster:
 
     async def kill(self, program: str, node: str | None = None) -> None:
         """See the seam."""
+        if program == KUBELET and node is not None:
+            await self._kubelets[node].stop(keep_containers=True)
+            return
         await self._programs[program, node].kill()
         if program == DEVICE_PLUGIN and node is not None:
             # Until the node shows it, pods would still be sent there, and a launch would find the old numbers.
@@ -129,6 +132,9 @@ class LocalCluster:
             return
         if node not in self._nodes:
             raise ClusterError(f"there is no node {node!r} to launch {program} on")
+        if program == KUBELET:
+            await self._kubelets[node].start()
+            return
         if key not in self._programs:
             self._programs[key] = await self._device_plugin(node)
         await self._programs[key].launch(lambda: self._announces_cards(node))
@@ -147,6 +153,15 @@ class LocalCluster:
         if plugin is not None:
             await self.launch(DEVICE_PLUGIN, node)
 
+    async def add_node(self, node: NodeSpec) -> None:
+        """See the seam."""
+        if node.name in self._nodes:
+            raise ClusterError(f"there is a node {node.name!r} already")
+        self._nodes[node.name] = node
+        await self._start_node(node)
+        if self._has_cards(node.name):
+            await self.launch(DEVICE_PLUGIN, node.name)
+
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam."""
         return self._simulated_node(node).cards()
@@ -154,6 +169,10 @@ class LocalCluster:
     async def fake_nvml(self, node: str, *arguments: str) -> str:
         """See the seam."""
         return await self._simulated_node(node).fake_nvml(*arguments)
+
+    def kubelet_folder(self, node: str) -> Path:
+        """See the seam."""
+        return self._simulated_node(node).folder
 
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""
@@ -248,18 +267,7 @@ class LocalCluster:
         return self._simulated[node].device_plugin(self._target, account, self._nodes[node].plugin_arguments)
 
     async def _extender_is_ready(self) -> bool:
-        url = f"http://127.0.0.1:{self._port}{self._target.extender.ready}"
-        try:
-            async with httpx2.AsyncClient(trust_env=False, timeout=5) as http:
-                return (await http.get(url)).status_code == 200
-        except httpx2.TransportError:
-            return False
+        return await says_ready(f"http://127.0.0.1:{self._port}{self._target.extender.ready}")
 
     async def _announces_cards(self, node: str) -> bool:
-        """The kubelet took the plugin's list, and the plugin wrote what its cards are."""
-        try:
-            status = (await self.api.get(NODES, node))["status"]
-        except ApiError:
-            return False
-        amounts = status.get("allocatable") or {}
-        return str(amounts.get(self._target.device_plugin.resource, "0")) != "0" and "aliyun.com/gpu-count" in amounts
+        return await announces_cards(self.api, node, self._target.device_plugin.resource)

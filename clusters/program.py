@@ -63,6 +63,11 @@ class Program:
             await self.stop()
             raise ClusterError(f"{self.name} was not ready after {READY_SECONDS:.0f} s:\n{self.tail()}") from error
 
+    async def ended(self) -> None:
+        """Wait until it has ended, however that came."""
+        if self._process is not None:
+            await self._process.wait()
+
     async def kill(self) -> None:
         """SIGKILL: no good-byes."""
         if self.pid is not None and self._process is not None:

@@ -1,6 +1,6 @@
 """The seam: what a cluster is to the demo, to the end-to-end cases and to the load.
 
-A dozen members, no more. Whatever else a case needs it gets through the API server, as a user would.
+A dozen members and two, no more. Whatever else a case needs it gets through the API server, as a user would.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class Cluster(Protocol):
         """A kubeconfig with the rights of that ServiceAccount (``namespace/name``) and nothing more; "" an administrator's."""
 
     async def kill(self, program: str, node: str | None = None) -> None:
-        """Kill a program (``extender``, or ``device_plugin`` of a node) without a word (SIGKILL)."""
+        """Kill a program (``extender``, or ``device_plugin`` or ``kubelet`` of a node) without a word (SIGKILL); it stays down.
+
+        A kubelet's containers run on.
+        """
 
     async def launch(self, program: str, node: str | None = None) -> None:
         """Start a program that was killed, and wait until it is ready."""
@@ -67,6 +70,9 @@ class Cluster(Protocol):
         ``reboot`` restarts the machine: containers end, the boot id is another, the cards and the device plugin start anew.
         """
 
+    async def add_node(self, node: NodeSpec) -> None:
+        """A machine that joins the running cluster; returns when it takes pods, onto its cards too. Raises ClusterError."""
+
     def cards(self, node: str) -> list[dict[str, Any]]:
         """What the cards of a node hold: index, uuid, name, memory total and used in MiB, processes."""
 
@@ -74,6 +80,12 @@ class Cluster(Protocol):
         """What the command ``fake-nvml`` with these arguments prints on that node: ``show`` the cards, or change them.
 
         Raises ClusterError with its error; where the cards are real, for all but ``show``, which nvidia-smi answers.
+        """
+
+    def kubelet_folder(self, node: str) -> Path:
+        """Where this machine has the folders ``device-plugins`` and ``pod-resources`` of a node's kubelet, with their sockets.
+
+        Raises ClusterError for a node that has them on another machine.
         """
 
     def log(self, program: str, node: str | None = None) -> str:

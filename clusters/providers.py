@@ -1,4 +1,4 @@
-"""Which kinds of cluster there are. The others of the design (kind, existing) come behind the same seam."""
+"""Which kinds of cluster there are. The other of the design (existing) comes behind the same seam."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class Choices:
     """How many times as fast as the machine's the cluster's clock runs."""
     announce: Callable[[Path], None] = lambda _: None
     """Called with the kubeconfig as soon as the API server answers."""
+    node_image: str = ""
+    """The image of the nodes, where they are containers; "" for the one that we build."""
 
 
 def _embedded(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
@@ -54,7 +56,8 @@ _CONTROL_PLANES: Final[Mapping[str, Callable[[Choices, Clock], Callable[[Path], 
     "embedded": _embedded,
     "controlplane": _real,
 }
-PROVIDERS: Final = tuple(_CONTROL_PLANES)
+KIND: Final = "kind"
+PROVIDERS: Final = (*_CONTROL_PLANES, KIND)
 
 
 def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: Choices) -> Cluster:
@@ -65,5 +68,25 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
         clock = Clock(choices.speed)
     except ValueError as error:
         raise ClusterError(str(error)) from error
+    if name == KIND:
+        return _kind(nodes, target, choices, clock)
+    if choices.node_image:
+        raise ClusterError(f"provider {name}: its nodes are no containers, so they have no image")
     control_plane = _CONTROL_PLANES[name](choices, clock)
     return LocalCluster(control_plane, nodes, target, choices.environment, clock=clock, announce=choices.announce)
+
+
+def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Clock) -> Cluster:
+    if choices.snapshot is not None or clock.factor != REAL:
+        raise ClusterError("provider kind: real kubelets have no clock to speed up, and it saves no snapshot")
+    # Imported here: what it needs (pytest-kubernetes) is asked of nobody who runs another kind.
+    from clusters.kind.kind_cluster import KindCluster
+
+    return KindCluster(
+        nodes,
+        target,
+        choices.environment,
+        minor=choices.kubernetes,
+        node_image=choices.node_image,
+        announce=choices.announce,
+    )

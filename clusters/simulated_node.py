@@ -21,10 +21,10 @@ _STATE_VARIABLE: Final = "FAKENVML_STATE"
 class SimulatedNode:
     """The cards of ``name``, in a state file in ``folder``, which is short enough for unix sockets."""
 
-    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str], state_file: Path | None = None) -> None:
         self.name = name
         self.folder = folder
-        self.state_file = folder / "nvml"
+        self.state_file = state_file or folder / "nvml"
         self._environment = {**environment, _STATE_VARIABLE: str(self.state_file)}
 
     def cards(self) -> list[dict[str, Any]]:

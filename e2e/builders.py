@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from e2e import spec
 
-PLAYER = "cheyang/gpu-player:v2"
-SLEEPER = "registry.k8s.io/pause:3.10"
+# The one image of the cases, which every kind of cluster has: a player of the demo's part, or of another that its
+# variables name (clusters/images/README.md). Real kubelets run it as a program, ours imitate it.
+PLAYER: Final = "cheyang/gpu-player:v2"
+# What a container does, as those variables without their prefix.
+DEMO: Final[Mapping[str, object]] = {}
+SLEEPS: Final[Mapping[str, object]] = {"HOLDS_MIB": 0}
+JOB: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 1}
+ENDS_AT_ONCE: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 0}
+STOPS_SLOWLY: Final[Mapping[str, object]] = {"HOLDS_MIB": 1024, "STOP_SECONDS": 5}
 
 
-def gpu_container(name: str, units: object, image: str = SLEEPER) -> dict[str, Any]:
+def gpu_container(name: str, units: object, plays: Mapping[str, object] = SLEEPS) -> dict[str, Any]:
     """A container that asks for card memory, as users write it: a limit."""
-    return {"name": name, "image": image, "resources": {"limits": {spec.RESOURCE_MEMORY: units}}}
+    container = plain_container(name, plays)
+    return {**container, "resources": {"limits": {spec.RESOURCE_MEMORY: units}}}
+
+
+def plain_container(name: str, plays: Mapping[str, object] = SLEEPS) -> dict[str, Any]:
+    """A container that asks for nothing."""
+    variables = [{"name": f"SIMULATED_{key}", "value": str(value)} for key, value in plays.items()]
+    return {"name": name, "image": PLAYER, "env": variables}
 
 
 def gpu_pod(
-    name: str, *units: object, node: str | None = None, image: str = SLEEPER, bound_to: str | None = None
+    name: str,
+    *units: object,
+    node: str | None = None,
+    plays: Mapping[str, object] = SLEEPS,
+    bound_to: str | None = None,
 ) -> dict[str, Any]:
     """A pod with one container for each amount; ``node`` by selector, ``bound_to`` past the scheduler."""
-    containers = [gpu_container(f"c{number}", amount, image) for number, amount in enumerate(units)]
+    containers = [gpu_container(f"c{number}", amount, plays) for number, amount in enumerate(units)]
     body: dict[str, Any] = {"containers": containers, "terminationGracePeriodSeconds": 1}
     if node is not None:
         body["nodeSelector"] = {"kubernetes.io/hostname": node}

@@ -11,13 +11,15 @@ import pytest
 import pytest_asyncio
 
 from clusters.controlplane.binaries import Binaries, MissingBinariesError, locate, minors
-from clusters.provider import Cluster, load_nodes
+from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
 from clusters.waiting import eventually
+from e2e import real_kubelets
 from e2e.observer import Observer
+from e2e.report import plugin as verdicts
 
-_NODES = Path(__file__).parent.parent / "clusters" / "simulated" / "six-mixed.yaml"
+_SIMULATED = Path(__file__).parent.parent / "clusters" / "simulated"
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
 
@@ -37,10 +39,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--require-control-plane", action="store_true", help="fail, not skip, where the real control plane is not there"
     )
     group.addoption("--target", default="gpushare", help="what is judged: a name in e2e/targets, or a file")
+    group.addoption(
+        "--node-image", default="", help="image of kind's nodes (default: the one that make kind-image builds)"
+    )
+    real_kubelets.add_option(group)
+    verdicts.add_options(group)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All cases share the event loop in which the session's cluster lives."""
+def pytest_configure(config: pytest.Config) -> None:
+    """The markers of the cases, and the table of their verdicts."""
+    real_kubelets.add_markers(config)
+    config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All cases share the event loop in which the session's cluster lives; some are not for every kind of cluster."""
+    real_kubelets.sort_out(config, (item for item in items if _HERE in item.path.parents))
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in items:
         if _HERE in item.path.parents and pytest_asyncio.is_async_test(item):
@@ -51,7 +65,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def choices(request: pytest.FixtureRequest) -> Choices:
     """The environment, and which Kubernetes."""
     return Choices(
-        dict(os.environ), request.config.getoption("--kubernetes"), request.config.getoption("--assets", default=None)
+        dict(os.environ),
+        request.config.getoption("--kubernetes"),
+        request.config.getoption("--assets", default=None),
+        node_image=request.config.getoption("--node-image"),
     )
 
 
@@ -72,18 +89,30 @@ def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="session")
+def nodes(request: pytest.FixtureRequest) -> list[NodeSpec]:
+    """Of the session's cluster: six of mixed cards, or three of them where nodes are real. Cases name a1, a2 and b2."""
+    are_real = request.config.getoption("--cluster") not in real_kubelets.STAND_INS
+    return load_nodes(_SIMULATED / ("three-mixed.yaml" if are_real else "six-mixed.yaml"))
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(
-    request: pytest.FixtureRequest, choices: Choices, target: Target, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    choices: Choices,
+    target: Target,
+    nodes: list[NodeSpec],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Cluster]:
-    """Six nodes of mixed cards, with the target's programs as processes of their own."""
-    cluster = make_cluster(request.config.getoption("--cluster"), load_nodes(_NODES), target, choices)
+    """Nodes of mixed cards, with the target's programs."""
+    cluster = make_cluster(request.config.getoption("--cluster"), nodes, target, choices)
     await cluster.start()
     try:
+        request.config.stash[verdicts.KUBERNETES] = (await cluster.api.request("GET", "/version"))["gitVersion"]
         yield cluster
     finally:
         artefacts = tmp_path_factory.mktemp("programs")
-        for program, node in [("extender", None), *(("device_plugin", spec.name) for spec in load_nodes(_NODES))]:
+        for program, node in [("extender", None), *(("device_plugin", node.name) for node in nodes)]:
             (artefacts / f"{program}-{node or 'all'}.log").write_text(cluster.log(program, node))
         await cluster.stop()
 

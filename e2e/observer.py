@@ -11,7 +11,7 @@ import httpx2
 from clusters.api_client import ApiError, Object
 from clusters.provider import Cluster
 from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from clusters.waiting import eventually
+from clusters.waiting import DEFAULT_SECONDS, eventually
 from e2e import spec
 from e2e.checkers.overcommit import Sizes, check_api, check_containers, check_inspect
 from e2e.checkers.pod_requests import gpu_containers
@@ -57,7 +57,7 @@ class Observer:
         """One pod."""
         return await self.cluster.api.get(PODS, name, self.namespace)
 
-    async def running(self, *names: str) -> list[Object]:
+    async def running(self, *names: str, seconds: float = DEFAULT_SECONDS) -> list[Object]:
         """Wait until these pods run; the pods. Raises AssertionError at once where one of them failed."""
 
         def all_run(pods: list[Object]) -> bool:
@@ -69,7 +69,7 @@ class Observer:
             assert not any(phases.get(name) == "Failed" for name in names), failed
             return all(phases.get(name) == "Running" for name in names)
 
-        pods = await eventually(self.pods, all_run, f"{', '.join(names)} run")
+        pods = await eventually(self.pods, all_run, f"{', '.join(names)} run", seconds=seconds)
         return [next(pod for pod in pods if pod["metadata"]["name"] == name) for name in names]
 
     async def waits_because(self, name: str, reason: str) -> str:

@@ -16,6 +16,13 @@ whoever knew it: GPU_IS_LOST, as with ``state`` LOST; after a new init it is not
 its index and answers GPU_IS_LOST. Whoever puts a card into a slot writes ``first_event``, so that events of the slot's next
 card never reach a listener of the one before.
 
+Processes: a row with ``held`` belongs to a process that wrote it itself and holds a write lock (fcntl, not flock) on the byte
+at offset SIZE + row of the file for as long as it uses the card. The kernel drops the lock when the process ends, however it
+ends, so a row without it is free: readers pass over it, the next writer clears it. Whose lock it is the kernel says in the
+reader's own pid namespace, as a real driver says host pids whatever container a process runs in: that number is the pid (0 for a
+reader who cannot see the process), and the row's ``pid`` is only what the process calls itself. A row whose byte is locked is not
+for another ``held`` process, though it may be free.
+
 Faults: a row is in force while ``used`` is 1 and ``count`` is not 0 (a writer sets ``used`` last and may take any other
 row). It applies to a call when both hold:
 
@@ -136,13 +143,16 @@ class Card(ctypes.LittleEndianStructure):
 
 
 class Process(ctypes.LittleEndianStructure):
-    """One process on one card; ``memory`` in bytes. ``kind`` is written last: a row is complete or free."""
+    """One process on one card; ``memory`` in bytes. ``kind`` is written last: a row is complete or free.
+
+    ``held`` 1: a process that wrote the row itself, perhaps from a container, see the module; 0: there until it is removed.
+    """
 
     _fields_ = (
         ("kind", _u32),
         ("card", _u32),
         ("pid", _u32),
-        ("padding", _u32),
+        ("held", _u32),
         ("memory", _u64),
         ("gpu_instance", _u32),
         ("compute_instance", _u32),

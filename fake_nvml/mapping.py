@@ -21,6 +21,7 @@ from typing import Self
 
 from fake_nvml.errors import StateError
 from fake_nvml.futex import wake_all
+from fake_nvml.holders import clear_ended, name_as_seen
 from fake_nvml.layout import MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, StateFile
 
 # Attempts of a reader to meet no writer, before it queues behind them.
@@ -74,6 +75,11 @@ class MappedState:
 
     def read(self) -> StateFile:
         """A consistent copy."""
+        content = self._copy()
+        name_as_seen(content, self._descriptor)
+        return content
+
+    def _copy(self) -> StateFile:
         self._check_open()
         for _ in range(_READ_ATTEMPTS):
             before = self._sequence()
@@ -96,6 +102,7 @@ class MappedState:
             # Odd already where a writer died: stay odd.
             content.header.sequence |= 1
             try:
+                clear_ended(content, self._descriptor)
                 yield content
             finally:
                 content.header.wake = (content.header.wake + 1) % 2**32

@@ -36,8 +36,8 @@ def slot_of(content: StateFile, uuid: str) -> int:
 
 
 def find_process(content: StateFile, slot: int, pid: int) -> Process | None:
-    """The row of a process on a card."""
-    return next((row for row in processes(content, slot) if row.pid == pid), None)
+    """The row of a process on a card that somebody else wrote for it; one that holds its row itself goes by itself."""
+    return next((row for row in processes(content, slot) if row.pid == pid and not row.held), None)
 
 
 def free_row(content: StateFile) -> Process:

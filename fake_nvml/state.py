@@ -99,7 +99,7 @@ class State:
             if row is None:
                 row = free_row(content)
             row.kind = FREE
-            row.card, row.pid, row.memory = slot, pid, mib * MIB
+            row.card, row.pid, row.held, row.memory = slot, pid, 0, mib * MIB
             row.gpu_instance = row.compute_instance = UNKNOWN32
             row.name = label
             row.kind = COMPUTE

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,9 @@ ETCD: Final = "etcd"
 ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
 _ANSWER_SECONDS: Final = 30
+_KUBERNETES: Final = "k8s.io/kubernetes"
+# Where Kubernetes keeps the version that a program says of itself.
+_STAMPED: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class MissingBinariesError(Exception):
@@ -38,6 +41,10 @@ class Module:
     version: str
     packages: Mapping[str, str]
     """Program → the Go package of its ``main``."""
+    stamps: Mapping[str, str] = field(default_factory=dict)
+    """Variable of a Go package → what the linker puts there: what a program says of itself."""
+    tags: tuple[str, ...] = ()
+    """Build tags: parts that are left out or linked in."""
 
     def cache(self, root: Path) -> Path:
         """The folder of its built programs."""
@@ -67,12 +74,44 @@ def modules(minor: str) -> tuple[Module, Module]:
     folder = MODULES / f"kubernetes-{minor}"
     if not folder.is_dir():
         raise MissingBinariesError(f"Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}")
-    programs = {program: f"k8s.io/kubernetes/cmd/{program}" for program in KUBERNETES_PROGRAMS}
+    programs = {program: f"{_KUBERNETES}/cmd/{program}" for program in KUBERNETES_PROGRAMS}
     etcd = "go.etcd.io/etcd/server/v3"
     return (
-        Module("kubernetes", folder, _pinned(folder, "k8s.io/kubernetes"), programs),
-        Module("etcd", MODULES / "etcd", _pinned(MODULES / "etcd", etcd), {ETCD: etcd}),
+        module_of(folder, "kubernetes", _KUBERNETES, programs),
+        module_of(MODULES / "etcd", "etcd", etcd, {ETCD: etcd}),
     )
+
+
+def module_of(
+    folder: Path,
+    name: str,
+    module_path: str,
+    packages: Mapping[str, str],
+    *,
+    stamps: Mapping[str, str] | None = None,
+    tags: tuple[str, ...] = (),
+) -> Module:
+    """What is built of the Go module in this folder; its version is the one that ``go.mod`` requires of ``module_path``.
+
+    Programs of Kubernetes are told their version, as its own release build does. Modules of the same name and version share
+    a folder of the cache. Raises MissingBinariesError where the version is not pinned.
+    """
+    version = _pinned(folder, module_path)
+    if stamps is None:
+        stamps = _kubernetes_stamps(version) if module_path == _KUBERNETES else {}
+    return Module(name, folder, version, packages, stamps, tags)
+
+
+def _kubernetes_stamps(version: str) -> dict[str, str]:
+    major, minor, _ = version.lstrip("v").split(".", 2)
+    values = {
+        "gitVersion": version,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "archive",
+        "buildDate": "1970-01-01T00:00:00Z",
+    }
+    return {f"{package}.{name}": value for package in _STAMPED for name, value in values.items()}
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -103,11 +142,14 @@ def known(minor: str, environment: Mapping[str, str], assets: Path | None = None
     folder = assets_folder(environment, assets)
     found = _matching(folder, minor) if folder is not None else {}
     for module in modules(minor):
-        for program in module.packages:
-            path = module.cache(cache_folder(environment)) / program
-            if program not in found and _is_program(path):
-                found[program] = path
+        found = {**cached(module, environment), **found}
     return found
+
+
+def cached(module: Module, environment: Mapping[str, str]) -> dict[str, Path]:
+    """The programs of a module that were built into the cache."""
+    folder = module.cache(cache_folder(environment))
+    return {program: folder / program for program in module.packages if _is_program(folder / program)}
 
 
 def locate(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> Binaries:

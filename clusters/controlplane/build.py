@@ -15,32 +15,31 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.controlplane.binaries import (
+    ASSETS_VARIABLE,
+    ETCD,
     KUBERNETES_PROGRAMS,
     MissingBinariesError,
     Module,
     cache_folder,
+    cached,
     known,
     minors,
     modules,
 )
+from clusters.progress import Progress
 
-# How often a line of progress comes, in seconds; on a terminal the line is renewed instead.
-_LINE_SECONDS: Final = 15.0
-_RENEW_SECONDS: Final = 0.5
 # Beside the programs, while they are built.
 _BUILDING: Final = ".building-"
 # Lines of Go's output that are shown when it fails.
 _TAIL: Final = 20
-# Where Kubernetes keeps the version that a program says of itself.
-_STAMPED: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+_COMMAND: Final = "control-plane"
 
 
 class BuildError(Exception):
@@ -86,20 +85,37 @@ def _parser() -> argparse.ArgumentParser:
 def ensure(minor: str, environment: Mapping[str, str], assets: Path | None, out: TextIO) -> None:
     """Build what is missing of that minor. Raises BuildError, and MissingBinariesError where the assets are no folder."""
     for module in modules(minor):
-        if _missing(module, known(minor, environment, assets)):
-            with _locked(cache_folder(environment), out):
-                # Somebody else may have built it while we waited.
-                missing = _missing(module, known(minor, environment, assets))
-                if missing:
-                    build(module, missing, environment, out)
+        _ensure(module, partial(known, minor, environment, assets), environment, out)
+
+
+def ensure_modules(modules: Iterable[Module], environment: Mapping[str, str], out: TextIO) -> dict[str, Path]:
+    """Build what the cache lacks of these modules; each program's path by its name. Raises BuildError."""
+    wanted = list(modules)
+    for module in wanted:
+        _ensure(module, partial(cached, module, environment), environment, out)
+    return {program: path for module in wanted for program, path in cached(module, environment).items()}
+
+
+def _ensure(
+    module: Module, look: Callable[[], Mapping[str, Path]], environment: Mapping[str, str], out: TextIO
+) -> None:
+    """Build what looking does not find of a module."""
+    if not _missing(module, look()):
+        return
+    with _locked(cache_folder(environment), out):
+        # Somebody else may have built it while we waited.
+        missing = _missing(module, look())
+        if missing:
+            build(module, missing, environment, out)
 
 
 def build(module: Module, programs: Sequence[str], environment: Mapping[str, str], out: TextIO) -> None:
     """Build these programs of one module into the cache. Raises BuildError."""
     if shutil.which("go", path=environment.get("PATH")) is None:
+        assets = set(module.packages) <= {*KUBERNETES_PROGRAMS, ETCD}
         raise BuildError(
-            f"{', '.join(programs)} of {module.name} {module.version} must be built and there is no `go` on PATH; install Go, "
-            f"or point KUBEBUILDER_ASSETS at a folder that has them"
+            f"{', '.join(programs)} of {module.name} {module.version} must be built and there is no `go` on PATH; install Go"
+            + (f", or point {ASSETS_VARIABLE} at a folder that has them" if assets else "")
         )
     target = module.cache(cache_folder(environment))
     target.mkdir(parents=True, exist_ok=True)
@@ -115,11 +131,11 @@ def _go_build(
     packages = [module.packages[program] for program in programs]
     settings = {**environment, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
     name = f"{module.name} {module.version}"
-    progress = _Progress(f"building {name}: finding its packages", out)
+    progress = Progress(_COMMAND, f"building {name}: finding its packages", out, "once; minutes")
     with progress:
-        total = len(_run_go(["list", "-deps", *packages], module, settings).splitlines())
+        total = len(_run_go(["list", *_tags(module), "-deps", *packages], module, settings).splitlines())
         progress.text = f"building {name}"
-        flags = ["-v", "-buildvcs=false", "-trimpath", "-ldflags", _ldflags(module)]
+        flags = ["-v", "-buildvcs=false", "-trimpath", "-ldflags", _ldflags(module), *_tags(module)]
         argv = ["go", "build", *flags, "-o", f"{folder}/", *packages]
         lines: list[str] = []
         # Ended, and waited for, whatever happens here.
@@ -147,20 +163,13 @@ def _run_go(arguments: list[str], module: Module, environment: Mapping[str, str]
     return done.stdout
 
 
+def _tags(module: Module) -> list[str]:
+    return ["-tags", ",".join(module.tags)] if module.tags else []
+
+
 def _ldflags(module: Module) -> str:
-    """Without symbols; the programs of Kubernetes are told their version, as its own release build does."""
-    flags = ["-s", "-w"]
-    if module.packages.keys() & set(KUBERNETES_PROGRAMS):
-        major, minor, _ = module.version.lstrip("v").split(".", 2)
-        values = {
-            "gitVersion": module.version,
-            "gitMajor": major,
-            "gitMinor": minor,
-            "gitTreeState": "archive",
-            "buildDate": "1970-01-01T00:00:00Z",
-        }
-        flags += [f"-X {package}.{name}={value}" for package in _STAMPED for name, value in values.items()]
-    return " ".join(flags)
+    """Without symbols, and with what its programs are told of themselves."""
+    return " ".join(["-s", "-w", *(f"-X {variable}={value}" for variable, value in module.stamps.items())])
 
 
 def _built_name(package: str) -> str:
@@ -186,50 +195,12 @@ def _locked(folder: Path, out: TextIO) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"control-plane: waiting for another build in {folder}", file=out, flush=True)
+            print(f"{_COMMAND}: waiting for another build in {folder}", file=out, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         # Builds that were killed could not remove theirs.
         for left in folder.glob(f"{_BUILDING}*"):
             shutil.rmtree(left, ignore_errors=True)
         yield
-
-
-class _Progress:
-    """Says now and then what is going on and for how long."""
-
-    def __init__(self, text: str, out: TextIO) -> None:
-        self.text = text
-        self.detail = ""
-        self._out = out
-        self._renews = out.isatty()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._start = time.monotonic()
-
-    def __enter__(self) -> None:
-        self.say(f"{self.text} (once; minutes)")
-        self._thread.start()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._ended.set()
-        self._thread.join()
-        if self._renews:
-            self._out.write("\r\033[K")
-
-    def say(self, text: str) -> None:
-        """A line of its own."""
-        print(f"control-plane: {text}, {time.monotonic() - self._start:.0f} s", file=self._out, flush=True)
-
-    def _run(self) -> None:
-        while not self._ended.wait(_RENEW_SECONDS if self._renews else _LINE_SECONDS):
-            if self._renews:
-                self._out.write(f"\r\033[Kcontrol-plane: {self._line()}")
-                self._out.flush()
-            else:
-                print(f"control-plane: {self._line()}", file=self._out, flush=True)
-
-    def _line(self) -> str:
-        return f"{self.text}: {self.detail or 'reading'}, {time.monotonic() - self._start:.0f} s"
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError
 from clusters.resources import NAMESPACES
+from clusters.service_account_token import service_account_token
 
 API_SERVER: Final = "kube-apiserver"
 CONTROLLERS: Final = "kube-controller-manager"
@@ -37,8 +38,6 @@ _TAKEN: Final = "address already in use"
 # Never dialled: the API server wants an address to announce, and announces it to nobody (no endpoint reconciler).
 _ADVERTISED: Final = "192.0.2.1"
 _SERVICE_RANGE: Final = "10.96.0.0/16"
-# Nobody renews the token of a program here, and after an hour, which is usual, it would be nobody: a year.
-_TOKEN_SECONDS: Final = 365 * 86400
 _ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 _HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
 
@@ -93,11 +92,8 @@ class RealControlPlane:
     async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
         """A kubeconfig with a token of that ServiceAccount and nothing more. Raises ApiError where it is not there."""
         async with await self._connect() as api:
-            where = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-            lifetime = {"expirationSeconds": _TOKEN_SECONDS}
-            request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": lifetime}
-            answer = await api.request("POST", where, body=request)
-        return kubeconfig.write(path, self.url, ca=self.ca, token=answer["status"]["token"])
+            token = await service_account_token(api, namespace, account)
+        return kubeconfig.write(path, self.url, ca=self.ca, token=token)
 
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
         """A certificate with which somebody is that user of that group to the API server."""

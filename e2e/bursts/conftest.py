@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 import pytest
@@ -11,14 +12,13 @@ from e2e.bursts.result import Result, total
 
 RESULTS: Final = pytest.StashKey[list[Result]]()
 SEED: Final = pytest.StashKey[int]()
-_FEWER_WHERE_TIME_IS_REAL: Final = 5
-_MANY: Final = 100
+_COUNTS: Final = defaultdict(lambda: 5, embedded=100, kind=20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much of what is random a run shall see."""
     group = parser.getgroup("bursts", "random bursts of pods")
-    group.addoption("--bursts", type=int, help="how many (default: 100 on embedded, 5 elsewhere)")
+    group.addoption("--bursts", type=int, help="how many (default: 100 on embedded, 20 on kind, 5 elsewhere)")
     group.addoption("--burst-seed", type=int, help="seed of the first (default: the commit)")
 
 
@@ -32,9 +32,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A case for each burst, named by what plays it again."""
     if "burst_seed" in metafunc.fixturenames:
-        embedded = metafunc.config.getoption("--cluster") == "embedded"
         chosen = metafunc.config.getoption("--bursts", default=None)
-        count = chosen if chosen is not None else (_MANY if embedded else _FEWER_WHERE_TIME_IS_REAL)
+        count = chosen if chosen is not None else _COUNTS[metafunc.config.getoption("--cluster")]
         seed = metafunc.config.stash[SEED]
         metafunc.parametrize("burst_seed", [f"{seed}/{number}" for number in range(count)])
 

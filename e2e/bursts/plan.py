@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from e2e import spec
-from e2e.builders import SLEEPER
+from e2e.builders import gpu_container
 
 FEWEST_PODS: Final = 2
 MOST_PODS: Final = 40
@@ -36,7 +35,7 @@ class PodPlan:
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
         """The pod. Each container holds nearly what it asks for: a card with too many of them is out of memory."""
-        init = [_container("init", self.init, SIMULATED_EXITS_AFTER="0")] if self.init else []
+        init = [_container("init", self.init, EXITS_AFTER=0)] if self.init else []
         if self.sidecar:
             init.append(_container("sidecar", self.sidecar) | {"restartPolicy": "Always"})
         containers = [_container(f"c{number}", units) for number, units in enumerate(self.containers)]
@@ -80,13 +79,13 @@ class Burst:
         return {name: pod for name, pod in made.items() if name not in self.deleted}
 
 
-def make_burst(seed: str, nodes: Sequence[str]) -> Burst:
-    """A burst on these nodes: 2 to 40 pods of 1 to 3 containers, of few amounts, in a handful of steps."""
+def make_burst(seed: str, nodes: Sequence[str], most_pods: int = MOST_PODS) -> Burst:
+    """A burst on these nodes: 2 to ``most_pods`` pods of 1 to 3 containers, of few amounts, in a handful of steps."""
     rng = random.Random(seed)
     are_twins = rng.random() < _TWINS
     amounts = [rng.choice(_TWIN_AMOUNTS)] if are_twins else rng.sample(_AMOUNTS, rng.randint(1, 3))
     # Many small bursts and few large ones.
-    count = min(rng.randint(FEWEST_PODS, MOST_PODS), rng.randint(FEWEST_PODS, MOST_PODS))
+    count = min(rng.randint(FEWEST_PODS, most_pods), rng.randint(FEWEST_PODS, most_pods))
     names = [f"p{number:02}" for number in range(count)]
     pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts) for name in names]
     steps: list[Step] = []
@@ -114,11 +113,5 @@ def _pod(rng: random.Random, name: str, amounts: Sequence[int]) -> PodPlan:
     return PodPlan(name, containers, init, rng.choice(amounts) if rng.random() < _SIDECAR else 0)
 
 
-def _container(name: str, units: int, **variables: str) -> dict[str, Any]:
-    held = {"SIMULATED_HOLDS_MIB": str(units * HELD_MIB_PER_UNIT), **variables}
-    return {
-        "name": name,
-        "image": SLEEPER,
-        "env": [{"name": key, "value": value} for key, value in held.items()],
-        "resources": {"limits": {spec.RESOURCE_MEMORY: str(units)}},
-    }
+def _container(name: str, units: int, **plays: object) -> dict[str, Any]:
+    return gpu_container(name, str(units), {"HOLDS_MIB": units * HELD_MIB_PER_UNIT, **plays})

@@ -14,6 +14,7 @@ from clusters.resources import PODS
 from clusters.waiting import NotReachedError, eventually
 from e2e.bursts.judge import Seen, findings, is_running, is_turned_away, unsettled
 from e2e.bursts.plan import Burst
+from e2e.bursts.plugins import ClusterPlugins, Plugins
 from e2e.bursts.result import Result
 from e2e.checkers.overcommit import Sizes, check_inspect
 from e2e.observer import Observer
@@ -29,10 +30,18 @@ _PROGRAM: Final = "device_plugin"
 class Player:
     """Plays one burst after the other in one namespace."""
 
-    def __init__(self, observer: Observer, nodes: Sequence[str], *, settle_seconds: float = SETTLE_SECONDS) -> None:
-        self._observer = observer
+    def __init__(
+        self,
+        observer: Observer,
+        nodes: Sequence[str],
+        *,
+        settle_seconds: float = SETTLE_SECONDS,
+        plugins: Plugins | None = None,
+    ) -> None:
+        self.observer = observer
+        self.nodes = nodes
+        self._plugins = plugins or ClusterPlugins(observer.cluster)
         self._cluster = observer.cluster
-        self._nodes = nodes
         self._settle_seconds = settle_seconds
         self._replacements = 0
         self._known: Sizes = {}
@@ -57,29 +66,28 @@ class Player:
 
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
-        pods = await self._observer.pods()
+        pods = await self.observer.pods()
         await asyncio.gather(*(self._delete(pod["metadata"]["name"], 0) for pod in pods))
-        await eventually(self._observer.pods, lambda pods: not pods, "the burst's pods are gone")
+        await eventually(self.observer.pods, lambda pods: not pods, "the burst's pods are gone")
         await eventually(self._held, lambda held: not any(held.values()), "no process holds a card")
 
     async def _steps(self, burst: Burst) -> None:
         async with asyncio.TaskGroup() as restarts:
-            busy: dict[str, asyncio.Lock] = {node: asyncio.Lock() for node in self._nodes}
+            busy: dict[str, asyncio.Lock] = {node: asyncio.Lock() for node in self.nodes}
             for step in burst.steps:
                 if step.restart_plugin:
                     restarts.create_task(self._restart_plugin(step.restart_plugin, busy))
                 if step.restart_kubelet:
                     restarts.create_task(self._restart_kubelet(step.restart_kubelet, busy))
                 await asyncio.gather(
-                    self._observer.create(*(pod.manifest() for pod in step.create)),
+                    self.observer.create(*(pod.manifest() for pod in step.create)),
                     *(self._delete(name, 1) for name in step.delete),
                 )
                 await asyncio.sleep(step.pause_seconds)
 
     async def _restart_plugin(self, node: str, busy: dict[str, asyncio.Lock]) -> None:
         async with busy[node]:
-            await self._cluster.kill(_PROGRAM, node)
-            await self._cluster.launch(_PROGRAM, node)
+            await self._plugins.restart(node)
 
     async def _restart_kubelet(self, node: str, busy: dict[str, asyncio.Lock]) -> None:
         async with busy[node]:
@@ -92,7 +100,7 @@ class Player:
         try:
             async with asyncio.timeout(self._settle_seconds):
                 while True:
-                    pods = await self._observer.pods()
+                    pods = await self.observer.pods()
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
                     if not turned_away and not (left := unsettled(pods, expected, sizes)):
                         return []
@@ -106,35 +114,35 @@ class Player:
         plan = burst.staying.get(pod["metadata"]["labels"]["burst-pod"])
         if plan is not None:
             self._replacements += 1
-            await self._observer.create(plan.manifest(f"-r{self._replacements}"))
+            await self.observer.create(plan.manifest(f"-r{self._replacements}"))
 
     async def _look(self) -> Seen:
-        pods = await self._observer.pods()
+        pods = await self.observer.pods()
         sizes = await self._sizes()
         running = [pod for pod in pods if is_running(pod)]
-        logs = await asyncio.gather(*(self._observer.variables(pod) for pod in running))
+        logs = await asyncio.gather(*(self.observer.variables(pod) for pod in running))
         told = {pod["metadata"]["name"]: variables for pod, variables in zip(running, logs, strict=True)}
         return Seen(pods, told, await self._held(), self._uuids, sizes)
 
     async def _sizes(self) -> Sizes:
         """The cards of these clusters do not change."""
         if not self._known:
-            self._known = await self._observer.sizes()
-            self._uuids = {node: self._observer.uuids(node) for node in self._known}
+            self._known = await self.observer.sizes()
+            self._uuids = {node: self.observer.uuids(node) for node in self._known}
         return self._known
 
     async def _held(self) -> dict[tuple[str, int], int]:
         """MiB that processes hold on each card, as the cards themselves say."""
-        shown = await asyncio.gather(*(self._cluster.fake_nvml(node, "show", "-o", "json") for node in self._nodes))
+        shown = await asyncio.gather(*(self._cluster.fake_nvml(node, "show", "-o", "json") for node in self.nodes))
         return {
             (node, card["index"]): sum(process["mib"] for process in card["processes"])
-            for node, text in zip(self._nodes, shown, strict=True)
+            for node, text in zip(self.nodes, shown, strict=True)
             for card in json.loads(text)["cards"]
         }
 
     async def _check_book(self, seen: Seen) -> list[str]:
         async def differences() -> list[str]:
-            return check_inspect(await self._observer.inspect(), seen.pods, seen.sizes)
+            return check_inspect(await self.observer.inspect(), seen.pods, seen.sizes)
 
         try:
             await eventually(differences, lambda found: not found, "the extender's book is the API's", seconds=10)
@@ -144,10 +152,10 @@ class Player:
 
     async def _delete(self, name: str, grace_seconds: int) -> None:
         try:
-            await self._cluster.api.delete(PODS, name, self._observer.namespace, grace_seconds=grace_seconds)
+            await self._cluster.api.delete(PODS, name, self.observer.namespace, grace_seconds=grace_seconds)
         except ApiError as error:
             if error.code != 404:
                 raise
 
     def _repairs(self) -> int:
-        return sum(len(_REPAIR.findall(self._cluster.log(_PROGRAM, node))) for node in self._nodes)
+        return sum(len(_REPAIR.findall(self._cluster.log(_PROGRAM, node))) for node in self.nodes)

@@ -19,9 +19,8 @@ from typing import Any, Final
 from clusters.providers import PROVIDERS, Choices
 from clusters.targets import load_target
 from e2e.bursts.commit import commit_number
-from e2e.bursts.plan import make_burst
 from e2e.bursts.result import Result, total
-from e2e.bursts.stage import NODES, open_player
+from e2e.bursts.stage import open_player, venue_of
 
 _STATE: Final = Path("artefacts") / "soak-bursts.json"
 # A cluster is made anew after so many bursts: logs and histories do not grow for ever.
@@ -108,7 +107,7 @@ async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> in
 async def _play(arguments: argparse.Namespace, seeds: Sequence[str], take: Callable[[Result], None]) -> None:
     async with open_player(arguments.cluster, load_target(arguments.target), Choices(dict(os.environ))) as player:
         for seed in seeds:
-            result = await player.play(make_burst(seed, NODES))
+            result = await player.play(venue_of(arguments.cluster).burst(seed, player.nodes))
             _say(result.text())
             take(result)
 

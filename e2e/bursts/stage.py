@@ -1,25 +1,59 @@
-"""A cluster for bursts: three nodes of equal cards whose kubelets do not keep the order of bindings."""
+"""Where bursts are played: three nodes whose stand-in kubelets do not keep the order of bindings, or two real ones."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from clusters.provider import load_nodes
+from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from clusters.waiting import eventually
+from e2e.bursts.plan import MOST_PODS, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
 from e2e.observer import Observer
+from e2e.real_kubelets import STAND_INS
 
-NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
-NODES: Final = ("p", "q", "r")
+_NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
 _NAMESPACE: Final = "bursts"
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    """What of a burst depends on where it is played."""
+
+    nodes: int = 3
+    """How many of the file's."""
+    most_pods: int = MOST_PODS
+    settle_seconds: float = SETTLE_SECONDS
+    """The longest that a burst may take to settle."""
+    speed: float = 1.0
+    """How many times as fast as the machine's its clock runs."""
+
+    def burst(self, seed: str, nodes: Sequence[str]) -> Burst:
+        """The burst of a seed, as it is played here."""
+        return make_burst(seed, nodes, self.most_pods)
+
+
 # What waits for minutes in a cluster (the scheduler's back-off, a container's next attempt) shall not make a burst long.
-_SPEED: Final = 10.0
+_EMBEDDED: Final = Venue(speed=10.0)
+# Real containers, of which a small machine starts one or two a second.
+_REAL: Final = Venue(nodes=2, most_pods=14, settle_seconds=180.0)
+
+
+def venue_of(provider: str) -> Venue:
+    """Of a kind of cluster."""
+    if provider not in STAND_INS:
+        return _REAL
+    return _EMBEDDED if provider == "embedded" else Venue()
+
+
+def nodes_of(provider: str) -> list[NodeSpec]:
+    """The nodes of a cluster that is made for bursts."""
+    return load_nodes(_NODES_FILE)[: venue_of(provider).nodes]
 
 
 @contextlib.asynccontextmanager
@@ -29,18 +63,29 @@ async def open_player(
     choices: Choices,
     plugin_arguments: Sequence[str] = (),
     *,
-    settle_seconds: float = SETTLE_SECONDS,
+    settle_seconds: float | None = None,
 ) -> AsyncIterator[Player]:
-    """The cluster is up while inside; ``plugin_arguments`` are for every device plugin."""
-    nodes = [replace(node, plugin_arguments=tuple(plugin_arguments)) for node in load_nodes(NODES_FILE)]
-    speed = _SPEED if provider == "embedded" else choices.speed
+    """A cluster is up while inside; ``plugin_arguments`` are for every device plugin."""
+    venue = venue_of(provider)
+    nodes = [replace(node, plugin_arguments=tuple(plugin_arguments)) for node in nodes_of(provider)]
+    speed = choices.speed if venue.speed == 1 else venue.speed
     cluster = make_cluster(provider, nodes, target, replace(choices, speed=speed))
     await cluster.start()
     try:
-        await cluster.api.ensure_namespace(_NAMESPACE)
-        observer = Observer(cluster, _NAMESPACE)
-        await eventually(observer.accounts, lambda names: "default" in names, f"{_NAMESPACE} has its ServiceAccount")
-        yield Player(observer, NODES, settle_seconds=settle_seconds)
-        await observer.close()
+        seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
+        async with player_on(cluster, [node.name for node in nodes], seconds) as player:
+            yield player
     finally:
         await cluster.stop()
+
+
+@contextlib.asynccontextmanager
+async def player_on(cluster: Cluster, nodes: Sequence[str], settle_seconds: float) -> AsyncIterator[Player]:
+    """Plays on a cluster that is there, on all of its nodes with cards."""
+    await cluster.api.ensure_namespace(_NAMESPACE)
+    observer = Observer(cluster, _NAMESPACE)
+    await eventually(observer.accounts, lambda names: "default" in names, f"{_NAMESPACE} has its ServiceAccount")
+    try:
+        yield Player(observer, nodes, settle_seconds=settle_seconds)
+    finally:
+        await observer.close()

@@ -70,10 +70,10 @@ async def test_the_extender_writes_no_node_and_the_plugin_binds_no_pod(observer:
 
 async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
     """The roles are wide enough: a pod runs, and neither program has met a 403."""
-    await observer.create(gpu_pod("p", 1, node="b1"))
+    await observer.create(gpu_pod("p", 1, node="a1"))
     await observer.running("p")
     await observer.check_right_cards("p")
-    logs = observer.cluster.log("extender") + observer.cluster.log("device_plugin", "b1")
+    logs = observer.cluster.log("extender") + observer.cluster.log("device_plugin", "a1")
 
     # The API server's word; the number 403 is also in ports, times and uids.
     assert [line for line in logs.splitlines() if "forbidden" in line.lower()] == []
@@ -90,7 +90,7 @@ async def test_the_plugin_may_write_the_events_that_only_trouble_makes_it_write(
 
 async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -> None:
     """The table comes with the token of its account."""
-    await observer.create(gpu_pod("p", 1, node="b1"))
+    await observer.create(gpu_pod("p", 1, node="a1"))
     await observer.running("p")
     account = await observer.cluster.kubeconfig_of(target.inspect.account)
     table = await output(target, account, "-d")

@@ -1,9 +1,10 @@
-"""A node for each case, beside those of the cluster."""
+"""A kubelet for each case: a stand-in beside the cluster's nodes, or a real one on a worker of a cluster that has them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator
+from typing import Final
 
 import pytest
 import pytest_asyncio
@@ -12,27 +13,45 @@ from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.provider import Cluster
 from clusters.scratch import scratch_folder
+from e2e.kubelet.kubelets import KubeletUnderTest
 from e2e.kubelet.stage import Stage
+from e2e.kubelet.stand_in import StandIn
+from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
 
+# Whose kubelet is tried where kubelets are real: one for all cases, as the machine has few processors.
+_WORKER: Final = "a1"
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
 def timings() -> Timings:
-    """A real kubelet's, a hundred times as fast; a case may say otherwise."""
+    """A real kubelet's, a hundred times as fast; a case may say otherwise. A real kubelet has its own."""
     return Timings().scaled(0.01)
 
 
+@pytest.fixture
+def number() -> int:
+    """No other case's."""
+    return next(_NUMBERS)
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def stage(cluster: Cluster, observer: Observer, timings: Timings) -> AsyncIterator[Stage]:
-    """A node of the case's own, in the case's namespace."""
+async def kubelet_under_test(cluster: Cluster, timings: Timings, number: int) -> AsyncIterator[KubeletUnderTest]:
+    """Of the kind that the cluster has."""
     if not isinstance(cluster, LocalCluster):
-        pytest.skip("the kubelets of this cluster are not ours")
+        yield Worker(cluster, _WORKER)
+        return
     with scratch_folder() as folder:
-        stage = Stage(cluster, observer.namespace, f"kubelet-{next(_NUMBERS)}", folder, timings)
-        await stage.open()
-        try:
-            yield stage
-        finally:
-            await stage.close()
+        yield StandIn(cluster, f"kubelet-{number}", folder, timings)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stage(kubelet_under_test: KubeletUnderTest, observer: Observer, number: int) -> AsyncIterator[Stage]:
+    """The kubelet, a resource and a namespace of the case's own."""
+    stage = Stage(kubelet_under_test, observer.cluster.api, observer.namespace, f"case-{number}")
+    await stage.open()
+    try:
+        yield stage
+    finally:
+        await stage.close()

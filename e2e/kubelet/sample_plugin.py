@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
 import grpc
 import grpc.aio
@@ -13,34 +12,47 @@ import grpc.aio
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 
-RESOURCE: Final = "example.com/resource"
-
 Context = grpc.aio.ServicerContext[object, object]
 
 
 class SamplePlugin(pb_grpc.DevicePluginServicer):
-    """Announces ``devices`` (id → healthy). A text in ``refusals`` (by verb) is the error with which it answers."""
+    """Announces ``devices`` (id → healthy). A text in ``refusals`` (by verb) is the error with which it answers.
 
-    def __init__(self, devices: Mapping[str, bool], *, pre_start: bool = False) -> None:
+    ``prefers`` chooses ids from (free ids, those that have to be among them, how many): then it wants to be asked for a
+    preference. ``at_start`` is awaited with the ids inside each PreStartContainer that it agrees to.
+    """
+
+    def __init__(
+        self,
+        devices: Mapping[str, bool],
+        *,
+        pre_start: bool = False,
+        prefers: Callable[[list[str], list[str], int], list[str]] | None = None,
+        at_start: Callable[[tuple[str, ...]], Awaitable[None]] | None = None,
+    ) -> None:
         self.devices = dict(devices)
         self.refusals: dict[str, str] = {}
         self.calls: list[tuple[str, tuple[str, ...]]] = []
-        self._options = pb.DevicePluginOptions(pre_start_required=pre_start)
+        self._prefers = prefers
+        self._at_start = at_start
+        self._options = pb.DevicePluginOptions(
+            pre_start_required=pre_start or at_start is not None, get_preferred_allocation_available=prefers is not None
+        )
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
         self._server: grpc.aio.Server | None = None
 
-    async def start(self, folder: Path) -> None:
-        """Serve, then register. Raises grpc.aio.AioRpcError where the kubelet refuses."""
+    async def start(self, folder: Path, resource: str, socket_name: str) -> None:
+        """Serve on a socket in the folder, then register. Raises grpc.aio.AioRpcError where the kubelet refuses."""
         self._ended.clear()
-        socket = folder / "sample.sock"
+        socket = folder / socket_name
         socket.unlink(missing_ok=True)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
         async with grpc.aio.insecure_channel(f"unix:{folder / 'kubelet.sock'}") as channel:
-            request = pb.RegisterRequest(version="v1beta1", endpoint=socket.name, resource_name=RESOURCE)
+            request = pb.RegisterRequest(version="v1beta1", endpoint=socket.name, resource_name=resource)
             await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
 
     async def stop(self) -> None:
@@ -72,7 +84,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     async def GetDevicePluginOptions(  # noqa: N802  # gRPC's name
         self, request: pb.Empty, context: Context
     ) -> pb.DevicePluginOptions:
-        """Whether it wants to be asked before each start."""
+        """What it wants to be asked."""
         await self._take("GetDevicePluginOptions", (), context)
         return self._options
 
@@ -89,6 +101,18 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
             )
             await self._changed.wait()
 
+    async def GetPreferredAllocation(  # noqa: N802
+        self, request: pb.PreferredAllocationRequest, context: Context
+    ) -> pb.PreferredAllocationResponse:
+        """The ids that ``prefers`` chooses; remembered are those that it may choose from."""
+        (one,) = request.container_requests
+        await self._take("GetPreferredAllocation", one.available_deviceIDs, context)
+        assert self._prefers is not None
+        chosen = self._prefers(list(one.available_deviceIDs), list(one.must_include_deviceIDs), one.allocation_size)
+        answer = pb.PreferredAllocationResponse()
+        answer.container_responses.add(deviceIDs=chosen)
+        return answer
+
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
         """The ids go into the container's variable IDS."""
         (one,) = request.container_requests
@@ -102,6 +126,8 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     ) -> pb.PreStartContainerResponse:
         """The container may start."""
         await self._take("PreStartContainer", request.devices_ids, context)
+        if self._at_start is not None:
+            await self._at_start(tuple(request.devices_ids))
         return pb.PreStartContainerResponse()
 
 

@@ -1,95 +1,109 @@
-"""A node of one case: a stand-in kubelet with a folder and an account of its own, and what is seen of it from outside."""
+"""A kubelet and a namespace for one case, a resource of its own, and what is seen of them from outside."""
 
 from __future__ import annotations
 
-import contextlib
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
 
 from clusters.api_client import ApiClient, ApiError, Object
-from clusters.clock import Clock
-from clusters.images.behaviour import Behaviours
-from clusters.kubelet.cards import NoCards
-from clusters.kubelet.kubelet import Kubelet
-from clusters.kubelet.machine import Machine
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
-from clusters.kubelet.timings import Timings
-from clusters.local_cluster import LocalCluster
 from clusters.resources import EVENTS, NODES, PODS
-from clusters.waiting import eventually
-from e2e.kubelet.sample_plugin import RESOURCE, SamplePlugin
+from clusters.waiting import DEFAULT_SECONDS, eventually
+from e2e.builders import PLAYER
+from e2e.kubelet.kubelets import KubeletUnderTest
+from e2e.kubelet.sample_plugin import SamplePlugin
 
 # Prints its variables, then runs until it is stopped.
 ENV_AND_SLEEP = ["sh", "-c", "env; sleep infinity"]
 
 
 class Stage:
-    """One node, between ``open`` and ``close``."""
+    """One kubelet, between ``open`` and ``close``.
 
-    def __init__(self, cluster: LocalCluster, namespace: str, node: str, folder: Path, timings: Timings) -> None:
-        self._cluster = cluster
-        self._folder = folder
-        self._timings = timings
-        self._stack = contextlib.AsyncExitStack()
-        self.api = cluster.api
+    ``name`` is no other case's: a kubelet never forgets the name of a resource that it has heard of.
+    """
+
+    def __init__(self, kubelet: KubeletUnderTest, api: ApiClient, namespace: str, name: str) -> None:
+        self.kubelet = kubelet
+        self.api = api
         self.namespace = namespace
-        self.node = node
-        self.kubelet: Kubelet
+        self.node = kubelet.node
+        self.resource = f"example.com/{name}"
+        self._socket_name = f"{name}.sock"
+        self._plugins: list[SamplePlugin] = []
 
     async def open(self) -> None:
-        """Start the kubelet."""
-        plane = self._cluster.control_plane
-        server = await self.api.request("GET", "/version")
-        # A kubelet of the API server's own minor.
-        machine = Machine(self.node, version=f"v{server['major']}.{server['minor']}.0")
-        account = await self._stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(self.node)))
-        self.kubelet = Kubelet(
-            machine,
-            self._folder,
-            account,
-            behaviours=Behaviours.load(),
-            cards=NoCards(),
-            seed=self.node,
-            clock=Clock().timestamp,
-            timings=self._timings,
-            tls=plane.kubelet_certificate(self.node, machine.address),
-        )
-        await self.kubelet.start()
+        """Wait for the kubelet."""
+        await self.kubelet.open()
 
     async def close(self) -> None:
-        """Take the node away, and its pods."""
-        for pod in await self.api.list(PODS, self.namespace):
-            await self.api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
-        await self.kubelet.stop()
-        with contextlib.suppress(ApiError):
-            await self.api.delete(NODES, self.node)
-        await self._stack.aclose()
+        """Take the pods away, then the plugins, then what the kubelet has of the case."""
+        for pod in await self.pods():
+            await self.delete(pod["metadata"]["name"], grace_seconds=0)
+        await eventually(self.pods, lambda pods: not pods, f"the pods of {self.namespace} are gone")
+        for plugin in self._plugins:
+            await plugin.stop()
+        await self.kubelet.close()
 
-    async def plug(self, plugin: SamplePlugin) -> SamplePlugin:
-        """Start a plugin; it is stopped with the case."""
-        self._stack.push_async_callback(plugin.stop)
-        await plugin.start(self.kubelet.plugin_folder)
+    async def plug(self, plugin: SamplePlugin, socket_name: str = "") -> SamplePlugin:
+        """Start a plugin, or start it again; it is stopped with the case."""
+        if plugin in self._plugins:
+            await plugin.stop()
+        else:
+            self._plugins.append(plugin)
+        await plugin.start(self.kubelet.plugin_folder, self.resource, socket_name or self._socket_name)
         return plugin
 
-    async def counts(self, capacity: int | None, allocatable: int | None) -> None:
-        """Wait until the node shows these amounts of the sample resource; None: no key."""
+    async def restart(self, *, lose_checkpoint: bool = False) -> None:
+        """Restart the kubelet; containers run on, plugins have to register again."""
+        await self.kubelet.stop()
+        if lose_checkpoint:
+            self.kubelet.lose_checkpoint()
+        await self.kubelet.start()
+
+    async def counts(self, capacity: int | None, allocatable: int | None, *, seconds: float = DEFAULT_SECONDS) -> None:
+        """Wait until the node shows these amounts of the case's resource; None: no key."""
 
         async def seen() -> tuple[Any, Any]:
             status = (await self.api.get(NODES, self.node))["status"]
-            return status["capacity"].get(RESOURCE), status["allocatable"].get(RESOURCE)
+            return status["capacity"].get(self.resource), status["allocatable"].get(self.resource)
 
         wanted = tuple(None if count is None else str(count) for count in (capacity, allocatable))
-        await eventually(seen, lambda found: found == wanted, f"{self.node} shows capacity, allocatable {wanted}")
+        what = f"{self.node} shows capacity, allocatable {wanted}"
+        await eventually(seen, lambda found: found == wanted, what, seconds=seconds)
 
-    async def create(self, name: str, *containers: Object, **spec: Any) -> None:
+    def container(
+        self, name: str = "main", devices: int = 0, *, command: list[str] | None = None, **more: Any
+    ) -> Object:
+        """A container that asks for so many of the case's devices."""
+        limits = {"limits": {self.resource: str(devices)}} if devices else {}
+        return {"name": name, "image": PLAYER, "command": command or ENV_AND_SLEEP, "resources": limits, **more}
+
+    async def create(self, name: str, *containers: Object, **spec: Any) -> Object:
         """A pod that is bound to the node already."""
         body = {"nodeName": self.node, "terminationGracePeriodSeconds": 1, "containers": list(containers), **spec}
-        await self.api.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}, self.namespace
-        )
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
+        return await self.api.create(pod, self.namespace)
+
+    async def bind(self, name: str) -> None:
+        """Bind a pod that is not bound yet to the node, as a scheduler would."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        await self.api.request("POST", PODS.path(self.namespace, name, "binding"), body=binding)
+
+    async def delete(self, name: str, *, grace_seconds: int | None = None) -> None:
+        """Ask for a pod's end; the kubelet may have been quicker."""
+        try:
+            await self.api.delete(PODS, name, self.namespace, grace_seconds=grace_seconds)
+        except ApiError as error:
+            if error.reason != "NotFound":
+                raise
+
+    async def pods(self) -> list[Object]:
+        """The case's pods."""
+        return await self.api.list(PODS, self.namespace)
 
     async def pod(self, name: str) -> Object:
         """The pod as the API server has it."""
@@ -114,7 +128,7 @@ class Stage:
         """Wait until there is no such pod."""
 
         async def names() -> list[str]:
-            return [pod["metadata"]["name"] for pod in await self.api.list(PODS, self.namespace)]
+            return [pod["metadata"]["name"] for pod in await self.pods()]
 
         await eventually(names, lambda found: name not in found, f"{name} is gone")
 
@@ -130,13 +144,13 @@ class Stage:
 
     async def held(self) -> dict[tuple[str, str], set[str]]:
         """Who has which ids, as PodResources says: (pod, container) → ids, of this case's pods."""
+        return held_by(await self.listed())
+
+    async def listed(self) -> list[pb.PodResources]:
+        """This case's pods, as PodResources lists them."""
         async with grpc.aio.insecure_channel(f"unix:{self.kubelet.pod_resources_socket}") as channel:
             answer = await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
-        return {
-            (pod.name, container.name): {device_id for one in container.devices for device_id in one.device_ids}
-            for pod in answer.pod_resources
-            for container in pod.containers
-        }
+        return [pod for pod in answer.pod_resources if pod.namespace == self.namespace]
 
     async def holds(self, pod: str, ids: set[str]) -> None:
         """Wait until PodResources says so of the pod's container ``main``; a kubelet that has just started knows no pods yet."""
@@ -148,13 +162,10 @@ class Stage:
         return [(event["reason"], event["message"]) for event in found if event["type"] == "Warning"]
 
 
-def container(name: str = "main", devices: int = 0, *, command: list[str] | None = None, **more: Any) -> Object:
-    """A container that asks for so many of the sample's devices."""
-    limits = {"limits": {RESOURCE: str(devices)}} if devices else {}
+def held_by(pods: list[pb.PodResources]) -> dict[tuple[str, str], set[str]]:
+    """(pod, container) → ids: the union of what is listed of it."""
     return {
-        "name": name,
-        "image": "simulated/sleeper",
-        "command": command or ENV_AND_SLEEP,
-        "resources": limits,
-        **more,
+        (pod.name, container.name): {device_id for one in container.devices for device_id in one.device_ids}
+        for pod in pods
+        for container in pod.containers
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from clusters.resources import NODES, PODS
 from clusters.waiting import eventually
-from e2e.kubelet.sample_plugin import RESOURCE, SamplePlugin, healthy
-from e2e.kubelet.stage import Stage, container
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.stage import Stage
 
 # Ends with an error once a second and starts again at once, with its variables in its log.
 _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
@@ -16,17 +16,17 @@ async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
     await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
     await stage.create(
-        "first", container(devices=2), nodeName=None, nodeSelector={"kubernetes.io/hostname": stage.node}
+        "first", stage.container(devices=2), nodeName=None, nodeSelector={"kubernetes.io/hostname": stage.node}
     )
     pod = await stage.reaches("first", "Running")
 
     assert pod["spec"]["nodeName"] == stage.node
     assert await stage.told_ids("first") == (await stage.held())["first", "main"] == set(healthy(2))
-    await stage.create("second", container(devices=1))
+    await stage.create("second", stage.container(devices=1))
     rejected = await stage.reaches("second", "Failed")
     assert rejected["status"]["reason"] == "UnexpectedAdmissionError"
     assert (
-        f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0"
+        f"requested number of devices unavailable for {stage.resource}. Requested: 1, Available: 0"
         in (rejected["status"]["message"])
     )
 
@@ -35,7 +35,7 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
     """E1: a container that starts again has the same ids, and the plugin is not asked to allocate again."""
     plugin = await stage.plug(SamplePlugin(healthy(5), pre_start=True))
     await stage.counts(5, 5)
-    await stage.create("p", container(devices=2, command=_ENV_AND_FAIL))
+    await stage.create("p", stage.container(devices=2, command=_ENV_AND_FAIL))
     await stage.restarts("p", 2)
 
     assert len(plugin.asked("Allocate")) == 1
@@ -49,17 +49,16 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
     await stage.counts(2, 2)
     opaque = {"status": {"capacity": {"example.com/opaque": "163840"}}}
     await stage.api.patch(NODES, stage.node, opaque, subresource="status")
-    await stage.create("p", container(devices=1))
+    await stage.create("p", stage.container(devices=1))
     before = await stage.reaches("p", "Running")
     ids = (await stage.held())["p", "main"]
-    await stage.kubelet.restart()
+    await stage.restart()
 
     await stage.counts(0, 0)
     await stage.holds("p", ids)
-    await plugin.stop()
-    await plugin.start(stage.kubelet.plugin_folder)
+    await stage.plug(plugin)
     await stage.counts(2, 2)
-    await stage.create("q", container(devices=1))
+    await stage.create("q", stage.container(devices=1))
     await stage.reaches("q", "Running")
     after = await stage.pod("p")
     assert (
@@ -75,23 +74,22 @@ async def test_keeps_device_plugin_assignments_across_pod_kubelet_and_plugin_res
     """E1: all of them, one after the other; it is still the ids of the first Allocate."""
     plugin = await stage.plug(SamplePlugin(healthy(5)))
     await stage.counts(5, 5)
-    await stage.create("p", container(devices=1, command=_ENV_AND_FAIL))
+    await stage.create("p", stage.container(devices=1, command=_ENV_AND_FAIL))
     await stage.restarts("p", 1)
     ids = (await stage.held())["p", "main"]
     await plugin.stop()
     await stage.counts(5, 0)
-    await plugin.start(stage.kubelet.plugin_folder)
+    await stage.plug(plugin)
     await stage.counts(5, 5)
     await stage.restarts("p", 2)
     await stage.holds("p", ids)
 
     # A container that does not run at the moment of a kubelet's restart is not let in again; this one runs.
-    await stage.create("q", container(devices=1))
+    await stage.create("q", stage.container(devices=1))
     await stage.reaches("q", "Running")
     others = (await stage.held())["q", "main"]
-    await stage.kubelet.restart()
-    await plugin.stop()
-    await plugin.start(stage.kubelet.plugin_folder)
+    await stage.restart()
+    await stage.plug(plugin)
     await stage.counts(5, 5)
     await stage.holds("q", others)
     assert len(plugin.asked("Allocate")) == 2
@@ -101,11 +99,11 @@ async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
     """E1: after a restart of the kubelet without its plugin it is still Succeeded, and capacity and allocatable are 0."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
-    await stage.create("p", container(devices=1, command=["true"]), restartPolicy="Never")
+    await stage.create("p", stage.container(devices=1, command=["true"]), restartPolicy="Never")
     await stage.reaches("p", "Succeeded")
     await plugin.stop()
-    await stage.kubelet.restart()
-    await stage.create("later", container())
+    await stage.restart()
+    await stage.create("later", stage.container())
     await stage.reaches("later", "Running")
 
     assert (await stage.pod("p"))["status"]["phase"] == "Succeeded"
@@ -116,19 +114,18 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     """E1: a pod deleted while the kubelet is down gives its devices back, by force or with grace."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
-    await stage.create("forced", container(devices=1))
-    await stage.create("graceful", container(devices=1))
+    await stage.create("forced", stage.container(devices=1))
+    await stage.create("graceful", stage.container(devices=1))
     await stage.reaches("forced", "Running")
     await stage.reaches("graceful", "Running")
-    await stage.kubelet.stop(keep_containers=True)
-    await stage.api.delete(PODS, "forced", stage.namespace, grace_seconds=0)
-    await stage.api.delete(PODS, "graceful", stage.namespace, grace_seconds=1)
+    await stage.kubelet.stop()
+    await stage.delete("forced", grace_seconds=0)
+    await stage.delete("graceful", grace_seconds=1)
     await stage.kubelet.start()
-    await plugin.stop()
-    await plugin.start(stage.kubelet.plugin_folder)
+    await stage.plug(plugin)
     await stage.counts(2, 2)
     await stage.is_gone("graceful")
-    await stage.create("next", container(devices=2))
+    await stage.create("next", stage.container(devices=2))
     await stage.reaches("next", "Running")
 
     assert await stage.held() == {("next", "main"): set(healthy(2))}
@@ -138,8 +135,8 @@ async def test_a_sidecar_keeps_its_device_and_an_init_container_passes_its_on(st
     """E1, B7, H 1, H 7: init and sidecar share an id, the app has another; Allocates first; the status names the app's only."""
     plugin = await stage.plug(SamplePlugin(healthy(2), pre_start=True))
     await stage.counts(2, 2)
-    inits = [container("init", 1, command=["true"]), container("sidecar", 1, restartPolicy="Always")]
-    await stage.create("p", container("app", 1), initContainers=inits)
+    inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
+    await stage.create("p", stage.container("app", 1), initContainers=inits)
     await stage.reaches("p", "Running")
 
     held = await stage.held()
@@ -158,7 +155,7 @@ async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage
     """E1: the assignment is remembered, and still the pod fails admission while the plugin is away."""
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
-    await stage.create("p", container(devices=1))
+    await stage.create("p", stage.container(devices=1))
     await stage.reaches("p", "Running")
     await stage.kubelet.reboot()
     pod = await stage.reaches("p", "Failed")
@@ -171,12 +168,12 @@ async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
     """B7: what the API evicts is stopped, and its devices serve the next."""
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
-    await stage.create("p", container(devices=1))
+    await stage.create("p", stage.container(devices=1))
     await stage.reaches("p", "Running")
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     await stage.api.request("POST", PODS.path(stage.namespace, "p", "eviction"), body=eviction)
     await stage.is_gone("p")
-    await stage.create("q", container(devices=1))
+    await stage.create("q", stage.container(devices=1))
 
     await stage.reaches("q", "Running")
 
@@ -186,9 +183,9 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
     slow = {"name": "SIMULATED_STOP_SECONDS", "value": "600"}
-    await stage.create("p", container(devices=1, env=[slow]), terminationGracePeriodSeconds=600)
+    await stage.create("p", stage.container(devices=1, env=[slow]), terminationGracePeriodSeconds=600)
     await stage.reaches("p", "Running")
-    await stage.api.delete(PODS, "p", stage.namespace)
+    await stage.delete("p")
 
     async def is_ready() -> str:
         conditions = {one["type"]: one["status"] for one in (await stage.pod("p"))["status"]["conditions"]}
@@ -196,5 +193,5 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
 
     await eventually(is_ready, lambda ready: ready == "False", "the pod is stopping")
     assert (await stage.held())["p", "main"] == set(healthy(1))
-    await stage.api.delete(PODS, "p", stage.namespace, grace_seconds=1)
+    await stage.delete("p", grace_seconds=1)
     await stage.is_gone("p")

@@ -7,20 +7,23 @@ import pytest
 
 from clusters.kubelet.timings import Timings
 from clusters.waiting import eventually
-from e2e.kubelet.sample_plugin import RESOURCE, SamplePlugin, healthy
-from e2e.kubelet.stage import Stage, container
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.stage import Stage
+
+# A real kubelet's from the end of a list to a capacity of 0, and a minute more.
+GRACE_SECONDS = 360.0
 
 
 async def health_of(stage: Stage, name: str) -> list[dict[str, str]]:
     """What the pod's status says of its container's devices."""
     statuses = (await stage.pod(name))["status"].get("containerStatuses") or [{}]
     found = {one["name"]: one["resources"] for one in statuses[0].get("allocatedResourcesStatus") or ()}
-    return list(found.get(RESOURCE, []))
+    return list(found.get(stage.resource, []))
 
 
 def shown(stage: Stage, health: str) -> list[dict[str, str]]:
     """What it should say of the one device: older kubelets say nothing."""
-    return [{"resourceID": "dev-0", "health": health}] if stage.kubelet.machine.minor >= 36 else []
+    return [{"resourceID": "dev-0", "health": health}] if stage.kubelet.minor >= 36 else []
 
 
 async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
@@ -55,7 +58,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
     """E2, H 7: the pod is not touched, its status says so (from 1.36 on); nothing is freed by its deletion."""
     plugin = await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
-    await stage.create("p", container(devices=1))
+    await stage.create("p", stage.container(devices=1))
     await stage.reaches("p", "Running")
     assert await health_of(stage, "p") == shown(stage, "Healthy")
     plugin.announce({"dev-0": False})
@@ -65,7 +68,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
     )
     await stage.counts(1, 0)
     assert (await stage.pod("p"))["status"]["phase"] == "Running"
-    await stage.api.request("DELETE", f"/api/v1/namespaces/{stage.namespace}/pods/p")
+    await stage.delete("p")
     await stage.is_gone("p")
     await stage.counts(1, 0)
 
@@ -74,9 +77,9 @@ async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> Non
     """E2: also after its end, and after somebody else has the device."""
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
-    await stage.create("p", container(devices=1, command=["false"]), restartPolicy="Never")
+    await stage.create("p", stage.container(devices=1, command=["false"]), restartPolicy="Never")
     await stage.reaches("p", "Failed")
-    await stage.create("q", container(devices=1))
+    await stage.create("q", stage.container(devices=1))
     await stage.reaches("q", "Running")
 
     assert await health_of(stage, "p") == shown(stage, "Healthy")
@@ -92,6 +95,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
     assert plugin.asked("ListAndWatch") == [()]
 
 
+@pytest.mark.minutes_on_kind(6, "a kubelet's grace of five minutes")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
 async def test_when_a_later_list_fails_allocatable_is_zero_and_then_capacity(stage: Stage) -> None:
     """E2, B5: 0/2, and after the grace period 0/0; the list is not asked for again; the key stays."""
@@ -100,7 +104,7 @@ async def test_when_a_later_list_fails_allocatable_is_zero_and_then_capacity(sta
     plugin.end_list()
 
     await stage.counts(2, 0)
-    await stage.counts(0, 0)
+    await stage.counts(0, 0, seconds=GRACE_SECONDS)
     assert plugin.asked("ListAndWatch") == [()]
 
 
@@ -110,7 +114,7 @@ async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
     await stage.counts(2, 2)
     await plugin.stop()
     await stage.counts(2, 0)
-    await plugin.start(stage.kubelet.plugin_folder)
+    await stage.plug(plugin)
     await stage.counts(2, 2)
 
 
@@ -120,7 +124,7 @@ async def test_an_allocate_error_is_final(stage: Stage) -> None:
     plugin.refusals["Allocate"] = "no card for you"
     await stage.plug(plugin)
     await stage.counts(1, 1)
-    await stage.create("p", container(devices=1))
+    await stage.create("p", stage.container(devices=1))
     status = (await stage.reaches("p", "Failed"))["status"]
 
     text = "Allocate failed due to rpc error: code = Internal desc = no card for you, which is unexpected"
@@ -134,7 +138,7 @@ async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
     plugin.refusals["PreStartContainer"] = "wait for the book"
     await stage.plug(plugin)
     await stage.counts(1, 1)
-    await stage.create("p", container(devices=1))
+    await stage.create("p", stage.container(devices=1))
 
     async def waiting() -> dict[str, str]:
         statuses = (await stage.pod("p"))["status"].get("containerStatuses") or [{}]
@@ -156,14 +160,14 @@ async def test_pods_that_come_before_the_plugin_after_a_kubelet_restart_fail(sta
     """E2, H 9: bound pods that are not yet admitted fail at once; what runs goes on."""
     await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
-    await stage.create("before", container(devices=1))
+    await stage.create("before", stage.container(devices=1))
     await stage.reaches("before", "Running")
-    await stage.kubelet.stop(keep_containers=True)
-    await stage.create("meanwhile", container(devices=1))
+    await stage.kubelet.stop()
+    await stage.create("meanwhile", stage.container(devices=1))
     await stage.kubelet.start()
     status = (await stage.reaches("meanwhile", "Failed"))["status"]
 
-    text = f"no healthy devices present; cannot allocate unhealthy devices {RESOURCE}"
+    text = f"no healthy devices present; cannot allocate unhealthy devices {stage.resource}"
     assert status["reason"] == "UnexpectedAdmissionError"
     assert status["message"] == f"Pod was rejected: Allocate failed due to {text}, which is unexpected"
     assert (await stage.pod("before"))["status"]["phase"] == "Running"

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -16,6 +18,8 @@ from e2e.observer import Observer
 
 SEED = 20260901
 PODS = 100
+# A real kubelet on a small machine starts one or two containers a second.
+_SECONDS = 240
 
 
 def is_settled(pods: list[dict[str, Any]], sizes: Sizes) -> bool:
@@ -32,6 +36,7 @@ def is_settled(pods: list[dict[str, Any]], sizes: Sizes) -> bool:
     return all(units_of(pod) > largest for pod in pods if not pod["spec"].get("nodeName"))
 
 
+@pytest.mark.timeout(300)
 async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> None:
     """E2E-002: random sizes on six nodes of mixed cards; while they come and when they have settled, every book holds."""
     rng = random.Random(SEED)
@@ -49,13 +54,17 @@ async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> N
     onlooker = asyncio.create_task(look_on())
     try:
         await observer.create(*manifests)
-        pods = await eventually(observer.pods, lambda seen: is_settled(seen, sizes), "all that fit run", seconds=100)
+        pods = await eventually(
+            observer.pods, lambda seen: is_settled(seen, sizes), "all that fit run", seconds=_SECONDS
+        )
     finally:
         onlooker.cancel()
     assert overbooked == []
     phases = Counter(pod["status"]["phase"] for pod in pods)
     assert phases["Running"] + phases["Pending"] == PODS
-    assert phases["Running"] >= 30
+    # What no card takes any more is large, or nothing: most of what there is must be in use.
+    booked, there = sum(booked_in_api(pods).values()), sum(sum(cards.values()) for cards in sizes.values())
+    assert booked >= 0.8 * there
 
     await observer.check_books()
     running = [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"]

@@ -32,6 +32,10 @@ from fake_nvml.state import State
 
 NODE = "changes-to-slots"
 
+pytestmark = pytest.mark.stand_in_only(
+    "it needs a node without a plugin, and five minutes of a kubelet's time in a second"
+)
+
 
 class Site:
     """One node beside the cluster's: its kubelet, its cards, and plugins to start on it."""

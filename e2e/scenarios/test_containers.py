@@ -11,7 +11,7 @@ from clusters.clock import Clock
 from clusters.resources import DAEMON_SETS, PODS
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.builders import SLEEPER, gpu_container, gpu_pod
+from e2e.builders import ENDS_AT_ONCE, gpu_container, gpu_pod, plain_container
 from e2e.observer import Observer
 
 
@@ -20,8 +20,7 @@ def with_init(name: str, *units: object, init: object = None, sidecar: object = 
     pod = gpu_pod(name, *units, node=node)
     containers = []
     if init is not None:
-        ends = [{"name": "SIMULATED_EXITS_AFTER", "value": "0"}]
-        containers.append({**gpu_container("init", init), "command": ["sh", "-c", "exit 0"], "env": ends})
+        containers.append(gpu_container("init", init, ENDS_AT_ONCE))
     if sidecar is not None:
         containers.append({**gpu_container("sidecar", sidecar), "restartPolicy": "Always"})
     pod["spec"]["initContainers"] = containers
@@ -57,7 +56,7 @@ async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
 async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer) -> None:
     """All kinds in one pod, twice, beside each other."""
     names = ["first", "second"]
-    await observer.create(*(with_init(name, 1, 2, init=6, sidecar=2, node="c2") for name in names))
+    await observer.create(*(with_init(name, 1, 2, init=6, sidecar=2, node="a2") for name in names))
     await observer.running(*names)
 
     pods = await observer.check_right_cards(*names)
@@ -150,12 +149,12 @@ async def test_a_daemon_sets_pods(observer: Observer) -> None:
 async def test_one_container_on_several_cards(observer: Observer, split: dict[str, int]) -> None:
     """The multi-card annotation: ids on both cards, both UUIDs in the variable, both booked."""
     total = sum(split.values())
-    pod = gpu_pod("wide", total, bound_to="c2")
+    pod = gpu_pod("wide", total, bound_to="a2")
     pod["metadata"]["annotations"] = {
         spec.POD_ALLOCATION: json.dumps({"0": split}),
         spec.POD_INDEX: "0",
         spec.POD_UNITS: str(total),
-        spec.POD_DEVICE_UNITS: "15",
+        spec.POD_DEVICE_UNITS: "14",
         spec.POD_ASSIGNED: "false",
         spec.POD_ASSUME_TIME: str(int(Clock().timestamp() * 1e9)),
     }
@@ -163,11 +162,11 @@ async def test_one_container_on_several_cards(observer: Observer, split: dict[st
     await observer.running("wide")
 
     (told,) = await observer.variables(await observer.pod("wide"))
-    uuids = observer.uuids("c2")
+    uuids = observer.uuids("a2")
     assert set(told[spec.ENV_VISIBLE].split(",")) == {uuids[0], uuids[1]}
     assert told[spec.ENV_INDEX] == "0,1"
     assert told[spec.ENV_CONTAINER_UNITS] == str(total)
-    book = await observer.inspect("/c2")
+    book = await observer.inspect("/a2")
     used = {device["id"]: device["usedGPU"] for node in book["nodes"] for device in node["devs"]}
     assert used == {int(card): units for card, units in split.items()}
 
@@ -175,7 +174,7 @@ async def test_one_container_on_several_cards(observer: Observer, split: dict[st
 async def test_a_pod_without_card_memory_is_nobodys_business(observer: Observer) -> None:
     """No annotation, no variables; it sees no card."""
     plain = gpu_pod("plain", node="a1")
-    plain["spec"]["containers"] = [{"name": "c0", "image": SLEEPER}]
+    plain["spec"]["containers"] = [plain_container("c0")]
     await observer.create(plain)
     (pod,) = await observer.running("plain")
 

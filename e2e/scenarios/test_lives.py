@@ -7,7 +7,7 @@ import pytest
 from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import JOB, gpu_pod
 from e2e.observer import Observer
 
 NODE = "a2"
@@ -101,7 +101,7 @@ async def test_a_node_object_that_is_created_anew(observer: Observer) -> None:
 
 async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
     """DP-022: and is not admitted again by a kubelet that starts."""
-    job = gpu_pod("job", 14, node=NODE, image="simulated/job")
+    job = gpu_pod("job", 14, node=NODE, plays=JOB)
     job["spec"]["restartPolicy"] = "Never"
     await observer.create(job)
 

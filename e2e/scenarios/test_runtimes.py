@@ -14,7 +14,7 @@ from clusters.resources import PODS
 from clusters.targets import Target
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.builders import PLAYER, gpu_pod
+from e2e.builders import DEMO, gpu_pod
 from e2e.observer import Observer
 
 _NODES = Path(__file__).parents[2] / "clusters" / "simulated" / "runtimes.yaml"
@@ -35,6 +35,7 @@ async def observer(request: pytest.FixtureRequest, target: Target, choices: Choi
         await cluster.stop()
 
 
+@pytest.mark.stand_in_only("simulated cards have no device files, so no runtime can hand them in by CDI")
 async def test_each_way_of_naming_a_card_shows_it_and_no_other(observer: Observer) -> None:
     """Two pods a node, one a card: each holds its memory where its annotation says; the variable alone would show none."""
     ways = {
@@ -46,7 +47,7 @@ async def test_each_way_of_naming_a_card_shows_it_and_no_other(observer: Observe
         ),
     }
     names = [(f"{node}-{number}", node) for node in ways for number in range(2)]
-    await observer.create(*(gpu_pod(name, 8, node=node, image=PLAYER) for name, node in names))
+    await observer.create(*(gpu_pod(name, 8, node=node, plays=DEMO) for name, node in names))
     pods = await observer.running(*(name for name, _ in names))
 
     for pod in pods:

@@ -7,19 +7,19 @@ import asyncio
 from clusters.resources import PODS
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.builders import PLAYER, gpu_pod
+from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
 from e2e.observer import Observer
 
 
 async def test_three_pods_share_one_card(observer: Observer) -> None:
     """E2E-001: three pods of 1 GiB on a node with one card run on it together, and hold what their image holds."""
     names = [f"share-{number}" for number in range(3)]
-    await observer.create(*(gpu_pod(name, 1, node="b1", image=PLAYER) for name in names))
+    await observer.create(*(gpu_pod(name, 1, node="a1", plays=DEMO) for name in names))
     await observer.running(*names)
 
     await observer.check_right_cards(*names)
     await observer.check_books()
-    (card,) = observer.cluster.cards("b1")
+    (card,) = observer.cluster.cards("a1")
     assert [process["mib"] for process in card["processes"]] == [1253, 1253, 1253]
 
 
@@ -76,7 +76,7 @@ async def test_two_equal_pods_created_together_get_the_card_of_their_annotation(
 
 async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
     """ext#143: containers of 1 and 2 units run on the pod's one card, and each is told its own amount (defect D2)."""
-    await observer.create(gpu_pod("two", 1, 2, node="c2"), gpu_pod("three", 3, node="c2"))
+    await observer.create(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
     await observer.running("two", "three")
 
     await observer.check_right_cards("two", "three")
@@ -85,7 +85,7 @@ async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -
 
 async def test_memory_stays_booked_until_the_containers_are_gone(observer: Observer) -> None:
     """A pod being deleted still uses its card: the next pod waits for it, then runs (defect D15)."""
-    slow = gpu_pod("leaving", 14, node="a1", image="simulated/slow-stopper")
+    slow = gpu_pod("leaving", 14, node="a1", plays=STOPS_SLOWLY)
     slow["spec"]["terminationGracePeriodSeconds"] = 30
     await observer.create(slow)
     await observer.running("leaving")

@@ -27,6 +27,8 @@ from fake_nvml.native.generate import bound_symbols, header, stubs, version_scri
 LIBRARY: Final = "libnvidia-ml.so.1"
 # As clusters keeps its programs: another place for everything that is built.
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
+# Where the libraries of all eras lie ready, in an image that has no compiler.
+READY_VARIABLE: Final = "FAKENVML_LIBRARIES"
 _SOURCES: Final = Path(__file__).parent
 _COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pthread", "-I.")
 
@@ -51,11 +53,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def library_folder(driver: str, environment: Mapping[str, str] | None = None) -> Path:
     """The folder with the ``libnvidia-ml.so.1`` that is as old as this driver; builds what is missing.
 
-    ``environment`` says where the cache and the compiler are, by default this process's. Raises FakeNvmlError
-    (CatalogueError for a driver that is none, CompilerError without a compiler).
+    ``environment`` says where the cache and the compiler are, by default this process's; where it names FAKENVML_LIBRARIES,
+    they lie ready there and nothing is built. Raises FakeNvmlError (CatalogueError for a driver that is none, CompilerError
+    without a compiler).
     """
     era = era_of(branch(complete(driver)))
-    return ensure(os.environ if environment is None else environment) / str(era)  # noqa: TID251  # a caller without one
+    settings = os.environ if environment is None else environment  # noqa: TID251  # a caller without one
+    ready = settings.get(READY_VARIABLE)
+    if not ready:
+        return ensure(settings) / str(era)
+    folder = Path(ready) / str(era)
+    if not (folder / LIBRARY).is_file():
+        raise CompilerError(f"{READY_VARIABLE}: no {folder / LIBRARY}; unset it, and the library is built")
+    return folder
 
 
 def ensure(environment: Mapping[str, str]) -> Path:

@@ -54,11 +54,12 @@ int nvmlSystemGetProcessName(unsigned pid, char *buffer, unsigned size)
     ASK(q);
     const StateFile *file = q.session->file;
     Process found = {.kind = FREE};
+    uint32_t known;
     struct reading r = {0};
     while (reading(q.session, &r)) {
         found.kind = FREE;
         for (unsigned row = 0; row < file->header.process_rows && row < PROCESSES && found.kind == FREE; row++)
-            if (file->processes[row].kind != FREE && file->processes[row].pid == pid)
+            if (lives(q.session, row, &known) && known == pid)
                 found = file->processes[row];
     }
     if (found.kind == FREE)
@@ -377,11 +378,13 @@ int nvmlDeviceGetFieldValues(void *handle, int count, struct field *values)
 struct process_v1 { uint32_t pid; uint64_t memory; };
 struct process_v2 { uint32_t pid; uint64_t memory; uint32_t gpu_instance, compute_instance; };
 
-static unsigned count_processes(const StateFile *file, unsigned slot, uint32_t kind)
+static unsigned count_processes(const struct session *session, unsigned slot, uint32_t kind)
 {
+    const StateFile *file = session->file;
+    uint32_t pid;
     unsigned count = 0;
     for (unsigned row = 0; row < file->header.process_rows && row < PROCESSES; row++)
-        count += file->processes[row].kind == kind && file->processes[row].card == slot;
+        count += file->processes[row].kind == kind && file->processes[row].card == slot && lives(session, row, &pid);
     return count;
 }
 
@@ -391,20 +394,23 @@ static int running(const char *function, void *handle, uint32_t kind, unsigned *
     ASK_CARD_AS(q, function, handle, count);
     const StateFile *file = q.session->file;
     unsigned there = 0, room = v1 == NULL && v2 == NULL ? 0 : *count;
+    uint32_t pid;
     struct reading r = {0};
     while (reading(q.session, &r)) {
         unsigned before = 0; /* first the count: too small an array stays as it was */
-        there = count_processes(file, q.slot, kind);
+        there = count_processes(q.session, q.slot, kind);
         for (unsigned row = 0; there <= room && row < file->header.process_rows && row < PROCESSES; row++) {
             const Process *process = &file->processes[row];
-            if (process->kind != kind || process->card != q.slot || before == there)
+            if (process->kind != kind || process->card != q.slot || before == there || !lives(q.session, row, &pid))
                 continue;
             if (v1 != NULL)
-                v1[before] = (struct process_v1){process->pid, process->memory};
+                v1[before] = (struct process_v1){pid, process->memory};
             else
-                v2[before] = (struct process_v2){process->pid, process->memory, process->gpu_instance, process->compute_instance};
+                v2[before] = (struct process_v2){pid, process->memory, process->gpu_instance, process->compute_instance};
             before++;
         }
+        if (there <= room)
+            there = before; /* one that held its row may have ended meanwhile */
     }
     *count = there;
     return there > room ? INSUFFICIENT_SIZE : SUCCESS;

@@ -154,10 +154,23 @@ int meet(const struct session *session, const char *function, unsigned slot)
 
 /* ---- A call: what it asks for, and which card it is about. ---- */
 
+bool lives(const struct session *session, unsigned row, uint32_t *pid)
+{
+    const Process *process = &session->file->processes[row];
+    *pid = process->pid;
+    if (process->kind == FREE || process->held == 0)
+        return process->kind != FREE;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(sizeof(StateFile) + row), .l_len = 1};
+    if (fcntl(session->descriptor, F_GETLK, &lock) != 0)
+        return true; /* a file system without locks: then it is as it is written */
+    *pid = (uint32_t)lock.l_pid;
+    return lock.l_type != F_UNLCK;
+}
+
 int look(struct question *q, unsigned slot)
 {
     const StateFile *file = q->session->file;
-    uint32_t count = 0;
+    uint32_t count = 0, pid;
     struct reading r = {0};
     q->slot = slot;
     while (reading(q->session, &r)) {
@@ -166,7 +179,7 @@ int look(struct question *q, unsigned slot)
         q->used = q->card.memory_other;
         for (unsigned row = 0; row < file->header.process_rows && row < PROCESSES; row++) {
             const Process *process = &file->processes[row];
-            if (process->kind != FREE && process->card == slot && process->memory != UNKNOWN64)
+            if (process->card == slot && process->memory != UNKNOWN64 && lives(q->session, row, &pid))
                 q->used += process->memory;
         }
     }

@@ -42,6 +42,8 @@ bool reading(const struct session *session, struct reading *r);
 int meet(const struct session *session, const char *function, unsigned slot);
 /* The session's card in a slot as it is now. GPU_IS_LOST where it does not answer, or another one is in its place. */
 int look(struct question *q, unsigned slot);
+/* Is a process in this row, for this session's reader? Its pid, as he knows it. Asks the kernel about rows that are held. */
+bool lives(const struct session *session, unsigned row, uint32_t *pid);
 /* Takes a hold on the session; UNINITIALIZED where there is none. */
 int enter(struct question *q);
 /* Begins a call that is about no card. */

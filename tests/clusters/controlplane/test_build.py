@@ -13,8 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, MissingBinariesError, locate, minors, modules
-from clusters.controlplane.build import BuildError, ensure
+from clusters.controlplane.binaries import (
+    ETCD,
+    KUBERNETES_PROGRAMS,
+    MissingBinariesError,
+    locate,
+    minors,
+    module_of,
+    modules,
+)
+from clusters.controlplane.build import BuildError, ensure, ensure_modules
 from tests.servers import until
 
 NEWEST = minors()[0]
@@ -109,6 +117,32 @@ def test_a_folder_of_assets_that_is_not_there_is_an_error(environment: dict[str,
     """A typo in KUBEBUILDER_ASSETS must not start minutes of building."""
     with pytest.raises(MissingBinariesError, match="KUBEBUILDER_ASSETS"):
         ensure(NEWEST, {**environment, "KUBEBUILDER_ASSETS": str(tmp_path / "typo")}, None, io.StringIO())
+
+
+def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, str], tmp_path: Path) -> None:
+    """With what the linker tells their programs and the tags that they ask for; the second call asks Go nothing."""
+    (tmp_path / "go.mod").write_text("module x\n\nrequire example.com/tool v1.2.3\n")
+    stamps = {"example.com/tool/version.Version": "1.2.3"}
+    tool = module_of(
+        tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool/cmd/tool"}, stamps=stamps, tags=("a", "b")
+    )
+    found = ensure_modules([tool], environment, io.StringIO())
+    first = calls(environment)
+
+    assert found == {"tool": Path(environment["GPUSHARE_CACHE"]) / "control-plane" / "tool-v1.2.3" / "tool"}
+    assert ensure_modules([tool], environment, io.StringIO()) == found
+    assert calls(environment) == first
+    assert "-s -w -X example.com/tool/version.Version=1.2.3 -tags a,b" in first[1]
+
+
+def test_without_go_another_modules_program_has_no_folder_of_assets(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """That way out is for a control plane alone."""
+    (tmp_path / "go.mod").write_text("require example.com/tool v1.2.3\n")
+    tool = module_of(tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool"})
+    with pytest.raises(BuildError, match="install Go$"):
+        ensure_modules([tool], {**environment, "PATH": "/nowhere"}, io.StringIO())
 
 
 def test_two_builds_at_once_build_once(environment: dict[str, str]) -> None:

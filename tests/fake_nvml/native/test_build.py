@@ -165,6 +165,19 @@ def test_the_command_fails_with_a_reason(capsys: pytest.CaptureFixture[str], mon
     assert "no-such-compiler" in capsys.readouterr().err
 
 
+def test_libraries_that_lie_ready_are_taken_without_a_compiler(built: Path) -> None:
+    """As in an image, which has none."""
+    environment = {"FAKENVML_LIBRARIES": str(built), "CC": "no-such-compiler"}
+
+    assert library_folder("470.57", environment) == built / "470"
+
+
+def test_a_folder_without_the_library_is_named(tmp_path: Path) -> None:
+    """Building another one in its place would hide that the image is broken."""
+    with pytest.raises(CompilerError, match=f"FAKENVML_LIBRARIES: no {tmp_path}/470"):
+        library_folder("470.57", {"FAKENVML_LIBRARIES": str(tmp_path)})
+
+
 def recording_compiler(folder: Path, fails_at: str = "never") -> dict[str, str]:
     script = folder / "cc"
     script.write_text(

@@ -1,0 +1,141 @@
+"""The programs under test as pods: killed without a word, kept down, brought back; what they have logged.
+
+A DaemonSet or a ReplicaSet replaces whatever dies, so a program is stopped (SIGSTOP: from then on it does nothing), taken off
+its node, and killed (SIGKILL) once its pod is to go: no second one is there meanwhile, and the first one never says good-bye.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.kind.node_container import NodeContainer
+from clusters.kind.product import DEVICE_PLUGIN, EXTENDER, NAMESPACE, PLUGIN_LABEL
+from clusters.provider import ClusterError
+from clusters.resources import DEPLOYMENTS, NODES, PODS
+from clusters.waiting import eventually
+
+# By which labels the manifests tell the pods of each program.
+_EXTENDER_PODS: Final = f"component={EXTENDER}"
+_PLUGIN_PODS: Final = "component=gpushare-device-plugin"
+
+
+class DeployedPrograms:
+    """The extender, and the device plugin of each node. ``sets`` says which DaemonSet a node has; ``folder`` keeps old logs."""
+
+    def __init__(
+        self, api: ApiClient, container_of: Callable[[str], NodeContainer], sets: Mapping[str, str], folder: Path
+    ) -> None:
+        self._api = api
+        self._container_of = container_of
+        self._sets = sets
+        self._folder = folder
+
+    async def kill_extender(self) -> None:
+        """SIGKILL; it stays down."""
+        await self._kill(_EXTENDER_PODS, None, lambda: self._scale(0))
+
+    async def start_extender(self) -> None:
+        """Bring it back; when it is ready is for its door to say."""
+        await self._scale(1)
+
+    async def kill_plugin(self, node: str) -> None:
+        """SIGKILL; it stays down."""
+        await self._kill(_PLUGIN_PODS, node, lambda: self._label(node, None))
+
+    async def start_plugin(self, node: str) -> None:
+        """Bring it back. Raises ClusterError where the node has no cards."""
+        if node not in self._sets:
+            raise ClusterError(f"node {node!r} has no simulated cards, and so no device plugin to launch")
+        await self._label(node, self._sets[node])
+
+    async def plugin_container(self, node: str) -> str:
+        """The id of the container that the plugin of a node runs in; "" while there is none."""
+        pods = await self._pods(_PLUGIN_PODS, node)
+        return next((found for pod in pods for found in running_containers(pod)), "")
+
+    def log(self, node: NodeContainer, workload: str) -> str:
+        """What the pods of a workload on a node have logged, the gone ones first."""
+        kept = self._kept(workload, node.node)
+        before = kept.read_text() if kept.exists() else ""
+        return before + plain(node.read_logs(f"{NAMESPACE}_{workload}"))
+
+    async def _kill(self, labels: str, node: str | None, take_off: Callable[[], Any]) -> None:
+        pods = [pod for pod in await self._pods(labels, node) if running_containers(pod)]
+        if not pods:
+            raise ClusterError(f"no pod with {labels} runs{f' on {node}' if node else ''}; there is none to kill")
+        for pod in pods:
+            await self._signal(pod, "SIGSTOP")
+        await take_off()
+        for pod in pods:
+            await eventually(partial(self._marked, pod), bool, f"{_name(pod)} is to go")
+            self._keep_log(pod)
+            await self._signal(pod, "SIGKILL")
+        for pod in pods:
+            await eventually(partial(self._gone, pod), bool, f"{_name(pod)} is gone")
+
+    async def _signal(self, pod: Object, signal: str) -> None:
+        node = self._container_of(pod["spec"]["nodeName"])
+        for container in running_containers(pod):
+            await node.signal(container, signal)
+
+    def _keep_log(self, pod: Object) -> None:
+        """With its pod a kubelet removes the log."""
+        node = self._container_of(pod["spec"]["nodeName"])
+        workload = EXTENDER if pod["metadata"]["labels"]["component"] == EXTENDER else DEVICE_PLUGIN
+        with self._kept(workload, node.node).open("a") as kept:
+            kept.write(plain(node.read_logs(f"{NAMESPACE}_{pod['metadata']['name']}")))
+
+    def _kept(self, workload: str, node: str) -> Path:
+        return self._folder / f"{workload}-{node}.log"
+
+    async def _pods(self, labels: str, node: str | None) -> list[Object]:
+        """Those that are not on their way out."""
+        where = f"spec.nodeName={node}" if node else None
+        pods = await self._api.list(PODS, NAMESPACE, label_selector=labels, field_selector=where)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    async def _now(self, pod: Object) -> Object | None:
+        """The pod as it is now; None when it is gone, or another has its name."""
+        try:
+            found = await self._api.get(PODS, pod["metadata"]["name"], NAMESPACE)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+        return found if found["metadata"]["uid"] == pod["metadata"]["uid"] else None
+
+    async def _marked(self, pod: Object) -> bool:
+        found = await self._now(pod)
+        return found is None or "deletionTimestamp" in found["metadata"]
+
+    async def _gone(self, pod: Object) -> bool:
+        return await self._now(pod) is None
+
+    async def _scale(self, replicas: int) -> None:
+        change = {"spec": {"replicas": replicas}}
+        await self._api.patch(DEPLOYMENTS, EXTENDER, change, NAMESPACE, content_type=MERGE_PATCH)
+
+    async def _label(self, node: str, value: str | None) -> None:
+        change = {"metadata": {"labels": {PLUGIN_LABEL: value}}}
+        await self._api.patch(NODES, node, change, content_type=MERGE_PATCH)
+
+
+def _name(pod: Object) -> str:
+    return str(pod["metadata"]["name"])
+
+
+def running_containers(pod: Object) -> list[str]:
+    """The ids of a pod's containers that run, as its status has them."""
+    statuses = pod["status"].get("containerStatuses") or []
+    return [str(status["containerID"]) for status in statuses if "running" in status["state"]]
+
+
+def plain(text: str) -> str:
+    """A container's log as the runtime keeps it (time, stream, F or P, then the text) as the container wrote it."""
+    parts = (line.split(" ", 3) for line in text.splitlines())
+    # P is a part of a line, which the next one continues.
+    return "".join(part[3] + ("\n" if part[2] == "F" else "") for part in parts if len(part) == 4)

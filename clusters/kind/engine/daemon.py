@@ -1,0 +1,149 @@
+"""Start and end a dockerd of our own: beside whatever else the host runs, and without leaving anything behind."""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, TextIO
+
+from clusters.kind.engine import oci_runtime, processes
+from clusters.kind.engine.docker_client import program, server_version, with_system_path
+from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.host import Host
+from clusters.kind.engine.links import ensure_bridge
+from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
+from clusters.kind.engine.subnets import choose_subnet, host_routes
+from clusters.progress import Progress
+
+COMMAND: Final = "docker"
+# A cold start on a busy machine with thousands of layers in its data root.
+_START_SECONDS: Final = 120.0
+# It gives each container of its time; we have removed them before.
+_END_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+# Lines of its log that are shown when it does not start.
+_TAIL: Final = 15
+
+
+def running(place: Place) -> int | None:
+    """The pid of the private dockerd, or None.
+
+    What a process was started with decides, and not the pid file, which outlives a SIGKILL.
+    """
+    for pid in processes.with_argument(f"--exec-root={place.exec_root}"):
+        if processes.alive(pid):
+            return pid
+    return None
+
+
+def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO) -> None:
+    """Start it and wait until it answers. It goes on when we end. Raises EngineError with the end of its log."""
+    dockerd = program("dockerd", environment)
+    if dockerd is None:
+        raise EngineError("there is no `dockerd`; install it (Debian: apt-get install docker.io)")
+    place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
+    place.data.mkdir(mode=0o711, parents=True, exist_ok=True)
+    # Left behind by a dockerd that was killed; it would refuse to start if that pid is now somebody else's.
+    place.pid_file.unlink(missing_ok=True)
+    subnet = choose_subnet(host_routes())
+    # Docker's default bridge, under a name of ours: docker0 may be another Docker's.
+    ensure_bridge(DEFAULT_BRIDGE, ipaddress.IPv4Interface(f"{subnet[1]}/24"))
+    argv = [str(dockerd), *_options(place, host, subnet, environment)]
+    with place.log.open("wb") as log:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=with_system_path(environment),
+            # Ctrl-C on the terminal that started it is not meant for it.
+            start_new_session=True,
+        )
+    with Progress(COMMAND, f"starting {dockerd}", out) as progress:
+        _wait(process, place, environment, progress)
+        progress.say(
+            f"docker {server_version({**environment, 'DOCKER_HOST': place.address})} answers at {place.address}"
+        )
+
+
+def end(place: Place) -> None:
+    """End it, if it runs; killed where it does not end by itself."""
+    pid = running(place)
+    if pid is not None:
+        processes.end([pid], _END_SECONDS)
+
+
+def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[str, str], progress: Progress) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    progress.detail = "waiting for its answer"
+    while server_version({**environment, "DOCKER_HOST": place.address}) is None:
+        ended = process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            if not ended:
+                processes.end([process.pid], _START_SECONDS)
+            how = f"ended with {process.returncode}" if ended else f"did not answer in {_START_SECONDS:.0f} s"
+            raise EngineError(f"dockerd {how}; the end of {place.log}:\n{_tail(place.log)}")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
+
+
+def _options(place: Place, host: Host, subnet: ipaddress.IPv4Network, environment: Mapping[str, str]) -> list[str]:
+    options = [
+        f"--host={place.address}",
+        f"--data-root={place.data}",
+        f"--exec-root={place.exec_root}",
+        f"--pidfile={place.pid_file}",
+        # An empty file in the place of the distribution's, which may say anything.
+        f"--config-file={_empty_config(place)}",
+        f"--storage-driver={'overlay2' if host.overlay else 'vfs'}",
+        f"--bridge={DEFAULT_BRIDGE}",
+        f"--default-address-pool=base={subnet},size=24",
+        # By this driver a parent is a path, whatever runs this host; systemd's wants slices.
+        "--exec-opt=native.cgroupdriver=cgroupfs",
+        f"--cgroup-parent=/{place.cgroup}",
+        "--iptables=true",
+        # What comes from a container must not leave the machine: it gets no address to leave with,
+        "--ip-masq=false",
+        # and names that Docker does not know are asked of nobody: within a container there is no resolver at this address.
+        "--dns=127.0.0.1",
+        # It says nothing of such a name, and whoever asks waits: two attempts of five seconds if nothing is said.
+        "--dns-opt=timeout:1",
+        "--dns-opt=attempts:1",
+        # What it publishes without being told where is for this machine alone.
+        "--ip=127.0.0.1",
+        # Lowering it needs CAP_SYS_RESOURCE.
+        "--oom-score-adjust=0",
+        "--log-level=warn",
+    ]
+    if host.lacks_sys_resource:
+        runtime = write_runtime(place, environment)
+        options += [f"--add-runtime=gpushare={runtime}", "--default-runtime=gpushare"]
+    return options
+
+
+def _empty_config(place: Place) -> Path:
+    path = place.run / "daemon.json"
+    path.write_text("{}\n")
+    return path
+
+
+def write_runtime(place: Place, environment: Mapping[str, str]) -> Path:
+    """Put the OCI runtime in front of runc where dockerd finds it, whatever becomes of this checkout."""
+    runc = program("runc", environment)
+    if runc is None:
+        raise EngineError("there is no `runc`; install it (Debian: apt-get install runc)")
+    copy = place.run / "oci_runtime.py"
+    shutil.copyfile(Path(oci_runtime.__file__), copy)
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    python = python if python.exists() else Path(sys.executable)
+    place.runtime.write_text(f'#!/bin/sh\nexec "{python}" -I -S "{copy}" "{runc}" "$@"\n')
+    place.runtime.chmod(0o755)
+    return place.runtime

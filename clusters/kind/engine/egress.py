@@ -1,0 +1,116 @@
+"""Nothing leaves the machine from our containers, and what tried is counted.
+
+Two chains of ours in the filter of each family. ``GPUSHARE-EGRESS`` hangs in DOCKER-USER, which Docker keeps before all rules
+of its own and never changes, or in FORWARD where there is none: what comes from a bridge of ours goes to a bridge of ours or is
+rejected. ``GPUSHARE-HOST`` hangs in INPUT: containers answer this host and ask it nothing.
+
+Packets to the address of a Kubernetes Service are counted apart: while kube-proxy of a node has not written it down yet the node
+sends them by its default route. Nobody outside is meant by them, and they are rejected like all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from clusters.kind.engine import iptables
+from clusters.kind.engine.errors import EngineError
+
+EGRESS: Final = "GPUSHARE-EGRESS"
+HOST: Final = "GPUSHARE-HOST"
+# A program that gets a reset or an error says so at once; one whose packets vanish waits for minutes.
+# kubeadm's default range of Services.
+SERVICES: Final = "10.96.0.0/16"
+_ERRORS: Final = {"iptables": "icmp-port-unreachable", "ip6tables": "icmp6-port-unreachable"}
+
+
+@dataclass(frozen=True, slots=True)
+class EgressCounts:
+    """How many packets from our bridges were rejected on their way out of the machine since the rules were set."""
+
+    services: int
+    """To addresses of Services that a node did not know yet."""
+    elsewhere: int
+    """To anywhere else: what really wanted to leave."""
+
+
+def rules(bridges: Sequence[str], family: str) -> list[str]:
+    """The rules of both chains, in the order in which they are asked, worded as the kernel's list words them."""
+    rejects = ["-p tcp -j REJECT --reject-with tcp-reset", f"-j REJECT --reject-with {_ERRORS[family]}"]
+    within = [f"-A {EGRESS} -i {source} -o {target} -j RETURN" for source in bridges for target in bridges]
+    targets = [f"-d {SERVICES} ", ""] if family == "iptables" else [""]
+    out = [f"-A {EGRESS} {to}-i {bridge} {reject}" for bridge in bridges for to in targets for reject in rejects]
+    answers = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN"
+    host = [f"-A {HOST} -i {bridge} {what}" for bridge in bridges for what in (answers, *rejects)]
+    return [*within, *out, *host]
+
+
+def ensure(bridges: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Set the rules for these bridges; where they are set already the counters go on. Raises EngineError."""
+    for family in iptables.families(environment):
+        saved = iptables.save(family, "filter", environment)
+        wanted = rules(bridges, family)
+        if sorted(_ours(saved)) != sorted(wanted):
+            iptables.restore(family, "\n".join(["*filter", *_declared(), *wanted, "COMMIT", ""]), environment)
+        for parent, chain in _hooks(saved):
+            if iptables.run(family, ["-C", parent, "-j", chain], environment):
+                continue
+            if not iptables.run(family, ["-I", parent, "1", "-j", chain], environment):
+                raise EngineError(f"{family}: no rule can be put into {parent}; are you root?")
+
+
+def remove(environment: Mapping[str, str]) -> None:
+    """Take our chains out again; nothing happens where there are none. Raises EngineError where the filter cannot be read."""
+    for family in iptables.families(environment):
+        saved = iptables.save(family, "filter", environment)
+        for parent, chain in (*_hooks(saved), ("FORWARD", EGRESS)):
+            while iptables.run(family, ["-D", parent, "-j", chain], environment):
+                pass
+        for chain in (EGRESS, HOST):
+            if iptables.has_chain(saved, chain):
+                iptables.run(family, ["-F", chain], environment)
+                iptables.run(family, ["-X", chain], environment)
+
+
+def egress_packets(environment: Mapping[str, str]) -> int:
+    """All that was rejected. Raises EngineError as egress_counts does."""
+    counts = egress_counts(environment)
+    return counts.services + counts.elsewhere
+
+
+def egress_counts(environment: Mapping[str, str]) -> EgressCounts:
+    """What was rejected on its way out. Raises EngineError where the rules are not set, for then nothing is known."""
+    saved = {
+        family: iptables.save(family, "filter", environment, counters=True) for family in iptables.families(environment)
+    }
+    if not saved or not all(is_set(text) for text in saved.values()):
+        raise EngineError("the rules that let nothing out of the machine are not set: `make docker` sets them, as root")
+    counts = [rejected(text) for text in saved.values()]
+    return EgressCounts(sum(one.services for one in counts), sum(one.elsewhere for one in counts))
+
+
+def rejected(saved: str) -> EgressCounts:
+    """The packets that the rejecting rules of our outward chain counted, in a table saved with counters."""
+    found = list(re.finditer(rf"^\[(\d+):\d+\] -A {EGRESS} (.*)-j REJECT", saved, re.MULTILINE))
+    services = sum(int(match[1]) for match in found if f"-d {SERVICES} " in match[2])
+    return EgressCounts(services, sum(int(match[1]) for match in found) - services)
+
+
+def is_set(saved: str) -> bool:
+    """Is our outward chain there, with a rule that rejects, and asked from where packets are forwarded?"""
+    rejects = re.search(rf"-A {EGRESS} .*-j REJECT", saved)
+    return rejects is not None and re.search(rf"-A (DOCKER-USER|FORWARD) -j {EGRESS}", saved) is not None
+
+
+def _ours(saved: str) -> list[str]:
+    return [line for line in saved.splitlines() if line.startswith((f"-A {EGRESS} ", f"-A {HOST} "))]
+
+
+def _declared() -> list[str]:
+    return [f":{EGRESS} - [0:0]", f":{HOST} - [0:0]"]
+
+
+def _hooks(saved: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    return ("DOCKER-USER" if iptables.has_chain(saved, "DOCKER-USER") else "FORWARD", EGRESS), ("INPUT", HOST)

@@ -1,0 +1,185 @@
+"""Which Docker is used, and how its clients reach it: one that answers already, else a private one of ours."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from clusters.kind.engine import daemon, egress, host, install, leftovers, network, settings
+from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
+from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.kind_program import ensure_kind, known_kind
+from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
+from clusters.progress import Progress
+
+_HINT: Final = "`make docker` starts one (as root)"
+# A node is a container of a hundred thousand files.
+_REMOVE_SECONDS: Final = 300.0
+_NETWORK_VARIABLE: Final = "KIND_EXPERIMENTAL_DOCKER_NETWORK"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A Docker that answers."""
+
+    environment: dict[str, str]
+    """For `docker`: DOCKER_HOST where it is not the one that `docker` finds by itself."""
+    version: str
+    private: bool
+    """Ours: started by us, used by nobody else."""
+
+
+def find(environment: Mapping[str, str], place: Place | None = None) -> Engine | None:
+    """The Docker that answers: the private one, the one of DOCKER_HOST or the user's context, or None."""
+    place = place or place_of(environment)
+    own = {**with_system_path(environment), "DOCKER_HOST": place.address}
+    if environment.get("DOCKER_HOST", place.address) == place.address and place.socket.exists():
+        version = server_version(own)
+        if version is not None:
+            return Engine(own, version, private=True)
+    users = with_system_path(environment)
+    version = server_version(users)
+    return Engine(users, version, private=False) if version is not None else None
+
+
+def reason_against(environment: Mapping[str, str]) -> str | None:
+    """Why no node can run in a container here, in one line, or None: for a skip, or a first message."""
+    if program("docker", environment) is not None and find(environment) is not None:
+        return None
+    if sys.platform != "linux":
+        return "no Docker answers: start one"
+    lacks = host.missing(host.look(place_of(environment).data, environment))
+    return f"no Docker answers, and a private one lacks: {'; '.join(lacks)}" if lacks else f"no Docker answers: {_HINT}"
+
+
+def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of child processes that use Docker and kind: DOCKER_HOST, PATH, and the network of kind's nodes.
+
+    `kind` is on that PATH once it was built (``up`` builds it). Raises EngineError where no Docker answers.
+    """
+    engine = find(environment)
+    if engine is None:
+        raise EngineError(reason_against(environment) or f"no Docker answers: {_HINT}")
+    kind = known_kind(environment)
+    path = engine.environment["PATH"]
+    first = {"PATH": os.pathsep.join([str(kind.parent), path])} if kind is not None else {}
+    return {**engine.environment, _NETWORK_VARIABLE: NETWORK, **first}
+
+
+def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None) -> Engine:
+    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`.
+
+    Raises EngineError where the host lacks something, and clusters.controlplane.build.BuildError.
+    """
+    place = place or place_of(environment)
+    engine = find(environment, place) or _start(environment, place, out)
+    _secure(engine, out)
+    kind = ensure_kind(environment, out)
+    _say(out, f"docker {engine.version}{' (private)' if engine.private else ''} and {kind} are ready")
+    return engine
+
+
+def down(environment: Mapping[str, str], out: TextIO, place: Place | None = None) -> None:
+    """End the private Docker and remove every trace of it but its images; of another Docker only what we put there.
+
+    Raises EngineError.
+    """
+    place = place or place_of(environment)
+    if place.run.exists() or daemon.running(place) is not None:
+        with _locked(place):
+            if daemon.running(place) is None:
+                _revive(place, environment, out)
+            _end(place, environment, out)
+        return
+    engine = find(environment, place)
+    if engine is None:
+        _say(out, "no private Docker is up")
+        return
+    released = network.remove(engine.environment)
+    if os.geteuid() == 0 and released:
+        egress.remove(engine.environment)
+    what = "our network and rules are gone" if released else f"containers are still on {NETWORK}; it stays"
+    _say(out, f"docker {engine.version} is not ours and stays; {what}")
+
+
+def _start(environment: Mapping[str, str], place: Place, out: TextIO) -> Engine:
+    facts = host.look(place.data, environment)
+    lacks = host.missing(facts)
+    if lacks:
+        raise EngineError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
+    if facts.lacks_programs:
+        install.install(environment, out)
+    place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
+    with _locked(place):
+        engine = find(environment, place)
+        if engine is not None:
+            return engine
+        leftovers.end_containers(place)
+        settings.prepare(place.before, environment)
+        try:
+            daemon.start(place, facts, environment, out)
+        except BaseException:
+            # Ctrl-C as well: what is half started is of no use to anybody.
+            daemon.end(place)
+            leftovers.remove(place, environment)
+            raise
+    engine = find(environment, place)
+    if engine is None:
+        raise EngineError(f"dockerd answered and then no more; see {place.log}")
+    return engine
+
+
+def _secure(engine: Engine, out: TextIO) -> None:
+    network.ensure(engine.environment)
+    if os.geteuid() == 0:
+        egress.ensure([NODES_BRIDGE, DEFAULT_BRIDGE] if engine.private else [NODES_BRIDGE], engine.environment)
+    else:
+        _say(out, f"not root: no rules keep the packets of {NETWORK} on this machine")
+
+
+def _revive(place: Place, environment: Mapping[str, str], out: TextIO) -> None:
+    """A dockerd that was killed left containers and networks in its files: it knows best how to remove them."""
+    _say(out, "the private Docker was killed; starting it again to clean up")
+    leftovers.end_containers(place)
+    try:
+        daemon.start(place, host.look(place.data, environment), environment, out)
+    except EngineError as error:
+        _say(out, f"it does not start ({error}); removing what can be removed without it")
+
+
+def _end(place: Place, environment: Mapping[str, str], out: TextIO) -> None:
+    own = {**with_system_path(environment), "DOCKER_HOST": place.address}
+    with Progress(daemon.COMMAND, "ending the private Docker", out) as progress:
+        if server_version(own) is not None:
+            progress.detail = "removing its containers"
+            _remove_all(own)
+        progress.detail = "waiting for its end"
+        daemon.end(place)
+        leftovers.remove(place, environment)
+        progress.say("ended; its images stay in the cache")
+
+
+def _remove_all(environment: Mapping[str, str]) -> None:
+    containers = docker(["ps", "--all", "--quiet"], environment).split()
+    if containers:
+        docker(["rm", "--force", "--volumes", *containers], environment, _REMOVE_SECONDS)
+    docker(["volume", "prune", "--force"], environment, _REMOVE_SECONDS)
+    docker(["network", "prune", "--force"], environment)
+
+
+@contextmanager
+def _locked(place: Place) -> Iterator[None]:
+    """One start or end at a time. The lock is in the cache, beside the images: it stays, or two could each hold one."""
+    place.data.parent.mkdir(parents=True, exist_ok=True)
+    with place.data.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _say(out: TextIO, text: str) -> None:
+    print(f"{daemon.COMMAND}: {text}", file=out, flush=True)

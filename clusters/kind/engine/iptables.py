@@ -1,0 +1,93 @@
+"""Read and change the packet filter, through the commands that Docker uses, too."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from clusters.kind.engine.docker_client import program
+from clusters.kind.engine.errors import EngineError
+
+# Another program may hold the filter's lock, in seconds.
+_LOCK_SECONDS: Final = 20
+_DOCKERS: Final = re.compile(r"DOCKER($|-)")
+_TABLES: Final = ("filter", "nat", "raw")
+
+
+def families(environment: Mapping[str, str]) -> list[str]:
+    """The commands of this host: for IPv4 always, for IPv6 where the kernel has it."""
+    names = ["iptables", "ip6tables"] if Path("/proc/net/if_inet6").exists() else ["iptables"]
+    return [name for name in names if program(name, environment) is not None]
+
+
+def run(family: str, arguments: Iterable[str], environment: Mapping[str, str]) -> bool:
+    """Call it; False where the kernel says no, as for a rule that is not there."""
+    argv = [_command(family, environment), "-w", str(_LOCK_SECONDS), *arguments]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+def save(family: str, table: str, environment: Mapping[str, str], *, counters: bool = False) -> str:
+    """A table as text, one rule a line. Raises EngineError where it cannot be read."""
+    argv = [_command(f"{family}-save", environment), "-t", table, *(["-c"] if counters else [])]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EngineError(f"{family}-save ended with {done.returncode}: {done.stderr.strip()}; this needs root")
+    return done.stdout
+
+
+def restore(family: str, text: str, environment: Mapping[str, str]) -> None:
+    """Put these chains into a table at once, all or none; other chains stay. Raises EngineError."""
+    argv = [_command(f"{family}-restore", environment), "-w", str(_LOCK_SECONDS), "--noflush"]
+    done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EngineError(f"{family}-restore ended with {done.returncode}: {done.stderr.strip()}; this needs root")
+
+
+def has_chain(saved: str, chain: str) -> bool:
+    """Is there such a chain in a saved table?"""
+    return re.search(rf"^:{re.escape(chain)} ", saved, re.MULTILINE) is not None
+
+
+def removals(saved: str, bridges: Iterable[str], *, docker_too: bool) -> list[list[str]]:
+    """The calls that take the rules about these bridges out of a saved table.
+
+    With ``docker_too`` Docker's chains go, too, and all that leads there.
+    """
+    names = set(bridges)
+    chains = [match[1] for match in re.finditer(r"^:(\S+) ", saved, re.MULTILINE) if _DOCKERS.match(match[1])]
+    gone = set(chains) if docker_too else set()
+    calls = []
+    for line in saved.splitlines():
+        words = shlex.split(line)
+        if words[:1] != ["-A"] or words[1] in gone:
+            continue
+        if names & set(words) or gone & set(words[2:]):
+            calls.append(["-D", *words[1:]])
+    return [*calls, *(["-F", chain] for chain in gone), *(["-X", chain] for chain in chains if chain in gone)]
+
+
+def remove(bridges: Iterable[str], environment: Mapping[str, str], *, docker_too: bool) -> None:
+    """Take everything about these bridges out of the filter, and with ``docker_too`` what Docker leaves behind."""
+    names = list(bridges)
+    for family in families(environment):
+        for table in _TABLES:
+            for call in removals(save(family, table, environment), names, docker_too=docker_too):
+                run(family, ["-t", table, *call], environment)
+
+
+def policy(family: str, chain: str, environment: Mapping[str, str]) -> str:
+    """What happens to a packet that no rule of this chain of the filter decides: ``ACCEPT`` or ``DROP``."""
+    match = re.search(rf"^:{re.escape(chain)} (\S+)", save(family, "filter", environment), re.MULTILINE)
+    # A table in which nothing was ever set has no chains yet.
+    return match[1] if match is not None else "ACCEPT"
+
+
+def _command(name: str, environment: Mapping[str, str]) -> str:
+    found = program(name, environment)
+    if found is None:
+        raise EngineError(f"there is no `{name}`; install iptables")
+    return str(found)

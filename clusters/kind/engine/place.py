@@ -1,0 +1,70 @@
+"""Where a private dockerd lives: its folders, its socket, its bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from clusters.controlplane.binaries import cache_folder
+
+RUN: Final = Path("/run/gpushare-docker")
+# The bridges of our making, 15 characters at most: Docker's default one, and the one of the nodes.
+DEFAULT_BRIDGE: Final = "gpushare0"
+NODES_BRIDGE: Final = "gpushare-kind"
+# Docker's name of the network of the nodes.
+NETWORK: Final = "gpushare-kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of one private dockerd. ``run`` lives as long as it does, ``data`` is a cache of images."""
+
+    run: Path
+    data: Path
+
+    @property
+    def socket(self) -> Path:
+        """Where it answers."""
+        return self.run / "docker.sock"
+
+    @property
+    def address(self) -> str:
+        """As DOCKER_HOST has it."""
+        return f"unix://{self.socket}"
+
+    @property
+    def exec_root(self) -> Path:
+        """What it keeps of running containers; its containerd, too."""
+        return self.run / "exec"
+
+    @property
+    def pid_file(self) -> Path:
+        """Its pid, while it runs or when it was killed."""
+        return self.run / "docker.pid"
+
+    @property
+    def log(self) -> Path:
+        """What it says, and why it ended: beside the images, for that is asked when it is gone."""
+        return self.data.with_suffix(".log")
+
+    @property
+    def runtime(self) -> Path:
+        """The OCI runtime in front of runc, where one is needed."""
+        return self.run / "oci-runtime"
+
+    @property
+    def cgroup(self) -> str:
+        """All its containers are below this cgroup, so that they can be found again."""
+        return self.run.name.removesuffix("-docker")
+
+    @property
+    def before(self) -> Path:
+        """What the host's settings were before it started."""
+        return self.run / "before.json"
+
+
+def place_of(environment: Mapping[str, str], run: Path = RUN) -> Place:
+    """The private dockerd of this user: images in the cache (GPUSHARE_CACHE moves it), the rest under ``run``."""
+    return Place(run, cache_folder(environment).parent / "docker")

@@ -1,0 +1,73 @@
+"""What a private dockerd changes of the host: written down before, put back afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.kind.engine import iptables
+
+_FORWARDING: Final = "proc/sys/net/ipv4/ip_forward"
+_INSTANCES: Final = "proc/sys/fs/inotify/max_user_instances"
+# Each node's systemd, kubelet and containerd watch files; three nodes spend the kernel's default of 128.
+_WANTED_INSTANCES: Final = 512
+# Made by dockerd and containerd wherever their own folders are; what is in a folder comes before it.
+_MADE: Final = (
+    "etc/docker/key.json",
+    "etc/docker",
+    "run/docker/plugins",
+    "run/docker",
+    "run/containerd/s",
+    "run/containerd",
+)
+
+
+def prepare(file: Path, environment: Mapping[str, str], root: Path = Path("/")) -> None:
+    """Write down what is, once, and raise what nodes need more of. dockerd itself switches forwarding on."""
+    if not file.exists():
+        saved = iptables.save("iptables", "filter", environment)
+        before = {
+            "settings": {name: (root / name).read_text().strip() for name in (_FORWARDING, _INSTANCES)},
+            "forward": iptables.policy("iptables", "FORWARD", environment),
+            "absent": [name for name in _MADE if not (root / name).exists()],
+            "docker": iptables.has_chain(saved, "DOCKER-USER"),
+        }
+        file.write_text(json.dumps(before))
+    if int((root / _INSTANCES).read_text()) < _WANTED_INSTANCES:
+        # Where the host's settings are not ours to change a few nodes still run.
+        with contextlib.suppress(PermissionError, OSError):
+            (root / _INSTANCES).write_text(str(_WANTED_INSTANCES))
+
+
+def had_docker(file: Path) -> bool:
+    """Were Docker's chains in the packet filter before? Then they are somebody's, and stay."""
+    return bool(_read(file).get("docker"))
+
+
+def put_back(file: Path, environment: Mapping[str, str], root: Path = Path("/")) -> None:
+    """Set the host's settings to what they were; what a user changed meanwhile to something else stays."""
+    before = _read(file)
+    settings = before.get("settings", {})
+    ours = {_FORWARDING: "1", _INSTANCES: str(_WANTED_INSTANCES)}
+    for name, value in settings.items():
+        if (root / name).read_text().strip() == ours[name] != value:
+            with contextlib.suppress(OSError):
+                (root / name).write_text(value)
+    if before.get("forward") == "ACCEPT" and iptables.policy("iptables", "FORWARD", environment) == "DROP":
+        iptables.run("iptables", ["-P", "FORWARD", "ACCEPT"], environment)
+    for name in before.get("absent", []):
+        # A folder in which there is something now is somebody's.
+        with contextlib.suppress(OSError):
+            (root / name).rmdir() if (root / name).is_dir() else (root / name).unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        before: dict[str, Any] = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return before

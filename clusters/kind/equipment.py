@@ -1,0 +1,69 @@
+"""What a kind cluster is made of, found or built before its first node: Docker and kind, images, kubectl."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from clusters.controlplane import binaries
+from clusters.controlplane.binaries import MissingBinariesError
+from clusters.controlplane.build import BuildError
+from clusters.kind import engine
+from clusters.kind.node_image import build as node_image
+from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.program_images import build as program_images
+from clusters.kind.program_images import card_mount
+from clusters.provider import ClusterError
+from clusters.simulated_node import environment_of_programs
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """All of it."""
+
+    environment: dict[str, str]
+    """For programs that talk to Docker: where it is, and kind on PATH."""
+    node_image: str
+    container_specification: str
+    """With what the nodes' containerd begins each container: as the node image has it, with the node's cards."""
+    images: program_images.ProgramImages
+    """Of the programs under test, and of the player."""
+    kubectl: Path
+    cache: Path
+    """Where the provider keeps archives and records."""
+
+    def images_on_nodes(self) -> list[str]:
+        """Those that pods of a kind cluster run; the plugin for real cards is not among them."""
+        return [self.images.extender, self.images.device_plugin_simulated, self.images.player]
+
+
+def find(minor: str, node_image_name: str, environment: Mapping[str, str], out: TextIO) -> Equipment:
+    """Find it, and build what is missing, with progress on ``out``. Raises ClusterError that says what to do."""
+    mine = environment_of_programs(environment)
+    try:
+        if engine.find(mine) is None:
+            raise ClusterError(f"provider kind: {engine.reason_against(mine)}")
+        engine.up(mine, out)
+        with_docker = engine.engine_environment(mine)
+        node = node_image_name or node_image.ensure(minor, with_docker, out)
+        return Equipment(
+            environment=with_docker,
+            node_image=node,
+            container_specification=card_mount.specification(node, with_docker),
+            images=program_images.ensure(with_docker, out),
+            kubectl=_kubectl(minor, mine),
+            cache=binaries.cache_folder(mine).parent / "kind",
+        )
+    except (engine.EngineError, NodeImageError, BuildError, MissingBinariesError) as error:
+        raise ClusterError(f"provider kind: {error}") from error
+
+
+def _kubectl(minor: str, environment: Mapping[str, str]) -> Path:
+    """The one of that minor that was built, else the one on PATH."""
+    found = binaries.known(minor, environment).get("kubectl") or shutil.which("kubectl", path=environment.get("PATH"))
+    if found is None:
+        raise ClusterError(f"provider kind: there is no kubectl; `make control-plane KUBERNETES={minor}` builds one")
+    return Path(found)

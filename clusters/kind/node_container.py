@@ -1,0 +1,84 @@
+"""A node of kind from outside: commands in its container, its kubelet, its containers, a restart of the whole."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Mapping
+from typing import Final
+
+from clusters.provider import ClusterError
+
+# Kubernetes's containers, among containerd's.
+_CONTAINERD: Final = ("ctr", "--namespace", "k8s.io")
+CHECKPOINT: Final = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+
+
+class NodeContainer:
+    """One node; ``environment`` says by which Docker."""
+
+    def __init__(self, node: str, container: str, environment: Mapping[str, str]) -> None:
+        self.node = node
+        self.container = container
+        self._environment = environment
+
+    async def execute(self, *argv: str) -> str:
+        """Run a command in it; what it prints. Raises ClusterError with its error."""
+        return await docker(self._environment, "exec", self.container, *argv)
+
+    async def stop_kubelet(self, *, kill: bool = False) -> None:
+        """Its containers run on. ``kill`` is for SIGKILL; either way it stays down."""
+        if kill:
+            # Stopped by systemd the unit does not come back; the signal comes before the unit's own SIGTERM.
+            await self.execute("systemctl", "kill", "--signal=SIGKILL", "kubelet")
+        await self.execute("systemctl", "stop", "kubelet")
+
+    async def start_kubelet(self) -> None:
+        """Start it; whether its node is ready is for the API to say."""
+        # Many restarts in a row are meant here; systemd would give up on the unit.
+        await self.execute("systemctl", "reset-failed", "kubelet")
+        await self.execute("systemctl", "start", "kubelet")
+
+    async def lose_checkpoint(self) -> None:
+        """Remove the file by which a kubelet that is down will remember who has which device."""
+        await self.execute("rm", "-f", CHECKPOINT)
+
+    async def power_off(self) -> None:
+        """End the machine: all its processes at once, as in a power failure."""
+        await docker(self._environment, "kill", self.container)
+
+    async def power_on(self) -> None:
+        """Start the machine again; its boot id is another where the node's image gives it one of its own."""
+        await docker(self._environment, "start", self.container)
+
+    async def signal(self, container_id: str, signal: str) -> None:
+        """Signal every process of a pod's container (its id as a pod's status has it: ``containerd://…``)."""
+        task = container_id.partition("://")[2]
+        await self.execute(*_CONTAINERD, "tasks", "kill", "--all", "--signal", signal, task)
+
+    async def import_images(self, archive: str) -> None:
+        """Put the images of an archive, which lies in the node, into its store."""
+        # Unpacked by whoever starts the first container of each: a node that never does saves the time.
+        await self.execute(*_CONTAINERD, "images", "import", "--no-unpack", "--digests", archive)
+
+    def read_logs(self, pods: str) -> str:
+        """The logs of pods whose ``namespace_name`` begins so, each line as the runtime keeps it; "" where there are none."""
+        script = f"cat /var/log/pods/{pods}*/*/*.log"
+        argv = ["docker", "exec", self.container, "sh", "-c", script]
+        done = subprocess.run(
+            argv, env=dict(self._environment), check=False, capture_output=True, text=True, errors="replace"
+        )
+        return done.stdout
+
+
+async def docker(environment: Mapping[str, str], *arguments: str) -> str:
+    """Run the docker command; what it prints. Raises ClusterError with its error."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        "docker", *arguments, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    out, error = await process.communicate()
+    if process.returncode:
+        said = error.decode(errors="replace").strip()
+        raise ClusterError(f"docker {' '.join(arguments)} ended with {process.returncode}: {said}")
+    return out.decode(errors="replace")

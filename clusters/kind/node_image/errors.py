@@ -1,0 +1,7 @@
+"""The one error of the node image."""
+
+from __future__ import annotations
+
+
+class NodeImageError(Exception):
+    """A node image that cannot be made here; says what, why, and what to do."""

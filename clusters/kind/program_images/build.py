@@ -1,0 +1,207 @@
+"""``python -m clusters.kind.program_images.build``: images of extender, device plugin and player, without an image registry.
+
+The base is made of Debian packages, wheels and compiled programs lie ready, and no step of the build reaches the network. An
+image that the engine has is not built again: its tag is its content. With a registry, ``--base IMAGE`` builds on one of it,
+online. Prints the images' names last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Final, TextIO
+
+from clusters.controlplane.binaries import cache_folder
+from clusters.controlplane.build import BuildError
+from clusters.kind.engine import EngineError, engine_environment
+from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.program_images import base as python_base
+from clusters.kind.program_images import compiled, context, wheels
+from clusters.kind.program_images.base import BUILDING, COMMAND, watch
+from clusters.kind.program_images.old_images import remove_old
+from clusters.progress import Progress
+from fake_nvml.errors import FakeNvmlError
+
+# Target of the Dockerfile → the image's name.
+PROGRAMS: Final = {
+    "extender": "gpushare/extender",
+    "device-plugin": "gpushare/device-plugin",
+    "device-plugin-simulated": "gpushare/device-plugin-simulated",
+}
+# Under the name that the original's demo pulls, so that its manifests run unchanged.
+PLAYER: Final = "cheyang/gpu-player:v2"
+_CONTENT_LABEL: Final = "gpushare.content"
+_READY: Final = "clusters/kind/program_images/ready"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramImages:
+    """Names with tags, as Docker has them."""
+
+    extender: str
+    device_plugin: str
+    device_plugin_simulated: str
+    """With simulated cards in it."""
+    player: str
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 when the images are there, 1 when they could not be built, 2 for a call that makes no sense."""
+    parser = argparse.ArgumentParser(
+        prog="python -m clusters.kind.program_images.build",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--base", metavar="IMAGE", help="build on this image with Python 3.11 or newer, with network")
+    arguments = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    environment = dict(os.environ)  # noqa: TID251  # this is a program's main
+    try:
+        images = ensure(engine_environment(environment), sys.stderr, base=arguments.base)
+    except (BuildError, EngineError, NodeImageError, FakeNvmlError) as error:
+        print(f"{COMMAND}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
+        return 1
+    except KeyboardInterrupt as interrupted:
+        print(f"{COMMAND}: interrupted", file=sys.stderr)  # noqa: T201  # what became of the command
+        return 128 + (interrupted.args[0] if interrupted.args else signal.SIGINT)
+    print(*astuple(images), sep="\n")  # noqa: T201  # the answer
+    return 0
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = None) -> ProgramImages:
+    """All images in the engine, built if they are not there.
+
+    ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``); ``base`` is an image of a registry, None:
+    one that is made here. Raises BuildError, and NodeImageError where this machine is no Debian.
+    """
+    cache = cache_folder(environment).parent / "program-images"
+    with tempfile.TemporaryDirectory(prefix="gs-images-") as folder:
+        images, tag = _names(Path(folder), base)
+        if not _all_there(images, environment):
+            with _locked(cache, out):
+                # Somebody else may have built them while we waited.
+                if not _all_there(images, environment):
+                    _build(Path(folder), images, tag, base, cache, environment, out)
+    return images
+
+
+def find(environment: Mapping[str, str]) -> ProgramImages | None:
+    """The images of this checkout, where the engine has them all. Raises as ``ensure`` does."""
+    with tempfile.TemporaryDirectory(prefix="gs-images-") as folder:
+        images, _ = _names(Path(folder), None)
+    return images if _all_there(images, environment) else None
+
+
+def _names(folder: Path, base: str | None) -> tuple[ProgramImages, str]:
+    """Copy the checkout into a build context; what images of it are called, and their tag."""
+    context.copy(context.CHECKOUT, folder)
+    tag = context.digest(folder, base or python_base.name_of())
+    extender, device_plugin, simulated = (f"{name}:{tag}" for name in PROGRAMS.values())
+    return ProgramImages(extender, device_plugin, simulated, PLAYER), tag
+
+
+def _all_there(images: ProgramImages, environment: Mapping[str, str]) -> bool:
+    """Are all in Docker, and is the player, whose tag is fixed, made of the same sources?"""
+    argv = [
+        "docker",
+        "image",
+        "inspect",
+        "--format",
+        f'{{{{index .Config.Labels "{_CONTENT_LABEL}"}}}}',
+        *astuple(images),
+    ]
+    try:
+        done = subprocess.run(argv, env=dict(environment), capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise BuildError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
+    return done.returncode == 0 and done.stdout.split()[-1:] == [compiled.player_content()]
+
+
+def _build(
+    folder: Path,
+    images: ProgramImages,
+    tag: str,
+    base: str | None,
+    cache: Path,
+    environment: Mapping[str, str],
+    out: TextIO,
+) -> None:
+    name, network = base or "", "default"
+    if base is None:
+        made = python_base.ensure(cache, environment, out)
+        name, network = made.name, "none"
+        _lay_ready(folder, wheels.ensure(folder, made.python, cache, environment, out), environment, out)
+    version = _version(folder)
+    with Progress(COMMAND, f"building images {tag}", out, "under a minute") as progress:
+        for target, image in zip((*PROGRAMS, "player"), astuple(images), strict=True):
+            progress.text = f"building {image}"
+            content = compiled.player_content() if target == "player" else tag
+            labels = [f"--label={_CONTENT_LABEL}={content}"]
+            settings = [f"--build-arg=BASE={name}", f"--build-arg=VERSION={version}", f"--network={network}"]
+            argv = ["docker", "build", "--target", target, "--tag", image, *labels, *settings, str(folder)]
+            watch(argv, {**environment, **_builder(environment)}, progress)
+        progress.text = "removing old images"
+        remove_old((*PROGRAMS.values(), python_base.REPOSITORY), {*astuple(images), name}, environment)
+        progress.say(f"built {', '.join(astuple(images))}")
+
+
+def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: TextIO) -> None:
+    """Put what the build must not fetch into its context."""
+    with Progress(COMMAND, "compiling the player, simulated libraries and the wheel", out, "seconds") as progress:
+        shutil.copytree(found, folder / _READY / "wheels", dirs_exist_ok=True)
+        programs = folder / _READY / "programs"
+        compiled.compile_all(programs, environment)
+        wheels.build_own(folder, programs, environment, progress)
+
+
+def _builder(environment: Mapping[str, str]) -> dict[str, str]:
+    """BuildKit where Docker's command has it; newer ones refuse to build without saying so."""
+    argv = ["docker", "buildx", "version"]
+    has_buildx = subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
+    return {} if has_buildx else {"DOCKER_BUILDKIT": "0"}
+
+
+def _version(folder: Path) -> str:
+    match = re.search(r'__version__ = "([^"]+)"', (folder / "gpushare" / "__init__.py").read_text())
+    return match[1] if match else "unknown"
+
+
+@contextmanager
+def _locked(cache: Path, out: TextIO) -> Iterator[None]:
+    """One build at a time in a cache. Raises BuildError where it cannot be written."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = (cache / ".lock").open("w")
+    except OSError as error:
+        raise BuildError(
+            f"{cache}: cannot be written ({error.strerror}); GPUSHARE_CACHE names another folder"
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{COMMAND}: waiting for another build in {cache}", file=out, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        # Builds that were killed could not remove theirs.
+        for left in cache.glob(f"{BUILDING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+#!/opt/gpushare/bin/python
+"""The device plugin on simulated cards, for tests: ``fake-nvml exec`` in front of it.
+
+It refuses where a real driver is, also when FAKENVML_STATE is set: an image of simulated cards has no business on such a node.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+DRIVER = Path("/proc/driver/nvidia")
+PROGRAM = "/opt/gpushare/bin/gpushare-device-plugin"
+
+
+def main(driver: Path = DRIVER) -> int:
+    """Become the plugin. Exit code 1 where a real driver or no state file is."""
+    arguments = sys.argv[1:]
+    if driver.exists():
+        sys.stderr.write(
+            f"gpushare-device-plugin-simulated: {driver} is here, a real NVIDIA driver; this image has simulated cards only: "
+            "use gpushare/device-plugin\n"
+        )
+        return 1
+    if {"-h", "-help", "--help"} & set(arguments):
+        os.execv(PROGRAM, [PROGRAM, *arguments])  # noqa: S606  # no shell is the point
+    sys.path.insert(0, "/opt/simulated-nvml/site")
+    from fake_nvml.main import main as fake_nvml
+
+    return int(fake_nvml(["exec", "--layer", "c", "--", PROGRAM, *arguments]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Which runs have a kind cluster: a locked file for each, so that the next run can remove what a killed one left behind.
+
+The lock is the kernel's and ends with the process, however that ends; a file that nobody holds is of a run that is gone. The
+files lie in the user's cache and not in /tmp: a restart of the machine empties that, and the stopped containers would stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+_SUFFIX: Final = ".run"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One cluster of one run: its name, and the Docker that has it (``DOCKER_HOST``; "" for the usual one)."""
+
+    cluster: str
+    docker_host: str = ""
+
+
+@contextlib.contextmanager
+def record(folder: Path, run: RunRecord) -> Iterator[None]:
+    """While inside, the cluster is known to be in use. Left with an error, the record stays for the next sweep."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{run.cluster}{_SUFFIX}"
+    partial = path.with_suffix(".part")
+    # Locked before anybody can see it under its name.
+    descriptor = os.open(partial, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, json.dumps(asdict(run)).encode())
+        partial.rename(path)
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def abandoned(folder: Path) -> Iterator[list[tuple[Path, RunRecord]]]:
+    """The runs that are gone and the files that tell of them; nobody else gets these while inside."""
+    with contextlib.ExitStack() as stack:
+        paths = sorted(folder.glob(f"*{_SUFFIX}"))
+        yield [(path, run) for path in paths if (run := _taken_over(path, stack)) is not None]
+
+
+def _taken_over(path: Path, stack: contextlib.ExitStack) -> RunRecord | None:
+    """The run in a file that nobody holds; it is held by us from now on. None for a live run's, or one just removed."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Somebody else may have swept it between opening and locking.
+        return RunRecord(**json.loads(path.read_text()))
+    except (BlockingIOError, FileNotFoundError):
+        return None
+    except (ValueError, TypeError):
+        # No run of ours wrote it: its files are whole before they have this name.
+        return None

@@ -1,0 +1,57 @@
+"""How the original's device plugin answers Allocate: by amount and age, to the letter of what was recorded of it. Pure.
+
+It has nothing but a number of ids. The pod is the one that waits longest of those whose whole request is that number; a pod of
+several containers is therefore nobody's, and where two pods ask for the same it is a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from e2e import spec
+
+Pod = Mapping[str, Any]
+
+
+def ids_of(uuids: Iterable[str], units: int) -> list[str]:
+    """What it announces: so many ids for each card, all cards as large as the first."""
+    return [f"{uuid}-_-{number}" for uuid in uuids for number in range(units)]
+
+
+def candidate(pods: Iterable[Pod], units: int) -> Pod | None:
+    """Whose Allocate it takes a question for so many ids to be: the oldest by assume time, not yet assigned."""
+    waiting = [pod for pod in pods if _is_assumed(pod) and _asked(pod) == units]
+    return min(waiting, key=lambda pod: int(_annotations(pod)[spec.POD_ASSUME_TIME]), default=None)
+
+
+def variables(pod: Pod | None, units: int, card_units: int) -> dict[str, str]:
+    """The container's; where no pod was found the container starts all the same, with words in place of a card."""
+    index = "-1" if pod is None else _annotations(pod)[spec.POD_INDEX]
+    return {
+        spec.ENV_VISIBLE: f"no-gpu-has-{units}GiB-to-run" if pod is None else index,
+        spec.ENV_INDEX: index,
+        spec.ENV_POD_UNITS: str(units),
+        spec.ENV_CONTAINER_UNITS: str(units),
+        spec.ENV_DEVICE_UNITS: str(card_units),
+    }
+
+
+def assigned(now_seconds: float) -> dict[str, str]:
+    """What it writes on the pod: the flag, and the time anew."""
+    return {spec.POD_ASSIGNED: "true", spec.POD_ASSUME_TIME: str(int(now_seconds * 1e9))}
+
+
+def _annotations(pod: Pod) -> Mapping[str, str]:
+    return pod["metadata"].get("annotations") or {}
+
+
+def _is_assumed(pod: Pod) -> bool:
+    written = _annotations(pod)
+    return spec.POD_ASSUME_TIME in written and written.get(spec.POD_ASSIGNED) == "false" and spec.POD_INDEX in written
+
+
+def _asked(pod: Pod) -> int:
+    """The sum over its containers, init containers apart."""
+    limits = [(one.get("resources") or {}).get("limits") or {} for one in pod["spec"]["containers"]]
+    return sum(int(one.get(spec.RESOURCE_MEMORY, 0)) for one in limits)

@@ -1,0 +1,113 @@
+"""From the original's device plugin to ours and back: what runs goes on, and no card is booked twice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+
+from clusters.api_client import Object
+from clusters.clock import Clock
+from clusters.resources import NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import SLEEPS, gpu_container, gpu_pod
+from e2e.go_plugin.plugin import GoPlugin
+from e2e.observer import Observer
+
+# Two cards of 14 units.
+NODE: Final = "a2"
+# Shows its variables and fails, again and again: a kubelet starts it at once, after 10 s, after 20 s.
+_FAILS: Final = {**SLEEPS, "EXITS_AFTER": 3, "EXIT_CODE": 1}
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@contextlib.asynccontextmanager
+async def the_originals_plugin(observer: Observer) -> AsyncIterator[None]:
+    """It is on the node while inside, and ours is not."""
+    cluster = observer.cluster
+    await cluster.kill("device_plugin", NODE)
+    folder = cluster.kubelet_folder(NODE) / "device-plugins"
+    plugin = GoPlugin(cluster.api, NODE, folder, cluster.cards(NODE), Clock().timestamp)
+    try:
+        await plugin.start()
+        await whole(observer)
+        yield
+    finally:
+        await plugin.stop()
+        await eventually(lambda: units(observer), lambda seen: seen == "0", f"{NODE} shows that the plugin is gone")
+        await cluster.launch("device_plugin", NODE)
+        await whole(observer)
+
+
+async def units(observer: Observer) -> str:
+    """What pods may use of the node."""
+    node = await observer.cluster.api.get(NODES, NODE)
+    return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+
+
+async def whole(observer: Observer) -> None:
+    """Wait until all of the node's memory may be used."""
+    await eventually(lambda: units(observer), lambda seen: seen == "28", f"{NODE} has its memory")
+
+
+async def lives(observer: Observer, *names: str) -> dict[str, tuple[Any, ...]]:
+    """Which container of each pod runs, and on which card."""
+    pods = await observer.running(*names)
+    return {
+        pod["metadata"]["name"]: (
+            [one["containerID"] for one in pod["status"]["containerStatuses"]],
+            pod["metadata"]["annotations"][spec.POD_INDEX],
+        )
+        for pod in pods
+    }
+
+
+async def starts_again(observer: Observer, name: str) -> Object:
+    """Wait until the pod's container was started once more than now; the pod."""
+
+    def count(pod: Object) -> int:
+        statuses = pod["status"].get("containerStatuses") or [{}]
+        return int(statuses[0].get("restartCount", 0))
+
+    before = count(await observer.pod(name))
+    return await eventually(
+        lambda: observer.pod(name), lambda pod: count(pod) > before, f"{name} is started again", seconds=150
+    )
+
+
+async def test_over_to_ours_and_back(observer: Observer) -> None:
+    """Its pods keep card and container over the switch, ours over the way back; what comes fits beside them, nothing over them."""
+    async with the_originals_plugin(observer):
+        failing = gpu_pod("failing", node=NODE)
+        failing["spec"]["containers"] = [gpu_container("c0", 4, _FAILS)]
+        await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("eight", 8, node=NODE))
+        before = await lives(observer, "nine", "eight")
+        await observer.create(failing)
+        await starts_again(observer, "failing")
+        told = {name: (await observer.variables(await observer.pod(name)))[0] for name in before}
+        assert {name: one[spec.ENV_VISIBLE] for name, one in told.items()} == {
+            name: card for name, (_, card) in before.items()
+        }
+
+    # The one that fails is beside nine, which leaves one unit; three and two fit beside eight, which leaves another.
+    assert before == await lives(observer, "nine", "eight")
+    await observer.create(gpu_pod("three", 3, node=NODE), gpu_pod("two", 1, 1, node=NODE))
+    ours = await lives(observer, "three", "two")
+    await observer.create(gpu_pod("too-much", 2, node=NODE))
+    await observer.waits_because("too-much", "nsufficient")
+    again = await starts_again(observer, "failing")
+    await observer.check_right_cards("nine", "eight", "three", "two")
+    assert again["metadata"]["annotations"][spec.POD_INDEX] == before["nine"][1]
+    await observer.cluster.restart_kubelet(NODE)
+    await whole(observer)
+    assert before | ours == await lives(observer, "nine", "eight", "three", "two")
+
+    async with the_originals_plugin(observer):
+        assert before | ours == await lives(observer, "nine", "eight", "three", "two")
+        await observer.check_right_cards("nine", "eight", "three", "two")
+        await observer.check_books()
+    assert before | ours == await lives(observer, "nine", "eight", "three", "two")

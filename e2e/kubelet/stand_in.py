@@ -1,0 +1,77 @@
+"""Our kubelet for one case: a node of its own beside those of the cluster, whose waits a case may scale."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from clusters.api_client import ApiClient, ApiError
+from clusters.clock import Clock
+from clusters.images.behaviour import Behaviours
+from clusters.kubelet import checkpoint
+from clusters.kubelet.cards import NoCards
+from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.machine import Machine
+from clusters.kubelet.timings import Timings
+from clusters.local_cluster import LocalCluster
+from clusters.resources import NODES
+
+
+class StandIn:
+    """Its sockets are in ``folder``, which is short. See ``KubeletUnderTest``."""
+
+    def __init__(self, cluster: LocalCluster, node: str, folder: Path, timings: Timings) -> None:
+        self.node = node
+        self.minor = 0
+        self.plugin_folder = Path()
+        self.pod_resources_socket = Path()
+        self._cluster = cluster
+        self._folder = folder
+        self._timings = timings
+        self._stack = contextlib.AsyncExitStack()
+        self._kubelet: Kubelet
+
+    async def open(self) -> None:
+        """Start a kubelet of the API server's own minor."""
+        plane, api = self._cluster.control_plane, self._cluster.api
+        server = await api.request("GET", "/version")
+        machine = Machine(self.node, version=f"v{server['major']}.{server['minor']}.0")
+        account = await self._stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(self.node)))
+        self._kubelet = Kubelet(
+            machine,
+            self._folder,
+            account,
+            behaviours=Behaviours.load(),
+            cards=NoCards(),
+            seed=self.node,
+            clock=Clock().timestamp,
+            timings=self._timings,
+            tls=plane.kubelet_certificate(self.node, machine.address),
+        )
+        self.minor = machine.minor
+        self.plugin_folder = self._kubelet.plugin_folder
+        self.pod_resources_socket = self._kubelet.pod_resources_socket
+        await self._kubelet.start()
+
+    async def close(self) -> None:
+        """Stop it and take the Node away."""
+        await self._kubelet.stop()
+        with contextlib.suppress(ApiError):
+            await self._cluster.api.delete(NODES, self.node)
+        await self._stack.aclose()
+
+    async def stop(self) -> None:
+        """See the seam."""
+        await self._kubelet.stop(keep_containers=True)
+
+    async def start(self) -> None:
+        """See the seam."""
+        await self._kubelet.start()
+
+    async def reboot(self) -> None:
+        """See the seam."""
+        await self._kubelet.reboot()
+
+    def lose_checkpoint(self) -> None:
+        """See the seam."""
+        (self.plugin_folder / checkpoint.FILE_NAME).unlink()

@@ -1,0 +1,216 @@
+"""What a real kubelet was seen to do (protocol.md H, by number) and what its source left open (B, C), as cases.
+
+Elsewhere: H 5, H 4 and H 9 are in ``test_device_plugin_failures``, H 10 in ``test_device_plugin``, H 8 is why the product keeps
+its ids few (DP-003), H 12 is in ``e2e/slots``. H 11 is about a flag that moves the kubelet's folder, which no cluster here does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import grpc
+import grpc.aio
+
+from clusters.api_client import Object
+from clusters.kubelet.proto import podresources_pb2 as pb
+from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
+from clusters.waiting import eventually
+from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.stage import Stage, held_by
+
+# A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.
+_GET_SINCE, _HEALTH_SINCE = 34, 36
+
+
+async def test_pods_are_admitted_one_after_the_other_in_the_order_of_their_bindings(stage: Stage) -> None:
+    """H 1: 10 pods of 3 containers, bound in another order than created: 30 Allocates, pod by pod, container by container."""
+    plugin = await stage.plug(SamplePlugin(healthy(40), pre_start=True))
+    await stage.counts(40, 40)
+    names = [f"p{number}" for number in range(10)]
+    for name in names:
+        sidecar = stage.container("sidecar", 1, restartPolicy="Always")
+        containers = [stage.container("first", 1), stage.container("second", 1)]
+        await stage.create(name, *containers, nodeName=None, schedulerName="nobodys", initContainers=[sidecar])
+    random.Random(1).shuffle(names)
+    for name in names:
+        await stage.bind(name)
+    for name in names:
+        await stage.reaches(name, "Running")
+
+    owner = {ids: key for key, held in (await stage.held()).items() for ids in held}
+    allocated = [owner[one] for (one,) in plugin.asked("Allocate")]
+    assert allocated == [(name, container) for name in names for container in ("sidecar", "first", "second")]
+    for name in names:
+        of_pod = [verb for verb, ids in plugin.calls if ids and owner.get(ids[0], ("", ""))[0] == name]
+        assert of_pod == ["Allocate"] * 3 + ["PreStartContainer"] * 3
+
+
+async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
+    """H 2: the ids that the plugin prefers are those of the Allocate that follows; it is asked even where there is no choice."""
+    preferred: list[list[str]] = []
+
+    def highest(free: list[str], must: list[str], size: int) -> list[str]:
+        preferred.append(must + sorted(set(free) - set(must), reverse=True)[: size - len(must)])
+        return preferred[-1]
+
+    plugin = await stage.plug(SamplePlugin(healthy(5), prefers=highest))
+    await stage.counts(5, 5)
+    for name, size in (("two", 2), ("one", 1), ("rest", 2)):
+        await stage.create(name, stage.container(devices=size))
+        await stage.reaches(name, "Running")
+
+    assert [set(ids) for ids in plugin.asked("Allocate")] == [set(ids) for ids in preferred]
+    assert [set(ids) for ids in preferred] == [{"dev-4", "dev-3"}, {"dev-2"}, {"dev-1", "dev-0"}]
+    assert [set(ids) for ids in plugin.asked("GetPreferredAllocation")] == [
+        set(healthy(5)),
+        {"dev-0", "dev-1", "dev-2"},
+        {"dev-0", "dev-1"},
+    ]
+    verbs = [verb for verb, _ in plugin.calls if verb in ("GetPreferredAllocation", "Allocate")]
+    assert verbs == ["GetPreferredAllocation", "Allocate"] * 3
+
+
+async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None:
+    """B7: what an init container leaves behind is what the next has to include, and nobody is asked where that is enough."""
+    musts: list[list[str]] = []
+
+    def choose(free: list[str], must: list[str], size: int) -> list[str]:
+        musts.append(must)
+        return must + sorted(set(free) - set(must))[: size - len(must)]
+
+    plugin = await stage.plug(SamplePlugin(healthy(5), prefers=choose))
+    await stage.counts(5, 5)
+    inits = [stage.container("init", 1, command=["true"]), stage.container("again", 1, command=["true"])]
+    await stage.create("p", stage.container("app", 3), initContainers=inits)
+    await stage.reaches("p", "Running")
+
+    assert musts == [[], ["dev-0"]]
+    assert [set(ids) for ids in plugin.asked("Allocate")] == [{"dev-0"}, {"dev-0"}, {"dev-0", "dev-1", "dev-2"}]
+
+
+async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
+    """H 3: List shows the container with exactly these ids, each as a message of its own; Get does, too, from 1.34 on."""
+    listed: list[list[pb.PodResources]] = []
+    got: list[pb.PodResources] = []
+
+    async def look(_: tuple[str, ...]) -> None:
+        listed.append(await stage.listed())
+        if stage.kubelet.minor >= _GET_SINCE:
+            got.append(await get(stage, "p"))
+
+    plugin = await stage.plug(SamplePlugin(healthy(5), at_start=look))
+    await stage.counts(5, 5)
+    await stage.create("p", stage.container(devices=3))
+    await stage.reaches("p", "Running")
+
+    (ids,) = plugin.asked("PreStartContainer")
+    assert [held_by(one) for one in listed] == [{("p", "main"): set(ids)}]
+    (container,) = listed[0][0].containers
+    assert sorted(len(one.device_ids) for one in container.devices) == [1, 1, 1]
+    assert {one.resource_name for one in container.devices} == {stage.resource}
+    assert [held_by([one]) for one in got] == [{("p", "main"): set(ids)} for _ in got]
+
+
+async def test_the_pods_own_variable_wins(stage: Stage) -> None:
+    """H 6, B7: of a name that both set, the container sees the value of the pod's spec."""
+    await stage.plug(SamplePlugin(healthy(1)))
+    await stage.counts(1, 1)
+    await stage.create("p", stage.container(devices=1, env=[{"name": "IDS", "value": "mine"}]))
+    await stage.reaches("p", "Running")
+
+    assert await stage.told_ids("p") == {"mine"}
+
+
+async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> None:
+    """H 7: every id of each container, none of sidecars and init containers; kubelets before 1.36 say nothing."""
+    await stage.plug(SamplePlugin(healthy(6)))
+    await stage.counts(6, 6)
+    inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
+    await stage.create("p", stage.container("one", 2), stage.container("two", 1), initContainers=inits)
+    await stage.reaches("p", "Running")
+    held = await stage.held()
+    shows = stage.kubelet.minor >= _HEALTH_SINCE
+    wanted = {name: held["p", name] if shows else set() for name in ("one", "two")}
+
+    async def seen() -> dict[str, set[str]]:
+        status = (await stage.pod("p"))["status"]
+        assert not [one for one in status["initContainerStatuses"] if one.get("allocatedResourcesStatus")]
+        return {one["name"]: device_ids(one) for one in status["containerStatuses"]}
+
+    await eventually(seen, lambda found: found == wanted, "the status names the devices")
+
+
+async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> None:
+    """B7: a pod that is too large for the node in another way has been allocated for, and its devices serve the next."""
+    plugin = await stage.plug(SamplePlugin(healthy(1)))
+    await stage.counts(1, 1)
+    huge = stage.container(devices=1)
+    huge["resources"]["requests"] = {"cpu": "4000"}
+    await stage.create("p", huge)
+    status = (await stage.reaches("p", "Failed"))["status"]
+
+    assert status["reason"] == "OutOfcpu"
+    assert len(plugin.asked("Allocate")) == 1
+    await stage.create("q", stage.container(devices=1))
+    await stage.reaches("q", "Running")
+
+
+async def test_an_ended_pod_is_listed_no_more_and_its_devices_serve_the_next(stage: Stage) -> None:
+    """B7, C: only active pods are listed; what an ended one had is given to the next who asks."""
+    await stage.plug(SamplePlugin(healthy(2)))
+    await stage.counts(2, 2)
+    await stage.create("p", stage.container(devices=2, command=["true"]), restartPolicy="Never")
+    await stage.reaches("p", "Succeeded")
+    await eventually(stage.held, lambda held: held == {}, "the ended pod is not listed")
+    await stage.create("q", stage.container(devices=2))
+    await stage.reaches("q", "Running")
+
+    assert await stage.held() == {("q", "main"): set(healthy(2))}
+
+
+async def test_the_end_of_an_old_list_drops_the_plugin_that_registered_after_it(stage: Stage) -> None:
+    """B3: whoever registers last is parted with when the older list ends; so a plugin ends its old list first."""
+    old = await stage.plug(SamplePlugin(healthy(1)))
+    await stage.counts(1, 1)
+    new = await stage.plug(SamplePlugin(healthy(3)), "newer.sock")
+    await stage.counts(3, 3)
+    old.end_list()
+
+    await stage.counts(3, 0)
+    await stage.plug(new, "newer.sock")
+    await stage.counts(3, 3)
+
+
+async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
+    """C: beyond a burst of ten, and a hundred a second, PodResources answers ResourceExhausted."""
+
+    async def ask() -> str:
+        async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
+            try:
+                await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
+            except grpc.aio.AioRpcError as error:
+                return f"{error.code().name}: {error.details()}"
+        return ""
+
+    answers = await asyncio.gather(*(ask() for _ in range(60)))
+    refusals = {answer for answer in answers if answer}
+    assert {"RESOURCE_EXHAUSTED"} == {one.partition(":")[0] for one in refusals}
+    assert all("rejected by rate limit" in one for one in refusals)
+
+
+async def get(stage: Stage, name: str) -> pb.PodResources:
+    """One pod, by name."""
+    async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
+        request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=stage.namespace)
+        answer: pb.GetPodResourcesResponse = await pb_grpc.PodResourcesListerStub(channel).Get(request)
+        return answer.pod_resources
+
+
+def device_ids(container_status: Object) -> set[str]:
+    """The ids that a container's status names."""
+    return {
+        one["resourceID"]
+        for resource in container_status.get("allocatedResourcesStatus") or ()
+        for one in resource["resources"]
+    }

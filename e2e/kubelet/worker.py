@@ -1,0 +1,76 @@
+"""The kubelet of one of the cluster's own nodes, a real one where the cluster has such: nothing scaled, and it was there before.
+
+The device plugin under test stays on the node: a case has a resource of its own, and the plugin comes back by itself after
+each restart, as it must.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import grpc.aio
+
+from clusters.kubelet.proto import podresources_pb2 as pb
+from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
+from clusters.provider import Cluster
+from clusters.resources import NODES
+from clusters.waiting import eventually
+
+_KUBELET: Final = "kubelet"
+_CHECKPOINT: Final = "kubelet_internal_checkpoint"
+
+
+class Worker:
+    """See ``KubeletUnderTest``."""
+
+    def __init__(self, cluster: Cluster, node: str) -> None:
+        self.node = node
+        self.minor = 0
+        self.plugin_folder = cluster.kubelet_folder(node) / "device-plugins"
+        self.pod_resources_socket = cluster.kubelet_folder(node) / "pod-resources" / "kubelet.sock"
+        self._cluster = cluster
+        self._is_down = False
+
+    async def open(self) -> None:
+        """Look which release it is."""
+        node = await self._cluster.api.get(NODES, self.node)
+        self.minor = int(node["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
+
+    async def close(self) -> None:
+        """Start it where a case has failed while it was down."""
+        if self._is_down:
+            await self.start()
+
+    async def stop(self) -> None:
+        """See the seam."""
+        await self._cluster.kill(_KUBELET, self.node)
+        self._is_down = True
+
+    async def start(self) -> None:
+        """See the seam."""
+        await self._cluster.launch(_KUBELET, self.node)
+        self._is_down = False
+        await self._answers()
+
+    async def reboot(self) -> None:
+        """See the seam."""
+        await self._cluster.restart_kubelet(self.node, reboot=True)
+        await self._answers()
+
+    def lose_checkpoint(self) -> None:
+        """See the seam."""
+        Path(self.plugin_folder / _CHECKPOINT).unlink()
+
+    async def _answers(self) -> None:
+        """Its second socket may come after the first."""
+
+        async def asked() -> bool:
+            async with grpc.aio.insecure_channel(f"unix:{self.pod_resources_socket}") as channel:
+                try:
+                    await pb_grpc.PodResourcesListerStub(channel).List(pb.ListPodResourcesRequest())
+                except grpc.aio.AioRpcError:
+                    return False
+            return True
+
+        await eventually(asked, bool, f"the kubelet of {self.node} says who has which devices")

@@ -1,0 +1,49 @@
+"""Cases that are not for every kind of kubelet, by marker: why is printed with the skip.
+
+``stand_in_only(why)`` needs what a real kubelet cannot give: scaled time, machines without containers, another order of
+admission. ``minutes_on_kind(minutes, why)`` runs on real kubelets with ``--slow`` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pytest
+
+STAND_INS: Final = ("embedded", "controlplane")
+# The limit for a case on real kubelets that names none, in seconds: nodes start anew in half a minute, and statuses follow.
+_LIMIT_SECONDS: Final = 300
+_MARKERS: Final = (
+    "stand_in_only(why): not for real kubelets",
+    "minutes_on_kind(minutes, why): takes so long on real kubelets that it runs with --slow only",
+)
+
+
+def add_option(group: pytest.OptionGroup) -> None:
+    """``--slow``."""
+    group.addoption("--slow", action="store_true", help="on real kubelets, also the cases that take minutes each")
+
+
+def add_markers(config: pytest.Config) -> None:
+    """Say which markers there are."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Skip, with the reason, what is not for this run's kind of kubelet, and give the others time."""
+    if config.getoption("--cluster", default="embedded") in STAND_INS:
+        return
+    is_slow = config.getoption("--slow", default=False)
+    for item in items:
+        only = item.get_closest_marker("stand_in_only")
+        slow = item.get_closest_marker("minutes_on_kind")
+        if only is not None:
+            item.add_marker(pytest.mark.skip(f"for the stand-in kubelet only: {only.args[0]}"))
+        elif slow is not None and not is_slow:
+            item.add_marker(pytest.mark.skip(f"takes {slow.args[0]} minutes, with --slow only: {slow.args[1]}"))
+        elif slow is not None:
+            item.add_marker(pytest.mark.timeout(slow.args[0] * 60 + _LIMIT_SECONDS))
+        elif item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))

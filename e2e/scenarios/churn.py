@@ -1,0 +1,137 @@
+"""Pods that come and go on one node while its programs start anew, each replaced as an owner would where it is turned away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from clusters.api_client import ApiError, Object
+from clusters.resources import NODES, PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.bursts.judge import is_running, is_turned_away, why
+from e2e.observer import Observer
+
+# How many there are beside those that stay, and what each container asks for: together they always have room.
+_COUNT: Final = 5
+_AMOUNTS: Final = ((1,), (2,), (1, 1))
+_PAUSE_SECONDS: Final = 0.3
+# Against hangs, in seconds: a container that failed while its plugin was away is tried again after minutes at most.
+_SETTLE_SECONDS: Final = 180.0
+
+
+class Churn:
+    """The pods of one node of one namespace; ``stay`` are those that are never deleted."""
+
+    def __init__(self, observer: Observer, node: str, seed: int) -> None:
+        self.turned_away: Counter[str] = Counter()
+        """How many pods the kubelet refused, by what it said."""
+        self.created = 0
+        self._observer = observer
+        self._node = node
+        self._stay: frozenset[str] = frozenset()
+        self._rng = random.Random(seed)
+        self._numbers = itertools.count(1)
+
+    async def settle_in(self) -> dict[str, tuple[Any, ...]]:
+        """Pods that stay: nine units on one card, two containers of three and two on the other; which containers, on which card."""
+        await self._observer.create(gpu_pod("nine", 9, node=self._node))
+        await self._observer.running("nine")
+        await self._observer.create(gpu_pod("three-two", 3, 2, node=self._node))
+        self._stay = frozenset({"nine", "three-two"})
+        return await self.lives()
+
+    async def lives(self) -> dict[str, tuple[Any, ...]]:
+        """The containers of the pods that stay, how often each was started, and their cards."""
+        pods = await self._observer.running(*sorted(self._stay))
+        return {
+            pod["metadata"]["name"]: (
+                sorted(
+                    (one["name"], one["containerID"], one["restartCount"]) for one in pod["status"]["containerStatuses"]
+                ),
+                pod["metadata"]["annotations"][spec.POD_INDEX],
+            )
+            for pod in pods
+        }
+
+    @contextlib.asynccontextmanager
+    async def going_on(self) -> AsyncIterator[None]:
+        """Pods come and go while inside."""
+        task = asyncio.create_task(self._go_on())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def settled(self) -> list[Object]:
+        """Wait until each pod runs, whoever was turned away being replaced; the pods. Every refusal has been explained by then."""
+
+        async def look() -> list[Object]:
+            await self._replace_refused()
+            return await self._observer.pods()
+
+        def all_run(pods: list[Object]) -> bool:
+            return bool(pods) and all(is_running(pod) and not _leaves(pod) for pod in pods)
+
+        return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
+
+    async def whole(self, units: str) -> None:
+        """Wait until all of the node's memory may be used."""
+
+        async def allocatable() -> str:
+            node = await self._observer.cluster.api.get(NODES, self._node)
+            return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+
+        await eventually(allocatable, lambda seen: seen == units, f"{self._node} has its memory back", seconds=120)
+
+    async def _go_on(self) -> None:
+        while True:
+            await self._replace_refused()
+            others = [pod for pod in await self._observer.pods() if pod["metadata"]["name"] not in self._stay]
+            if len(others) < _COUNT:
+                await self._create()
+            else:
+                await self._delete(self._rng.choice(others)["metadata"]["name"], 1)
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _replace_refused(self) -> None:
+        for pod in await self._observer.pods():
+            if pod["status"].get("phase") != "Failed" or _leaves(pod):
+                continue
+            # No other reason is known for which a pod of this test may fail.
+            assert is_turned_away(pod, frozenset({self._node})), why(pod)
+            assert pod["metadata"]["name"] not in self._stay, why(pod)
+            self.turned_away[reason(pod)] += 1
+            await self._delete(pod["metadata"]["name"], 0)
+            await self._create()
+
+    async def _create(self) -> None:
+        self.created += 1
+        amounts = self._rng.choice(_AMOUNTS)
+        await self._observer.create(gpu_pod(f"p{next(self._numbers):03}", *amounts, node=self._node))
+
+    async def _delete(self, name: str, grace_seconds: int) -> None:
+        try:
+            await self._observer.cluster.api.delete(PODS, name, self._observer.namespace, grace_seconds=grace_seconds)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def reason(pod: Mapping[str, Any]) -> str:
+    """What the kubelet said of a pod that it refused, without what is the pod's own."""
+    status = pod["status"]
+    text = status.get("message", "").partition("Allocate failed due to ")[2].partition(", which is")[0]
+    return f"{status.get('reason')}: {text}" if text else str(status.get("reason"))
+
+
+def _leaves(pod: Mapping[str, Any]) -> bool:
+    return "deletionTimestamp" in pod["metadata"]

@@ -1,0 +1,66 @@
+"""Restarts under churn, many in a row: running pods keep card and container, new ones get right ones, refusals are explained."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from clusters.waiting import eventually
+from e2e.observer import Observer
+from e2e.scenarios.churn import Churn
+
+NODE: Final = "a2"
+UNITS: Final = "28"
+
+# Of one case, in seconds: twenty restarts of a real kubelet take minutes.
+pytestmark = pytest.mark.timeout(1200)
+
+
+@pytest.mark.parametrize("what", ["kubelet", "plugin", "both"])
+async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
+    """E2E-005, E2E-006, DP-022: kubelet restarted, plugin killed, or both at once, again and again while pods come and go."""
+    count = request.config.getoption("--restarts")
+    cluster = observer.cluster
+    churn = Churn(observer, NODE, seed=count)
+    before = await churn.settle_in()
+    async with churn.going_on():
+        for _ in range(count):
+            if what != "kubelet":
+                await cluster.kill("device_plugin", NODE)
+            if what != "plugin":
+                await cluster.restart_kubelet(NODE)
+            if what != "kubelet":
+                await cluster.launch("device_plugin", NODE)
+            await churn.whole(UNITS)
+    pods = await churn.settled()
+
+    say(request, f"{count} restarts of {what}", churn)
+    assert before == await churn.lives()
+    assert churn.created >= count
+    await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods))
+    await observer.check_books()
+
+
+async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRequest) -> None:
+    """DP-022: the node is rebooted twice; who is let in again is on its card, who is not says that its plugin was not there."""
+    churn = Churn(observer, NODE, seed=2)
+    for _ in range(2):
+        async with churn.going_on():
+            # Some of each round are there when the power fails.
+            await eventually(observer.pods, lambda pods: len(pods) >= 3, "pods are there")
+            await observer.cluster.restart_kubelet(NODE, reboot=True)
+            await churn.whole(UNITS)
+        pods = await churn.settled()
+        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods))
+        await observer.check_books()
+
+    say(request, "2 reboots", churn)
+
+
+def say(request: pytest.FixtureRequest, what: str, churn: Churn) -> None:
+    """For the report of this case: how many pods were refused, and for which reasons."""
+    refused = ", ".join(f"{count} x {reason}" for reason, count in churn.turned_away.items()) or "none"
+    request.node.user_properties.append(
+        ("churn", f"{what}: {churn.created} pods created, refused and replaced: {refused}")
+    )

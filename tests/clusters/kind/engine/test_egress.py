@@ -1,0 +1,103 @@
+"""Promises of clusters.kind.engine.egress: what it makes of the packet filter's text, and what becomes of real packets."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from clusters.kind.engine.egress import EGRESS, SERVICES, EgressCounts, is_set, rejected, rules
+from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, TRY, Machine
+
+COUNTED = f"""*filter
+:{EGRESS} - [0:0]
+[9:900] -A DOCKER-USER -j {EGRESS}
+[1000:2000] -A {EGRESS} -i b -o b -j RETURN
+[3:180] -A {EGRESS} -i b -p tcp -j REJECT --reject-with tcp-reset
+[4:240] -A {EGRESS} -i b -j REJECT --reject-with icmp-port-unreachable
+[20:2] -A {EGRESS} -d {SERVICES} -i b -p tcp -j REJECT --reject-with tcp-reset
+[70:1] -A OTHER -i b -j REJECT --reject-with icmp-port-unreachable
+COMMIT
+"""
+
+
+def test_what_was_rejected_is_summed_and_nothing_else() -> None:
+    """Not what went between nodes, and not what others reject; what was meant for a Service apart."""
+    assert rejected(COUNTED) == EgressCounts(services=20, elsewhere=3 + 4)
+
+
+def test_rules_that_nobody_asks_are_not_set() -> None:
+    """A chain that hangs nowhere rejects nothing, and one that rejects nothing lets all out."""
+    unhung = COUNTED.replace(f"-A DOCKER-USER -j {EGRESS}", "-A DOCKER-USER -j RETURN")
+    open_to_all = "\n".join(line for line in COUNTED.splitlines() if "REJECT" not in line)
+
+    assert is_set(COUNTED)
+    assert is_set(COUNTED.replace("DOCKER-USER", "FORWARD"))
+    assert not is_set(unhung)
+    assert not is_set(open_to_all)
+
+
+@pytest.mark.parametrize("family", ["iptables", "ip6tables"])
+def test_each_bridge_is_rejected_after_what_goes_between_bridges_was_let_through(family: str) -> None:
+    """The order decides: the first rule that fits."""
+    outward = [rule for rule in rules(["a", "b"], family) if EGRESS in rule]
+    last_return = max(place for place, rule in enumerate(outward) if "RETURN" in rule)
+    rejects = [place for place, rule in enumerate(outward) if "REJECT" in rule]
+
+    assert last_return < min(rejects)
+    assert {rule.partition(" -i ")[2][0] for rule in outward if rule.endswith("port-unreachable")} == {"a", "b"}
+
+
+@pytest.mark.parametrize("network", ["gpushare-kind", "bridge"])
+def test_nothing_leaves_the_machine_and_what_tried_is_counted(shared: Machine, network: str) -> None:
+    """Rejected at once, on the nodes' network and on Docker's own; the device that leads outside sees no packet."""
+    before, sent = shared.counted(), shared.sent_outside()
+    tried = shared.run(*DOCKER_RUN, "--network", network, IMAGE, *TRY, good=False)
+
+    assert "Connection refused" in tried.stderr
+    assert shared.counted() > before
+    assert shared.sent_outside() == sent
+
+
+def test_what_is_meant_for_a_service_is_counted_apart(shared: Machine) -> None:
+    """A node sends it by its default route until its kube-proxy knows better."""
+    before = shared.counted(), shared.counted(services=True)
+    ask = ("timeout", "3", "bash", "-c", "exec 3<>/dev/tcp/10.96.0.1/443")
+    tried = shared.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, *ask, good=False)
+
+    assert "Connection refused" in tried.stderr
+    assert shared.counted() == before[0]
+    assert shared.counted(services=True) > before[1]
+
+
+def test_the_way_out_would_have_taken_it(shared: Machine) -> None:
+    """The device that must see nothing sees what this machine itself sends: the test above can fail."""
+    sent = shared.sent_outside()
+    shared.run(*TRY, good=False)
+
+    assert shared.sent_outside() > sent
+
+
+def test_containers_ask_this_machine_nothing(shared: Machine) -> None:
+    """What listens on all addresses of the machine is not for nodes."""
+    address = shared.run("docker", "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", "gpushare-kind")
+    listen = f"import socket, time; s = socket.create_server(('{address.stdout.strip()}', 8099)); time.sleep(100)"
+    server = f'exec {sys.executable} -c "{listen}"'
+    ask = f"exec 3<>/dev/tcp/{address.stdout.strip()}/8099"
+    shared.run("sh", "-c", f"({server}) >/dev/null 2>&1 & echo $! > {shared.run_folder}/server")
+    try:
+        shared.run("bash", "-c", f"until {ask}; do sleep 0.1; done")
+        within = shared.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, "bash", "-c", ask, good=False)
+    finally:
+        shared.run("kill", (shared.run_folder / "server").read_text().strip())
+
+    assert "Connection refused" in within.stderr
+
+
+def test_an_unknown_name_is_asked_of_nobody(shared: Machine) -> None:
+    """The resolver that containers are given does not exist; no packet is sent for it."""
+    before, sent = shared.counted(), shared.sent_outside()
+    look_up = "exec 3<>/dev/tcp/name.example/80"
+    shared.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, "bash", "-c", look_up, good=False)
+
+    assert (shared.counted(), shared.sent_outside()) == (before, sent)

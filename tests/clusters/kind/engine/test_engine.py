@@ -1,0 +1,134 @@
+"""Promises of the engine as a whole, kept by a real dockerd on a machine within this one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.engine.engine import engine_environment, find
+from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.place import place_of
+from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, TRY, Machine
+
+
+def test_a_second_up_uses_what_is_there(shared: Machine) -> None:
+    """The same dockerd, and the counters go on."""
+    pid, counted = shared.dockerd(), shared.counted()
+    said = shared.engine("up")
+
+    assert "are ready" in said
+    assert "starting" not in said
+    assert (shared.dockerd(), shared.counted()) == (pid, counted)
+
+
+def test_clients_get_an_environment_in_which_all_is_found(shared: Machine) -> None:
+    """Docker's address, kind on PATH, and the network of its nodes."""
+    found = find(shared.environment, place_of(shared.environment, shared.run_folder))
+    assert found is not None
+
+    assert found.private
+    assert engine_environment(found.environment)["KIND_EXPERIMENTAL_DOCKER_NETWORK"] == "gpushare-kind"
+
+
+def test_without_a_docker_it_says_what_to_do(tmp_path: Path) -> None:
+    """Not a traceback from deep within."""
+    with pytest.raises(EngineError, match="no Docker answers"):
+        engine_environment({"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{tmp_path}/none"})
+
+
+def test_down_leaves_nothing(fresh: Machine) -> None:
+    """No process, mount, link, rule, cgroup or setting, though containers were running."""
+    before = fresh.traces()
+    fresh.engine("up")
+    fresh.load_shell()
+    fresh.run("docker", "run", "--detach", "--network", "gpushare-kind", "-p", "8080:80", IMAGE, "sleep", "100")
+    during = fresh.traces()
+    fresh.engine("down")
+
+    assert {name for name in before if before[name] != during[name]} == set(before)
+    assert fresh.traces() == before
+
+
+def test_a_killed_dockerd_is_recognised_and_started_anew(fresh: Machine) -> None:
+    """Its containers have ended with it, and new ones run."""
+    fresh.engine("up")
+    fresh.load_shell()
+    fresh.run("docker", "run", "--detach", "--name", "one", IMAGE, "sleep", "1000")
+    fresh.run("kill", "-KILL", fresh.dockerd())
+    fresh.engine("up")
+
+    assert fresh.run("docker", "inspect", "-f", "{{.State.Running}}", "one").stdout == "false\n"
+    assert fresh.run(*DOCKER_RUN, IMAGE, "cat", "/proc/1/comm").stdout == "cat\n"
+
+
+def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
+    """Nor what the killed one held: the container that still ran, its shim, its mounts."""
+    before = fresh.traces()
+    fresh.engine("up")
+    fresh.load_shell()
+    fresh.run("docker", "run", "--detach", "--network", "gpushare-kind", IMAGE, "sleep", "1000")
+    fresh.run("kill", "-KILL", fresh.dockerd())
+    fresh.engine("down")
+
+    assert fresh.traces() == before
+    assert list(Path(fresh.environment["GPUSHARE_CACHE"], "docker", "containers").iterdir()) == []
+
+
+def test_an_interrupted_start_leaves_nothing(fresh: Machine) -> None:
+    """Ctrl-C while dockerd starts: one line, the exit code of an interrupt."""
+    before = fresh.traces()
+    starting = fresh.start("up")
+    assert starting.stderr is not None
+    said = starting.stderr.readline()
+    # Of the processes of this machine.
+    fresh.run("pkill", "-INT", "-f", "clusters.kind.engine up")
+    rest = starting.communicate()[1]
+
+    assert "starting" in said
+    assert (starting.returncode, rest.splitlines()[-1]) == (130, "docker: interrupted")
+    assert fresh.traces() == before
+
+
+def test_another_docker_is_used_and_left_as_it_is(fresh: Machine) -> None:
+    """It gets our network and rules, and both are taken away again; its containers and its own rules stay."""
+    fresh.engine("up")
+    fresh.load_shell()
+    fresh.run("docker", "run", "--detach", "--name", "theirs", IMAGE, "sleep", "1000")
+    fresh.run("docker", "network", "rm", "gpushare-kind")
+    other = dataclasses.replace(fresh, run_folder=fresh.run_folder.with_name("another"))
+    said = other.engine("up")
+    tried = other.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, *TRY, good=False)
+    counted = other.counted()
+    down = other.engine("down")
+
+    assert "(private)" not in said
+    assert "Connection refused" in tried.stderr
+    assert counted > 0
+    assert "is not ours and stays; our network and rules are gone" in down
+    assert "gpushare-kind" not in other.run("docker", "network", "ls").stdout
+    assert other.run("docker", "inspect", "-f", "{{.State.Running}}", "theirs").stdout == "true\n"
+    rules = other.run("iptables-save").stdout
+    assert "GPUSHARE" not in rules
+    assert "DOCKER-USER" in rules
+
+
+def test_a_network_of_that_name_on_another_bridge_is_refused(shared: Machine) -> None:
+    """Our rules would not see its packets."""
+    shared.run("docker", "network", "rm", "gpushare-kind")
+    shared.run("docker", "network", "create", "gpushare-kind")
+    try:
+        said = shared.engine("up", good=False)
+    finally:
+        shared.run("docker", "network", "rm", "gpushare-kind")
+        shared.engine("up")
+
+    assert "docker network rm gpushare-kind" in said
+    assert "ready" not in said
+
+
+def test_down_where_nothing_is_up_says_so(fresh: Machine) -> None:
+    """And is no error."""
+    assert "no private Docker is up" in fresh.engine("down")

@@ -1,0 +1,109 @@
+"""Promises of clusters.kind.engine.host."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.engine.host import Host, look, missing
+
+ALL = 0x1FFFFFFFFFF
+GOOD = Host(
+    root=True,
+    bounding=ALL,
+    overlay=True,
+    cgroup=2,
+    controllers=frozenset({"cpu", "cpuset", "memory", "pids", "io"}),
+    programs=frozenset({"dockerd", "containerd", "runc", "iptables", "ip"}),
+    memory_mib=8192,
+    disk_mib=20000,
+)
+
+
+def tree(root: Path, *, bounding: int = ALL, filesystems: str = "nodev\toverlay\n\text4\n") -> Path:
+    """A host's ``proc`` and ``sys``, cgroup v1."""
+    for folder in ("proc/self", "sys/fs/cgroup"):
+        (root / folder).mkdir(parents=True)
+    (root / "proc/self/status").write_text(f"Name:\tx\nCapEff:\t0\nCapBnd:\t{bounding:016x}\n")
+    (root / "proc/filesystems").write_text(filesystems)
+    (root / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    4194304 kB\n")
+    for controller in ("cpu", "cpuset", "memory", "pids", "devices", "freezer", "systemd"):
+        (root / "sys/fs/cgroup" / controller).mkdir()
+    return root
+
+
+def test_a_good_host_lacks_nothing() -> None:
+    """No line at all."""
+    assert missing(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"bounding": ALL & ~(1 << 21)}, "CAP_SYS_ADMIN"),
+        ({"bounding": ALL & ~(1 << 12)}, "CAP_NET_ADMIN"),
+        ({"programs": GOOD.programs - {"iptables"}}, "apt-get install iptables"),
+        ({"programs": GOOD.programs - {"dockerd"}}, "apt-get install docker.io"),
+        ({"cgroup": 0, "controllers": frozenset()}, "/sys/fs/cgroup"),
+        ({"controllers": GOOD.controllers - {"memory"}}, "cgroup v2 lacks memory"),
+        ({"cgroup": 1, "controllers": GOOD.controllers | {"devices"}}, "cgroup v1 lacks freezer"),
+        ({"memory_mib": 900}, "900 MiB of memory"),
+        ({"disk_mib": 900}, "GPUSHARE_CACHE"),
+        ({"root": False}, "not root"),
+    ],
+)
+def test_what_is_missing_is_one_line_that_says_what_to_do(change: dict[str, object], says: str) -> None:
+    """One thing, one line."""
+    (line,) = missing(dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
+
+    assert says in line
+    assert ":" in line
+
+
+def test_a_missing_program_that_can_be_installed_is_not_missing() -> None:
+    """It is installed when it is needed."""
+    host = dataclasses.replace(GOOD, programs=frozenset({"apt-get", "ip"}))
+
+    assert missing(host) == []
+    assert host.lacks_programs
+
+
+def test_a_host_without_the_capability_of_privileged_containers_is_known(tmp_path: Path) -> None:
+    """It gets a runtime in front of runc."""
+    with_it = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "with"))
+    without = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "without", bounding=ALL & ~(1 << 24)))
+
+    assert (with_it.lacks_sys_resource, without.lacks_sys_resource) == (False, True)
+
+
+def test_both_kinds_of_cgroups_are_read(tmp_path: Path) -> None:
+    """Folders of v1, the list of v2, and none."""
+    one = tree(tmp_path / "one")
+    two = tree(tmp_path / "two")
+    (two / "sys/fs/cgroup/cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    none = tree(tmp_path / "none")
+    for folder in (none / "sys/fs/cgroup").iterdir():
+        folder.rmdir()
+    facts = [look(tmp_path, {"PATH": "/bin"}, root) for root in (one, two, none)]
+
+    assert [fact.cgroup for fact in facts] == [1, 2, 0]
+    assert facts[0].controllers == {"cpu", "cpuset", "memory", "pids", "devices", "freezer"}
+    assert facts[1].controllers == {"cpuset", "cpu", "io", "memory", "pids"}
+
+
+def test_memory_overlay_and_disk_are_read(tmp_path: Path) -> None:
+    """Memory in MiB; the disk of a folder that is not there yet is its parent's."""
+    host = look(tmp_path / "a" / "b", {"PATH": "/bin"}, tree(tmp_path / "root", filesystems="\text4\n"))
+
+    assert (host.memory_mib, host.overlay) == (4096, False)
+    assert host.disk_mib > 0
+
+
+def test_this_host_can_be_looked_at(tmp_path: Path) -> None:
+    """Whatever it has."""
+    host = look(tmp_path, {"PATH": "/usr/bin:/bin"})
+
+    assert host.memory_mib > 0
+    assert host.bounding >= 0

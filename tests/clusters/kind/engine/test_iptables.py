@@ -1,0 +1,58 @@
+"""Promises of clusters.kind.engine.iptables: what is taken out of a filter is ours, or Docker's where Docker was ours."""
+
+from __future__ import annotations
+
+from clusters.kind.engine.iptables import has_chain, removals
+
+SAVED = """# Generated
+*filter
+:INPUT ACCEPT [1:2]
+:FORWARD DROP [0:0]
+:DOCKER - [0:0]
+:DOCKER-USER - [0:0]
+:DOCKERS-OWN - [0:0]
+-A INPUT -i eth0 -m comment --comment "a b" -j ACCEPT
+-A FORWARD -j DOCKER-USER
+-A FORWARD -o gs0 -j DOCKER
+-A FORWARD -i gs0 ! -o gs0 -j ACCEPT
+-A FORWARD -i gs01 -j ACCEPT
+-A FORWARD -j DOCKERS-OWN
+-A DOCKER -d 10.0.0.2/32 ! -i gs0 -o gs0 -j ACCEPT
+-A DOCKER -d 10.0.0.3/32 ! -i docker0 -o docker0 -j ACCEPT
+-A DOCKER-USER -j RETURN
+COMMIT
+"""
+
+
+def test_of_anothers_docker_only_the_rules_about_our_bridge_go() -> None:
+    """Its chains stay, and what they say about its bridges."""
+    assert removals(SAVED, ["gs0"], docker_too=False) == [
+        ["-D", "FORWARD", "-o", "gs0", "-j", "DOCKER"],
+        ["-D", "FORWARD", "-i", "gs0", "!", "-o", "gs0", "-j", "ACCEPT"],
+        ["-D", "DOCKER", "-d", "10.0.0.2/32", "!", "-i", "gs0", "-o", "gs0", "-j", "ACCEPT"],
+    ]
+
+
+def test_of_our_docker_its_chains_go_with_all_that_leads_there() -> None:
+    """First what leads there, then what is in them, then they themselves; a chain of a similar name stays."""
+    calls = removals(SAVED, ["gs0"], docker_too=True)
+
+    assert calls[:3] == [
+        ["-D", "FORWARD", "-j", "DOCKER-USER"],
+        ["-D", "FORWARD", "-o", "gs0", "-j", "DOCKER"],
+        ["-D", "FORWARD", "-i", "gs0", "!", "-o", "gs0", "-j", "ACCEPT"],
+    ]
+    assert sorted(calls[3:5]) == [["-F", "DOCKER"], ["-F", "DOCKER-USER"]]
+    assert sorted(calls[5:]) == [["-X", "DOCKER"], ["-X", "DOCKER-USER"]]
+
+
+def test_nothing_is_taken_out_of_a_filter_without_us() -> None:
+    """A user's rules are never touched."""
+    assert removals(SAVED, ["gs9"], docker_too=False) == []
+
+
+def test_a_chain_is_found_by_its_whole_name() -> None:
+    """DOCKER is not DOCKER-USER."""
+    saved = ":DOCKER-USER - [0:0]\n"
+
+    assert (has_chain(saved, "DOCKER-USER"), has_chain(saved, "DOCKER")) == (True, False)

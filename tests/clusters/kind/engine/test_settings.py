@@ -1,0 +1,75 @@
+"""Promises of clusters.kind.engine.settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.engine import settings
+
+FORWARD = "proc/sys/net/ipv4/ip_forward"
+INSTANCES = "proc/sys/fs/inotify/max_user_instances"
+ENVIRONMENT = {"PATH": os.environ.get("PATH", "")}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A host as it was, with what dockerd changed meanwhile."""
+    for name, value in ((FORWARD, "1"), (INSTANCES, "512")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(value)
+    for folder in ("etc/docker", "run/docker/plugins"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "etc/docker/key.json").touch()
+    return tmp_path
+
+
+def written(root: Path, **facts: object) -> Path:
+    """The file that says what was before."""
+    before = {"settings": {FORWARD: "0", INSTANCES: "128"}, "forward": "DROP", "docker": False, **facts}
+    (root / "before.json").write_text(json.dumps(before))
+    return root / "before.json"
+
+
+def test_the_hosts_settings_are_put_back(root: Path) -> None:
+    """Both."""
+    settings.put_back(written(root), ENVIRONMENT, root)
+
+    assert ((root / FORWARD).read_text(), (root / INSTANCES).read_text()) == ("0", "128")
+
+
+def test_what_a_user_changed_meanwhile_stays(root: Path) -> None:
+    """They know why."""
+    (root / INSTANCES).write_text("8192")
+    settings.put_back(written(root), ENVIRONMENT, root)
+
+    assert (root / INSTANCES).read_text() == "8192"
+
+
+def test_what_dockerd_made_is_removed_where_it_was_not_there(root: Path) -> None:
+    """A folder that was there stays, and one in which there is something now."""
+    (root / "run/docker/somebody").touch()
+    absent = ["etc/docker/key.json", "run/docker/plugins", "run/docker"]
+    settings.put_back(written(root, absent=absent), ENVIRONMENT, root)
+
+    assert sorted(str(path.relative_to(root)) for path in root.glob("[er]*/**/*")) == [
+        "etc/docker",
+        "run/docker",
+        "run/docker/somebody",
+    ]
+
+
+def test_without_a_word_of_before_nothing_changes(root: Path) -> None:
+    """Another's Docker may need it as it is."""
+    settings.put_back(root / "none.json", ENVIRONMENT, root)
+
+    assert (root / FORWARD).read_text() == "1"
+
+
+@pytest.mark.parametrize("had", [True, False])
+def test_it_is_known_whether_docker_was_there_before(root: Path, *, had: bool) -> None:
+    """Then its chains are somebody's."""
+    assert settings.had_docker(written(root, docker=had)) is had

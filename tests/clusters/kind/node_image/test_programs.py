@@ -1,0 +1,107 @@
+"""Promises of clusters.kind.node_image.programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from clusters.controlplane import binaries
+from clusters.kind.node_image.programs import IMAGE_PROGRAMS, NETWORK_PLUGINS, NODE_PROGRAMS, minors, modules, pause
+
+T = TypeVar("T")
+
+
+def test_every_program_is_of_one_module() -> None:
+    """What the image needs is built, and nothing by two modules."""
+    for minor in minors():
+        built = [program for module in modules(minor) for program in module.packages]
+
+        assert sorted(built) == sorted({*built})
+        assert {*NODE_PROGRAMS, *NETWORK_PLUGINS, *IMAGE_PROGRAMS} <= {*built}
+
+
+def test_kubelet_is_of_the_control_planes_release() -> None:
+    """One pin for both: built into one folder of the cache, told the same version."""
+    for minor in minors():
+        ours, theirs = modules(minor)[0], binaries.modules(minor)[0]
+
+        assert (ours.version, ours.stamps, ours.folder) == (theirs.version, theirs.stamps, theirs.folder)
+
+
+def test_an_unpinned_kubelet_is_named() -> None:
+    """A release without a kubelet is an error that says which there are, the newest of the control planes among them."""
+    assert minors()[0] == binaries.minors()[0]
+    with pytest.raises(binaries.MissingBinariesError, match=f"kubelet of Kubernetes 1.2 .*{minors()[0]}"):
+        modules("1.2")
+
+
+@pytest.fixture(scope="module")
+def pause_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built here: it is small."""
+    if shutil.which("go") is None:
+        pytest.skip("no `go` on PATH")
+    built = tmp_path_factory.mktemp("pause") / "pause"
+    settings = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
+    package = pause().packages["pause"]
+    subprocess.run(["go", "build", "-o", built, package], cwd=pause().folder, env=settings, check=True)
+    return built
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_pause_ends_when_it_is_told(pause_program: Path, number: signal.Signals) -> None:
+    """With exit code 0, so that no pod seems to have failed."""
+    with subprocess.Popen([pause_program]) as process:
+        _until_it_catches(process.pid, number)
+        process.send_signal(number)
+
+        assert process.wait(timeout=10) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a process tree of its own needs root")
+def test_pause_collects_the_children_of_others(pause_program: Path) -> None:
+    """As the first process of a pod's tree: a child that its own parent left is not kept as a zombie."""
+    # The shell starts the orphan, which ends after pause has taken the shell's place.
+    script = f"sleep 1 & exec {pause_program}"
+    argv = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", script]
+    with subprocess.Popen(argv) as process:
+        try:
+            first = _until(lambda: _children(process.pid))[0]
+            _until(lambda: _runs(first, pause_program))
+            # Ended or not yet, it is a child of pause until it was collected.
+            _until(lambda: not _children(first))
+        finally:
+            process.kill()
+
+
+def _until_it_catches(pid: int, number: signal.Signals) -> None:
+    _until(lambda: _caught(pid) >> (number - 1) & 1)
+
+
+def _caught(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:"))
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _runs(pid: int, program: Path) -> bool:
+    return Path(f"/proc/{pid}/exe").resolve() == program.resolve()
+
+
+def _until(look: Callable[[], T]) -> T:
+    """What was looked for, once it is something. Fails after a while."""
+    deadline = time.monotonic() + 10
+    while not (seen := look()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return seen

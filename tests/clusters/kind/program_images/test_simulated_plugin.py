@@ -1,0 +1,23 @@
+"""What stands in front of the device plugin in the image of simulated cards."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.program_images.context import CHECKOUT
+
+PROGRAM = CHECKOUT / "clusters/kind/program_images/files/simulated_plugin.py"
+
+
+def test_it_refuses_where_a_real_driver_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also when FAKENVML_STATE is set: nobody shall find eight cards that do not exist on a node with one that does."""
+    monkeypatch.setenv("FAKENVML_STATE", str(tmp_path / "state"))
+    main = runpy.run_path(str(PROGRAM))["main"]
+
+    assert main(tmp_path) == 1
+    assert "a real NVIDIA driver" in capsys.readouterr().err

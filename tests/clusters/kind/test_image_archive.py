@@ -1,0 +1,19 @@
+"""Promises of clusters.kind.image_archive."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from clusters.kind.image_archive import forget_old
+
+
+def test_archives_of_former_images_are_removed_the_oldest_first(tmp_path: Path) -> None:
+    """The newest and as many more as are to be kept stay; other files are nobody's business."""
+    for age, name in enumerate(["new.tar", "older.tar", "oldest.tar"]):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    (tmp_path / ".partial").touch()
+    forget_old(tmp_path, 1)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".partial", "new.tar", "older.tar"]

@@ -1,0 +1,50 @@
+"""Promises of clusters.kind.joining."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusters.kind.joining import as_in, as_map, kubeadm_config
+from clusters.kind.kind_config import Worker
+
+LIST = [
+    {"name": "node-ip", "value": "10.0.0.3"},
+    {"name": "provider-id", "value": "kind://docker/c/c-worker"},
+    {"name": "node-labels", "value": "gpushare=true"},
+]
+MAP = {"node-ip": "10.0.0.3", "provider-id": "kind://docker/c/c-worker", "node-labels": "gpushare=true"}
+
+
+@pytest.mark.parametrize("arguments", [LIST, MAP], ids=["since v1beta4", "before"])
+def test_a_worker_is_told_what_another_was_but_for_itself(arguments: object) -> None:
+    """Name, address, provider's id and labels are its own; the cluster's token and all else are the same; in either form."""
+    join = {
+        "kind": "JoinConfiguration",
+        "discovery": {"bootstrapToken": {"token": "t"}},
+        "nodeRegistration": {"name": "a1", "kubeletExtraArgs": arguments},
+    }
+    kubelet = {"kind": "KubeletConfiguration", "cgroupDriver": "systemd"}
+    told = kubeadm_config(
+        yaml.safe_dump_all([kubelet, join]), Worker("a2", Path("/f"), {"x": "y", "z": ""}), "10.0.0.9", "c-worker2"
+    )
+    same, mine = yaml.safe_load_all(told)
+    registration = mine["nodeRegistration"]
+
+    assert same == kubelet
+    assert mine["discovery"] == join["discovery"]
+    assert registration["name"] == "a2"
+    assert type(registration["kubeletExtraArgs"]) is type(arguments)
+    assert as_map(registration["kubeletExtraArgs"]) == {
+        "node-ip": "10.0.0.9",
+        "provider-id": "kind://docker/c/c-worker2",
+        "node-labels": "x=y,z=",
+    }
+
+
+def test_arguments_keep_their_form() -> None:
+    """There and back."""
+    assert as_in(LIST, as_map(LIST)) == LIST
+    assert as_in(MAP, as_map(MAP)) == MAP

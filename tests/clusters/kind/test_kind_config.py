@@ -1,0 +1,92 @@
+"""Promises of clusters.kind.kind_config."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clusters.kind.kind_config import (
+    Files,
+    Patches,
+    Worker,
+    cluster_config,
+    container_of_control_plane,
+    containers_of_workers,
+)
+
+PATCHES = Patches(scheduler="kind: ClusterConfiguration\nscheduler: {}\n", containerd="version = 3\n")
+FILES = Files(*(Path("/cache", name) for name in ("images", "s.yaml", "spec.json", "none")))
+
+
+def config(*workers: Worker) -> dict[str, Any]:
+    """For a cluster c of image i."""
+    return cluster_config("gpushare-c", "i", workers, FILES, PATCHES)
+
+
+def mounts(node: dict[str, Any]) -> dict[str, str]:
+    """What a node sees where, of the host."""
+    return {mount["containerPath"]: mount["hostPath"] for mount in node["extraMounts"]}
+
+
+def test_containers_are_named_as_kind_names_them() -> None:
+    """The first worker has no number, the second has 2."""
+    assert containers_of_workers("c", ["a1", "a2", "b1"]) == {"a1": "c-worker", "a2": "c-worker2", "b1": "c-worker3"}
+    assert container_of_control_plane("c") == "c-control-plane"
+
+
+def test_the_api_server_listens_on_loopback_only() -> None:
+    """And the cluster has the run's name."""
+    made = config()
+
+    assert (made["networking"]["apiServerAddress"], made["name"]) == ("127.0.0.1", "gpushare-c")
+
+
+def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
+    """The Node is named by the cluster's file; device plugins, PodResources and cards lie in the run's folder."""
+    _, node = config(Worker("a1", Path("/tmp/gs/n/a1"), {"gpushare": "true"}))["nodes"]
+    (patch,) = map(yaml.safe_load, node["kubeadmConfigPatches"])
+
+    assert patch == {"kind": "JoinConfiguration", "nodeRegistration": {"name": "a1"}}
+    assert node["labels"] == {"gpushare": "true"}
+    assert mounts(node) == {
+        "/gpushare": "/cache/images",
+        "/etc/containerd/gpushare-simulated.json": "/cache/spec.json",
+        "/var/lib/kubelet/device-plugins": "/tmp/gs/n/a1/device-plugins",
+        "/var/lib/kubelet/pod-resources": "/tmp/gs/n/a1/pod-resources",
+        "/var/lib/gpushare-simulated": "/tmp/gs/n/a1/nvml",
+    }
+
+
+def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
+    """It is mounted where the documentation says, and the patch that we ship is given to kubeadm."""
+    control_plane, *_ = config()["nodes"]
+
+    assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/cache/s.yaml"
+    assert PATCHES.scheduler in control_plane["kubeadmConfigPatches"]
+
+
+def test_every_node_can_put_its_cards_into_containers() -> None:
+    """containerd reads the specification on each; the control plane's folder of cards is there, and empty."""
+    made = config(Worker("a1", Path("/tmp/gs/n/a1")))
+    control_plane, _ = made["nodes"]
+
+    assert made["containerdConfigPatches"] == [PATCHES.containerd]
+    assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/cache/none"
+
+
+def test_a_kubelet_tells_of_its_devices_soon_and_of_nothing_more_often() -> None:
+    """A status goes out when something changed, else as seldom as by default."""
+    control_plane, *_ = config()["nodes"]
+    _, kubelet = map(yaml.safe_load, control_plane["kubeadmConfigPatches"])
+
+    assert (kubelet["nodeStatusUpdateFrequency"], kubelet["nodeStatusReportFrequency"]) == ("1s", "5m")
+
+
+def test_what_is_handed_in_cannot_be_written() -> None:
+    """The folder of images is the user's cache."""
+    nodes = config(Worker("a1", Path("/tmp/gs/n/a1")))["nodes"]
+    handed = [mount for node in nodes for mount in node["extraMounts"] if mount["containerPath"] == "/gpushare"]
+
+    assert [mount["readOnly"] for mount in handed] == [True, True]

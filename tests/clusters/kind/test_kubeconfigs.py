@@ -1,0 +1,30 @@
+"""Promises of clusters.kind.kubeconfigs."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import yaml
+
+from clusters import kubeconfig
+from clusters.kind.kubeconfigs import adopt
+
+
+def test_kinds_kubeconfig_becomes_one_of_ours(tmp_path: Path) -> None:
+    """The same server, authority and user; a copy of it is known as ours, so that a user's own file is never taken for one."""
+    server = {"server": "https://127.0.0.1:6", "certificate-authority-data": base64.b64encode(b"CA").decode()}
+    document = {
+        "clusters": [{"name": "kind-gpushare-1", "cluster": server}],
+        "users": [{"name": "kind-gpushare-1", "user": {"client-certificate-data": "x"}}],
+        "contexts": [{"name": "kind-gpushare-1", "context": {}}],
+    }
+    (tmp_path / "kind").write_text(yaml.safe_dump(document))
+    found = adopt(tmp_path / "kind", tmp_path / "kubeconfig")
+    written = yaml.safe_load(found.kubeconfig.read_text())
+
+    assert (found.url, found.ca.read_bytes()) == ("https://127.0.0.1:6", b"CA")
+    assert kubeconfig.is_ours(found.kubeconfig)
+    assert found.kubeconfig.stat().st_mode & 0o077 == 0
+    assert written["clusters"][0]["cluster"] == server
+    assert written["users"][0]["user"] == {"client-certificate-data": "x"}

@@ -1,0 +1,85 @@
+"""Promises of clusters.kind.run_records."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.run_records import RunRecord, abandoned, record
+
+ROOT = Path(__file__).parents[3]
+HOLD = """
+import sys
+from pathlib import Path
+from clusters.kind.run_records import RunRecord, record
+with record(Path(sys.argv[1]), RunRecord("gpushare-dead", "unix:///s")):
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(folder: Path) -> subprocess.Popen[bytes]:
+    """Another process with a cluster."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], cwd=ROOT, stdin=pipe, stdout=pipe)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    return process
+
+
+def runs(folder: Path) -> list[RunRecord]:
+    """Those that a sweep would take."""
+    with abandoned(folder) as found:
+        return [run for _, run in found]
+
+
+def test_a_killed_run_is_found_and_a_live_one_is_not(tmp_path: Path) -> None:
+    """The kernel ends the lock with the process."""
+    process = holder(tmp_path)
+    alive = runs(tmp_path)
+    process.kill()
+    process.communicate()
+
+    assert alive == []
+    assert runs(tmp_path) == [RunRecord("gpushare-dead", "unix:///s")]
+
+
+def test_a_run_that_ends_leaves_no_record(tmp_path: Path) -> None:
+    """Its cluster is gone by then."""
+    with record(tmp_path, RunRecord("gpushare-a")):
+        assert [path.name for path in tmp_path.iterdir()] == ["gpushare-a.run"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_could_not_clean_up_is_swept_later(tmp_path: Path) -> None:
+    """Left with an error, the record stays."""
+    with pytest.raises(OSError, match="docker"), record(tmp_path, RunRecord("gpushare-a")):
+        raise OSError("docker")
+
+    assert runs(tmp_path) == [RunRecord("gpushare-a")]
+
+
+def test_two_sweeps_at_once_do_not_take_the_same_run(tmp_path: Path) -> None:
+    """The second finds nothing to do."""
+    process = holder(tmp_path)
+    process.kill()
+    process.communicate()
+
+    with abandoned(tmp_path) as first:
+        assert (len(first), runs(tmp_path)) == (1, [])
+
+
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    """It names no cluster."""
+    (tmp_path / "x.run").write_text("not ours")
+
+    assert runs(tmp_path) == []
+    assert (tmp_path / "x.run").exists()
+
+
+def test_no_folder_yet_is_no_run(tmp_path: Path) -> None:
+    """The first start of a user."""
+    assert runs(tmp_path / "none") == []

@@ -1,0 +1,43 @@
+"""Promises of clusters.progress."""
+
+from __future__ import annotations
+
+import io
+
+from clusters.progress import Progress
+from tests.servers import until
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_first_line_says_what_is_done_and_what_is_known_of_its_length() -> None:
+    """At once, with the command's name."""
+    out = io.StringIO()
+    with Progress("docker", "installing runc", out, "once"):
+        said = out.getvalue()
+
+    assert said == "docker: installing runc (once), 0 s\n"
+
+
+def test_a_line_of_its_own_says_what_came_of_it() -> None:
+    """With the seconds so far."""
+    out = io.StringIO()
+    with Progress("docker", "starting", out) as progress:
+        progress.say("it answers")
+
+    assert out.getvalue().splitlines()[-1] == "docker: it answers, 0 s"
+
+
+async def test_on_a_terminal_the_line_is_renewed_with_the_detail_and_removed_at_the_end() -> None:
+    """The cursor stays where the next line starts."""
+    out = Terminal()
+    with Progress("build", "building kind", out) as progress:
+        progress.detail = "3 of 9"
+        await until(lambda: "\r\033[Kbuild: building kind: 3 of 9, " in out.getvalue())
+
+    assert out.getvalue().endswith("\r\033[K")
