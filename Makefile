@@ -15,7 +15,7 @@ TARGET ?= gpushare
 KUBERNETES ?=
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane fake-nvml bench generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane docker docker-down kind-image images fake-nvml bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (ARG
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
 	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(ON) $(ARGS)
 
-e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane TARGET=gpushare KUBERNETES=1.36
+e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
 	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
@@ -50,6 +50,19 @@ soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on w
 
 control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+
+docker: $(READY) ## Start a private Docker for kind where none answers (as root; without an image registry), and build kind
+	@$(BIN)/python -m clusters.kind.engine up
+
+docker-down: $(READY) ## End the private Docker, and say what tried to leave the machine; its images stay in the cache
+	@$(BIN)/python -m clusters.kind.engine status || true
+	@$(BIN)/python -m clusters.kind.engine down
+
+kind-image: docker control-plane ## Build the image of kind's nodes without a registry (KUBERNETES=1.36)
+	@$(BIN)/python -m clusters.kind.node_image.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+
+images: docker ## Build the images of our programs without a registry, and the player
+	@$(BIN)/python -m clusters.kind.program_images.build
 
 fake-nvml: $(READY) ## Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and say where (CC=, or pip install ziglang)
 	@$(BIN)/python -m fake_nvml.native.build $(ARGS)

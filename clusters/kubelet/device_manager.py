@@ -60,13 +60,16 @@ class DeviceManager:
         self._admitted = ""
 
     def start(self) -> bool:
-        """Read the checkpoint into a new book; False where there was none, which means: a new node."""
+        """Read the checkpoint into a new book; False where the folder is empty, by which a kubelet knows a new machine.
+
+        Of the files any counts, an old socket too: with the checkpoint alone gone the machine is no new one.
+        """
         self.book = DeviceBook()
+        is_known_machine = any(not path.name.startswith(".") for path in self._folder.glob("*"))
         try:
-            is_known_machine = checkpoint.restore(self._folder, self.book)
+            checkpoint.restore(self._folder, self.book)
         except checkpoint.CheckpointError as error:
             _LOG.warning("starting without the checkpoint folder=%s error=%s", self._folder, error)
-            is_known_machine = True
         for resource in self.book.resources():
             self._endpoints[resource] = Endpoint(None, is_stopped=True)
             self._begin_grace(resource)

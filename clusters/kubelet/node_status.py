@@ -76,7 +76,7 @@ class NodeStatus:
     async def register(self, log_port: int, is_new_machine: bool) -> None:
         """Create the object or take over the one that is there; ``log_port`` is where containers' logs are served.
 
-        On a new machine (no checkpoint) every extended resource of an old object is set to 0 first: the devices and
+        On a new machine (an empty folder of plugins) every extended resource of an old object is set to 0 first: the devices and
         amounts that it shows belonged to the machine before.
         """
         self._port = log_port

@@ -134,7 +134,8 @@ def _condition_values(state: PodState, phase: str) -> dict[str, tuple[str, str]]
     inits = [c for c in state.containers if c.container.kind is not Kind.APP]
     together = [c for c in state.containers if c.container.kind is not Kind.INIT]
     initialized_now = all(_is_past(c) for c in inits)
-    ready_now = all(c.is_running for c in together) and not state.stopping
+    # Also while they are told to stop: it is for others to see that the pod is being deleted (measured).
+    ready_now = all(c.is_running for c in together)
     ready = ("True", "") if ready_now else ("False", "ContainersNotReady")
     has_begun = any(c.runs or c.waiting for c in state.containers)
     return {

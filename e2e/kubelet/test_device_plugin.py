@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from clusters.resources import NODES, PODS
-from clusters.waiting import eventually
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.stage import Stage
 
@@ -187,11 +186,12 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
     await stage.reaches("p", "Running")
     await stage.delete("p")
 
-    async def is_ready() -> str:
-        conditions = {one["type"]: one["status"] for one in (await stage.pod("p"))["status"]["conditions"]}
-        return str(conditions["Ready"])
-
-    await eventually(is_ready, lambda ready: ready == "False", "the pod is stopping")
+    # Whoever asks for its device meanwhile is turned away.
+    await stage.create("q", stage.container(devices=1))
+    await stage.reaches("q", "Failed")
+    pod = await stage.pod("p")
+    assert "deletionTimestamp" in pod["metadata"]
+    assert {one["type"]: one["status"] for one in pod["status"]["conditions"]}["Ready"] == "True"
     assert (await stage.held())["p", "main"] == set(healthy(1))
     await stage.delete("p", grace_seconds=1)
     await stage.is_gone("p")

@@ -59,7 +59,7 @@ def _status(environment: Mapping[str, str], run: Path) -> int:
         counts = egress.egress_counts(environment)
         lines.append(
             f"packets that tried to leave the machine, all rejected: {counts.elsewhere}, "
-            f"and to Services that a node did not know yet: {counts.services}"
+            f"and to Services and pods that a node knew no way to: {counts.cluster}"
         )
     except EngineError as error:
         lines.append(str(error))

@@ -4,8 +4,8 @@ Two chains of ours in the filter of each family. ``GPUSHARE-EGRESS`` hangs in DO
 of its own and never changes, or in FORWARD where there is none: what comes from a bridge of ours goes to a bridge of ours or is
 rejected. ``GPUSHARE-HOST`` hangs in INPUT: containers answer this host and ask it nothing.
 
-Packets to the address of a Kubernetes Service are counted apart: while kube-proxy of a node has not written it down yet the node
-sends them by its default route. Nobody outside is meant by them, and they are rejected like all others.
+Packets to a Service or a pod of Kubernetes are counted apart: a node that knows no way to one yet, or no more, sends them by its
+default route. Nobody outside is meant by them, and they are rejected like all others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from clusters.kind.engine.errors import EngineError
 EGRESS: Final = "GPUSHARE-EGRESS"
 HOST: Final = "GPUSHARE-HOST"
 # A program that gets a reset or an error says so at once; one whose packets vanish waits for minutes.
-# kubeadm's default range of Services.
-SERVICES: Final = "10.96.0.0/16"
+# The ranges of Services and pods that kind gives a cluster unless it is told others.
+CLUSTER_RANGES: Final = ("10.96.0.0/16", "10.244.0.0/16")
 _ERRORS: Final = {"iptables": "icmp-port-unreachable", "ip6tables": "icmp6-port-unreachable"}
 
 
@@ -30,8 +30,8 @@ _ERRORS: Final = {"iptables": "icmp-port-unreachable", "ip6tables": "icmp6-port-
 class EgressCounts:
     """How many packets from our bridges were rejected on their way out of the machine since the rules were set."""
 
-    services: int
-    """To addresses of Services that a node did not know yet."""
+    cluster: int
+    """To Services and pods of a cluster that a node knew no way to."""
     elsewhere: int
     """To anywhere else: what really wanted to leave."""
 
@@ -40,7 +40,7 @@ def rules(bridges: Sequence[str], family: str) -> list[str]:
     """The rules of both chains, in the order in which they are asked, worded as the kernel's list words them."""
     rejects = ["-p tcp -j REJECT --reject-with tcp-reset", f"-j REJECT --reject-with {_ERRORS[family]}"]
     within = [f"-A {EGRESS} -i {source} -o {target} -j RETURN" for source in bridges for target in bridges]
-    targets = [f"-d {SERVICES} ", ""] if family == "iptables" else [""]
+    targets = [*(f"-d {one} " for one in CLUSTER_RANGES), ""] if family == "iptables" else [""]
     out = [f"-A {EGRESS} {to}-i {bridge} {reject}" for bridge in bridges for to in targets for reject in rejects]
     answers = "-m conntrack --ctstate RELATED,ESTABLISHED -j RETURN"
     host = [f"-A {HOST} -i {bridge} {what}" for bridge in bridges for what in (answers, *rejects)]
@@ -77,7 +77,7 @@ def remove(environment: Mapping[str, str]) -> None:
 def egress_packets(environment: Mapping[str, str]) -> int:
     """All that was rejected. Raises EngineError as egress_counts does."""
     counts = egress_counts(environment)
-    return counts.services + counts.elsewhere
+    return counts.cluster + counts.elsewhere
 
 
 def egress_counts(environment: Mapping[str, str]) -> EgressCounts:
@@ -88,14 +88,14 @@ def egress_counts(environment: Mapping[str, str]) -> EgressCounts:
     if not saved or not all(is_set(text) for text in saved.values()):
         raise EngineError("the rules that let nothing out of the machine are not set: `make docker` sets them, as root")
     counts = [rejected(text) for text in saved.values()]
-    return EgressCounts(sum(one.services for one in counts), sum(one.elsewhere for one in counts))
+    return EgressCounts(sum(one.cluster for one in counts), sum(one.elsewhere for one in counts))
 
 
 def rejected(saved: str) -> EgressCounts:
     """The packets that the rejecting rules of our outward chain counted, in a table saved with counters."""
     found = list(re.finditer(rf"^\[(\d+):\d+\] -A {EGRESS} (.*)-j REJECT", saved, re.MULTILINE))
-    services = sum(int(match[1]) for match in found if f"-d {SERVICES} " in match[2])
-    return EgressCounts(services, sum(int(match[1]) for match in found) - services)
+    cluster = sum(int(match[1]) for match in found if "-d " in match[2])
+    return EgressCounts(cluster, sum(int(match[1]) for match in found) - cluster)
 
 
 def is_set(saved: str) -> bool:

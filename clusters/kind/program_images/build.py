@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -31,6 +30,7 @@ from clusters.kind.program_images import compiled, context, wheels
 from clusters.kind.program_images.base import BUILDING, COMMAND, watch
 from clusters.kind.program_images.old_images import remove_old
 from clusters.progress import Progress
+from clusters.scratch import scratch_folder
 from fake_nvml.errors import FakeNvmlError
 
 # Target of the Dockerfile → the image's name.
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--base", metavar="IMAGE", help="build on this image with Python 3.11 or newer, with network")
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
-    environment = dict(os.environ)  # noqa: TID251  # this is a program's main
+    environment = dict(os.environ)  # this is a program's main
     try:
         images = ensure(engine_environment(environment), sys.stderr, base=arguments.base)
     except (BuildError, EngineError, NodeImageError, FakeNvmlError) as error:
@@ -90,20 +90,20 @@ def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = No
     one that is made here. Raises BuildError, and NodeImageError where this machine is no Debian.
     """
     cache = cache_folder(environment).parent / "program-images"
-    with tempfile.TemporaryDirectory(prefix="gs-images-") as folder:
-        images, tag = _names(Path(folder), base)
+    with scratch_folder() as folder:
+        images, tag = _names(folder, base)
         if not _all_there(images, environment):
             with _locked(cache, out):
                 # Somebody else may have built them while we waited.
                 if not _all_there(images, environment):
-                    _build(Path(folder), images, tag, base, cache, environment, out)
+                    _build(folder, images, tag, base, cache, environment, out)
     return images
 
 
 def find(environment: Mapping[str, str]) -> ProgramImages | None:
     """The images of this checkout, where the engine has them all. Raises as ``ensure`` does."""
-    with tempfile.TemporaryDirectory(prefix="gs-images-") as folder:
-        images, _ = _names(Path(folder), None)
+    with scratch_folder() as folder:
+        images, _ = _names(folder, None)
     return images if _all_there(images, environment) else None
 
 
@@ -170,10 +170,10 @@ def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: T
 
 
 def _builder(environment: Mapping[str, str]) -> dict[str, str]:
-    """BuildKit where Docker's command has it; newer ones refuse to build without saying so."""
+    """Docker's own BuildKit, which sees the images that are here, where its command has it; else the builder before that."""
     argv = ["docker", "buildx", "version"]
     has_buildx = subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
-    return {} if has_buildx else {"DOCKER_BUILDKIT": "0"}
+    return {"BUILDX_BUILDER": "default"} if has_buildx else {"DOCKER_BUILDKIT": "0"}
 
 
 def _version(folder: Path) -> str:

@@ -248,7 +248,7 @@ async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, p
     await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
     await until(lambda: api.phase("p") == "Running")
     await api.delete("p")
-    await until(lambda: conditions(api.pod("p"))["Ready"] == "False", "stopping")
+    await until(lambda: "deletionTimestamp" in api.pod("p")["metadata"], "stopping")
     held_while_stopping = [p.mib for p in state.cards()[0].processes]
     await until(lambda: is_gone(api, "p"))
 
@@ -360,17 +360,30 @@ async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api
     await until(lambda: state.cards()[0].processes == ())
 
 
-async def test_a_start_without_checkpoint_sets_old_amounts_to_zero(kubelet, api, plugin):
-    """A machine that was replaced shows none of the resources of the one before."""
+@pytest.mark.parametrize(("version", "count"), [("v1.30.14", "0"), ("v1.36.3", "1")])
+async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count):
+    """An old kubelet takes that for a machine that was replaced, and shows none of the resources of the one before."""
     await kubelet.stop()
-    (kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
+    for path in kubelet.plugin_folder.iterdir():
+        path.unlink()
     await api.client.request(
         "PATCH", "/api/v1/nodes/n1/status", body={"status": {"capacity": {"aliyun.com/gpu-count": "1"}}}
     )
+    kubelet.machine = replace(kubelet.machine, version=version)
     await kubelet.start()
 
-    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == "0"
-    assert api.node()["status"]["capacity"][RESOURCE] == "0"
+    assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == count
+
+
+async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin):
+    """Also those of a plugin, which nobody owns now: pods that ask for them get none."""
+    before = api.node()["status"]["capacity"][RESOURCE]
+    await kubelet.stop()
+    (kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
+    kubelet.machine = replace(kubelet.machine, version="v1.30.14")
+    await kubelet.start()
+
+    assert api.node()["status"]["capacity"][RESOURCE] == before != "0"
 
 
 async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugin):
@@ -443,7 +456,7 @@ async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plug
     await api.put(pod("p", container("main", 1, image="simulated/slow-stopper", env=env)))
     await until(lambda: api.phase("p") == "Running")
     await api.delete("p", grace=600)
-    await until(lambda: conditions(api.pod("p"))["Ready"] == "False", "stopping")
+    await until(lambda: "deletionTimestamp" in api.pod("p")["metadata"], "stopping")
     await api.delete("p", grace=1)
 
     await until(lambda: is_gone(api, "p"))

@@ -85,11 +85,11 @@ class Machine:
         entered = [*self._enter(), "docker", "import", "-", IMAGE]
         subprocess.run(entered, env=self.environment, input=_shell_image(), stdout=subprocess.DEVNULL, check=True)
 
-    def counted(self, services: bool = False) -> int:
-        """How many packets the engine says were rejected on their way out: to Services, or else to anywhere else."""
+    def counted(self, cluster: bool = False) -> int:
+        """How many packets the engine says were rejected on their way out: to a cluster's addresses, or else to any other."""
         (line,) = [line for line in self.engine("status").splitlines() if line.startswith("packets")]
-        elsewhere, to_services = (int(number) for number in re.findall(r": (\d+)", line))
-        return to_services if services else elsewhere
+        elsewhere, to_cluster = (int(number) for number in re.findall(r": (\d+)", line))
+        return to_cluster if cluster else elsewhere
 
     def sent_outside(self) -> int:
         """How many packets the way out took."""

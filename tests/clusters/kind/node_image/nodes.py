@@ -6,13 +6,15 @@ import json
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
 _SECONDS: Final = 60
+# Containers that other clusters may have stopped at the same time, and ours.
+_MOST: Final = 30
 _POD: Final = """
 apiVersion: v1
 kind: Pod
@@ -48,7 +50,23 @@ class Nodes:
     def docker(self, *arguments: str) -> str:
         """Docker's own verbs."""
         argv = ["docker", *arguments]
-        return subprocess.run(argv, env=dict(self.environment), capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(argv, env=dict(self.environment), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{argv}: {done.stderr}"
+        return done.stdout
+
+    def occupy(self, addresses: Set[str]) -> None:
+        """Start containers, which take the lowest addresses that are free, until these are taken; they end with the cluster."""
+        network = self.environment["KIND_EXPERIMENTAL_DOCKER_NETWORK"]
+        image = self.docker("inspect", "--format={{.Image}}", self.containers[0]).strip()
+        # kind removes whatever has the cluster's label.
+        cluster = self.containers[0].removesuffix("-control-plane")
+        argv = [f"--network={network}", f"--label=io.x-k8s.kind.cluster={cluster}", "--entrypoint=sleep", image, "900"]
+        show = ("network", "inspect", "--format={{range .Containers}}{{.IPv4Address}} {{end}}", network)
+        for _ in range(_MOST):
+            if addresses <= {address.partition("/")[0] for address in self.docker(*show).split()}:
+                return
+            self.docker("run", "--detach", *argv)
+        raise AssertionError(f"{_MOST} containers have not taken {addresses}")
 
     def run(self, container: str, *argv: str, given: bytes = b"") -> bytes:
         """What a command in a node prints. Fails when it does."""

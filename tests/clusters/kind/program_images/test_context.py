@@ -29,8 +29,7 @@ def copied(tmp_path: Path) -> Path:
 def test_a_change_of_what_goes_in_changes_the_tag(copied: Path, name: str) -> None:
     """Sources, versions and steps alike."""
     before = context.digest(copied)
-    with (copied / name).open("a") as file:
-        file.write("\n# changed\n")
+    (copied / name).write_text((copied / name).read_text() + "\n# changed\n")
 
     assert context.digest(copied) != before
 

@@ -198,6 +198,7 @@ def test_it_stops_as_slowly_as_it_is_told(start: Start) -> None:
         "sh -c 'false && echo never; echo always'",
         "sh -c 'true && echo yes\nfalse'",
         "bash -c 'echo a;echo b;'",
+        "sh -c 'exit 2; echo never'",
         "/bin/sh -ec 'sleep 0.01s && echo slept'",
     ],
 )
@@ -228,11 +229,11 @@ def test_a_command_that_it_does_not_know_fails(player: Path) -> None:
 
 def test_a_sleeper_obeys_at_once(start: Start) -> None:
     """As process 1 of a container a real sleep would not; 143 as the stand-in has it."""
-    process = start("sleep", "infinity")
+    process = start("sh", "-c", "sleep infinity; echo never")
     line(process, "NVIDIA_VISIBLE_DEVICES")
     process.terminate()
-    process.communicate(timeout=20)
 
+    assert say(process) == []
     assert process.returncode == 143
 
 
