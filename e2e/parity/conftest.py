@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from e2e.parity import catalogue, differences
 from e2e.parity.sides import Both, open_side
 
 _NUMBERS = itertools.count(1)
-_SHOWN = pytest.StashKey[set[str]]()
+# Under this name a case's report says which rows of the table it has shown: reports come from other processes too.
+_SHOWN = "difference"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,14 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--parity-seed", type=int, default=1, help="seed of the first random history; each has the next")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Which rows of the table the cases of this run have shown."""
-    config.stash[_SHOWN] = set()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table of differences is part of the report of a run that compared anything."""
-    shown, rows = config.stash[_SHOWN], differences.load()
+    reports = (report for some in terminalreporter.stats.values() for report in some)
+    properties = (one for report in reports for one in getattr(report, "user_properties", ()))
+    shown, rows = {row for name, row in properties if name == _SHOWN}, differences.load()
     if shown and rows:
         terminalreporter.section(
             f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run"
@@ -71,19 +69,21 @@ async def bare_sides(binaries: Binaries, choices: Choices, folder: Path) -> Asyn
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def both(request: pytest.FixtureRequest, sides: Both) -> AsyncIterator[Both]:
+async def both(record_property: Callable[[str, object], None], sides: Both) -> AsyncIterator[Both]:
     """Both sides, with a namespace of the case's own."""
     async with sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
         yield mine
-    request.config.stash[_SHOWN].update(sides.seen)
+    for row in mine.seen:
+        record_property(_SHOWN, row)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def bare(request: pytest.FixtureRequest, bare_sides: Both) -> AsyncIterator[Both]:
+async def bare(record_property: Callable[[str, object], None], bare_sides: Both) -> AsyncIterator[Both]:
     """Both sides without controllers, with a namespace of the case's own."""
     async with bare_sides.in_namespace(f"bare-{next(_NUMBERS)}") as mine:
         yield mine
-    request.config.stash[_SHOWN].update(bare_sides.seen)
+    for row in mine.seen:
+        record_property(_SHOWN, row)
 
 
 async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controllers: bool) -> AsyncIterator[Both]:

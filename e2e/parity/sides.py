@@ -133,7 +133,7 @@ class Both:
         for side in sides:
             await _make_namespace(side)
         try:
-            yield Both(sides[0], sides[1], self.differences, self.seen)
+            yield Both(sides[0], sides[1], self.differences)
         finally:
             for side in sides:
                 await side.call("DELETE", f"/api/v1/namespaces/{name}")
