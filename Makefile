@@ -27,8 +27,8 @@ $(READY): pyproject.toml .ci/constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (ARGS=--keep leaves it up)
-	@$(BIN)/python -m clusters demo $(ARGS)
+demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
+	@$(BIN)/python -m clusters demo --provider $(CLUSTER) $(ARGS)
 
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
 	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(ON) $(ARGS)

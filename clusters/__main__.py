@@ -17,6 +17,7 @@ from typing import Final
 from clusters import running
 from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
+from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
@@ -32,13 +33,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when all went well (also after Ctrl-C), 1 after a failure, 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s %(message)s")
-    if arguments.verb == "down":
-        return running.end_all(say)
     try:
-        return asyncio.run(_with_cluster(arguments))
+        return _down() if arguments.verb == "down" else asyncio.run(_with_cluster(arguments))
     except (ClusterError, DemoError, NotReachedError) as error:
         print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
+
+
+def _down() -> int:
+    """End what runs, then remove the containers of runs that were killed."""
+    code = running.end_all(say)
+    for name in asyncio.run(sweep_all(dict(os.environ))):
+        say(f"removed the containers of {name}, whose run was killed")
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
         if verb == "demo":
             one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
-    verbs.add_parser("down", help="end the clusters of this user that are still up")
+    verbs.add_parser("down", help="end the clusters of this user that are still up, and remove what killed ones left")
     return parser
 
 

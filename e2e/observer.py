@@ -138,10 +138,11 @@ class Observer:
         told = zip(gpu_containers(pod), await self.variables(pod), strict=True)
         return [given for container, given in told if container.kind != "init"]
 
-    async def check_right_cards(self, *names: str) -> list[Object]:
-        """Each running pod's containers see the card of its annotation; the pods."""
+    async def check_right_cards(self, *names: str, totals: bool = True) -> list[Object]:
+        """Each running pod's containers see the card of its annotation, and are told their amounts; the pods."""
         pods = [await self.pod(name) for name in names]
         for pod in pods:
             uuids = self.uuids(pod["spec"]["nodeName"])
-            assert check_pod(pod, await self.variables(pod), uuids) == []
+            findings = check_pod(pod, await self.variables(pod), uuids, totals=totals)
+            assert findings == [], findings
         return pods

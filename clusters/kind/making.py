@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import shutil
 import sys
@@ -27,7 +28,7 @@ from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.kubeconfigs import ApiServer, adopt
 from clusters.kind.program_images import card_mount
 from clusters.kind.run_records import RunRecord, record
-from clusters.kind.sweeping import sweep
+from clusters.kind.sweeping import folder_of_runs, remove_containers, sweep
 from clusters.kind.workers import Workers
 from clusters.provider import ClusterError, NodeSpec
 from clusters.scratch import scratch_folder
@@ -83,6 +84,8 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     )
     config = _write_config(name, equipment, folder, workers.prepare(plan.nodes), archive.parent)
     nodes = KindNodes(config, folder / "kind.kubeconfig", equipment.environment)
+    # After the other: what came while kind was being ended.
+    stack.push_async_callback(remove_containers, name, equipment.environment)
     stack.push_async_callback(nodes.delete_nodes)
     await nodes.create_nodes()
     api_server = adopt(folder / "kind.kubeconfig", folder / "kubeconfig")
@@ -144,10 +147,10 @@ async def _import_images(workers: Workers, nodes: Sequence[str], archive: Path) 
 
 async def _take_name(equipment: Equipment, stack: AsyncExitStack) -> str:
     """A name that nobody has, known as in use; what killed runs left is removed first."""
-    runs = equipment.cache / "runs"
+    runs = folder_of_runs(equipment.environment)
     await sweep(runs, equipment.environment)
     name = f"{kind_config.PREFIX}{secrets.token_hex(4)}"
-    stack.enter_context(record(runs, RunRecord(name, equipment.environment.get("DOCKER_HOST", ""))))
+    stack.enter_context(record(runs, RunRecord(name, equipment.environment.get("DOCKER_HOST", ""), os.getpid())))
     return name
 
 

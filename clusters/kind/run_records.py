@@ -20,10 +20,12 @@ _SUFFIX: Final = ".run"
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One cluster of one run: its name, and the Docker that has it (``DOCKER_HOST``; "" for the usual one)."""
+    """One cluster of one run: its name, the Docker that has it (``DOCKER_HOST``; "" for the usual one), and the run's process."""
 
     cluster: str
     docker_host: str = ""
+    pid: int = 0
+    """For people; whether the run lives is the lock's to say."""
 
 
 @contextlib.contextmanager

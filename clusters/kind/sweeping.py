@@ -6,9 +6,12 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from clusters.controlplane.binaries import cache_folder
+from clusters.kind.engine import EngineError, engine_environment
 from clusters.kind.node_container import docker
 from clusters.kind.run_records import abandoned
 from clusters.provider import ClusterError
+from clusters.waiting import eventually
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,8 +38,45 @@ async def sweep(folder: Path, environment: Mapping[str, str]) -> list[str]:
     return swept
 
 
+def folder_of_runs(environment: Mapping[str, str]) -> Path:
+    """Where this user's runs are recorded."""
+    return cache_folder(environment).parent / "kind" / "runs"
+
+
+async def sweep_all(environment: Mapping[str, str]) -> list[str]:
+    """As ``sweep``, where Docker may not be up: then nothing can be removed. Raises ClusterError where something should be."""
+    folder = folder_of_runs(environment)
+    if not any(folder.glob("*")):
+        return []
+    try:
+        return await sweep(folder, engine_environment(environment))
+    except EngineError as error:
+        raise ClusterError(f"clusters of runs that were killed may be left, and {error}") from error
+
+
 async def remove_containers(cluster: str, environment: Mapping[str, str]) -> None:
-    """The containers of a cluster, with their volumes, whatever state they are in. Raises ClusterError."""
+    """The containers of a cluster, with their volumes, whatever state they are in. Raises ClusterError.
+
+    kind may have ended before the docker commands that it started: what these still make is waited for.
+    """
+
+    async def commands() -> list[int]:
+        return docker_commands(cluster)
+
+    await eventually(commands, lambda pids: not pids, f"no docker command works on {cluster} any more")
     found = await docker(environment, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={cluster}")
     if found.split():
         await docker(environment, "rm", "--force", "--volumes", *found.split())
+
+
+def docker_commands(cluster: str) -> list[int]:
+    """The docker commands on this machine that name something of the cluster."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text(errors="replace").split("\0")
+        except OSError:
+            continue
+        if Path(words[0]).name == "docker" and any(cluster in word for word in words):
+            found.append(int(path.parent.name))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ from clusters.simulated_node import SimulatedNode
 from fake_nvml.box import Box
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.state import State
+
+_LOG = logging.getLogger(__name__)
 
 # As the manifests name it inside a node's folder of simulated cards.
 _STATE_FILE: Final = "state"
@@ -73,6 +76,10 @@ class Workers:
             State.create(state_file, Box.load(node.box, seed=node.name, driver=node.driver)).close()
         except FakeNvmlError as error:
             raise ClusterError(f"node {node.name}: {error}") from error
+        if node.admission_shuffle:
+            _LOG.warning(
+                "a real kubelet admits pods in its own order; admission_shuffle is passed over node=%s", node.name
+            )
         self._simulated[node.name] = SimulatedNode(node.name, folder, self._environment, state_file)
         return Worker(node.name, folder, self._labels(node))
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from e2e.bursts.plan import HELD_MIB_PER_UNIT
 from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
 from e2e.checkers.pod_requests import gpu_containers, units_of
-from e2e.checkers.right_card import check_pod
+from e2e.checkers.right_card import check_pod, wrong_totals
 
 # How a kubelet turns a pod away while its device plugin, or it itself, starts anew.
 _TURNED_AWAY: Final = (
@@ -78,13 +78,21 @@ def why(pod: Mapping[str, Any]) -> str:
     return "; ".join(text for text in texts if text)
 
 
-def findings(seen: Seen) -> list[str]:
-    """Containers on another card than their pod's annotation names, or told wrong amounts; cards beyond their units."""
+def findings(seen: Seen, other_sums: frozenset[str] = frozenset()) -> list[str]:
+    """Containers on another card than their pod's annotation names, or told wrong amounts; cards beyond their units.
+
+    ``other_sums`` are nodes on which a container may have been told another pod's sum, which is counted elsewhere.
+    """
     running = [pod for pod in seen.pods if is_running(pod)]
     found = [
         finding
         for pod in running
-        for finding in check_pod(pod, seen.told[pod["metadata"]["name"]], seen.uuids[pod["spec"]["nodeName"]])
+        for finding in check_pod(
+            pod,
+            seen.told[pod["metadata"]["name"]],
+            seen.uuids[pod["spec"]["nodeName"]],
+            totals=pod["spec"]["nodeName"] not in other_sums,
+        )
     ]
     if running:
         found += check_api(seen.pods, seen.sizes)
@@ -94,6 +102,11 @@ def findings(seen: Seen) -> list[str]:
         if any(one.get("restartCount") for one in pod["status"].get("containerStatuses") or ())
     ]
     return found + _check_held(running, seen)
+
+
+def told_other_sums(seen: Seen) -> int:
+    """How many containers were told another pod's sum."""
+    return sum(wrong_totals(pod, seen.told[pod["metadata"]["name"]]) for pod in seen.pods if is_running(pod))
 
 
 def _check_held(running: Sequence[Mapping[str, Any]], seen: Seen) -> list[str]:

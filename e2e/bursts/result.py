@@ -15,6 +15,8 @@ class Result:
     running: int = 0
     replaced: int = 0
     repairs: int = 0
+    other_sums: int = 0
+    """Containers that were told another pod's sum, after a kubelet's restart."""
     seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
 
@@ -22,7 +24,7 @@ class Result:
         """One line, and a line for each finding."""
         line = (
             f"burst {self.seed}: {self.pods} pods, {self.running} run, {self.replaced} replaced after a restart, "
-            f"{self.repairs} repairs, {self.seconds:.1f} s"
+            f"{self.repairs} repairs, {self.other_sums} told another pod's sum, {self.seconds:.1f} s"
         )
         return "\n".join([line, *(f"  {finding}" for finding in self.findings)])
 
@@ -34,5 +36,5 @@ def total(results: Sequence[Result]) -> str:
     failed = sum(1 for one in results if one.findings)
     return (
         f"{pods} pods created, {running} ran in the end, {replaced} replaced after a restart, {repairs} repairs, "
-        f"{failed} bursts with findings"
+        f"{sum(one.other_sums for one in results)} containers told another pod's sum, {failed} bursts with findings"
     )

@@ -73,19 +73,21 @@ async def open_player(
     await cluster.start()
     try:
         seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
-        async with player_on(cluster, [node.name for node in nodes], seconds) as player:
+        async with player_on(cluster, [node.name for node in nodes], seconds, is_real=venue == _REAL) as player:
             yield player
     finally:
         await cluster.stop()
 
 
 @contextlib.asynccontextmanager
-async def player_on(cluster: Cluster, nodes: Sequence[str], settle_seconds: float) -> AsyncIterator[Player]:
+async def player_on(
+    cluster: Cluster, nodes: Sequence[str], settle_seconds: float, *, is_real: bool
+) -> AsyncIterator[Player]:
     """Plays on a cluster that is there, on all of its nodes with cards."""
     await cluster.api.ensure_namespace(_NAMESPACE)
     observer = Observer(cluster, _NAMESPACE)
     await eventually(observer.accounts, lambda names: "default" in names, f"{_NAMESPACE} has its ServiceAccount")
     try:
-        yield Player(observer, nodes, settle_seconds=settle_seconds)
+        yield Player(observer, nodes, settle_seconds=settle_seconds, is_real=is_real)
     finally:
         await observer.close()

@@ -53,7 +53,7 @@ async def player(
         async with open_player(provider, target, choices) as player:
             yield player
     else:
-        async with player_on(shared, [node.name for node in nodes], venue.settle_seconds) as player:
+        async with player_on(shared, [node.name for node in nodes], venue.settle_seconds, is_real=True) as player:
             yield player
 
 
@@ -75,7 +75,7 @@ async def test_the_same_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
     guessing = GuessingPlugins(player.observer.cluster)
     seconds = _HELD_SECONDS if provider in STAND_INS else _HELD_SECONDS_ON_REAL_KUBELETS
     async with guessing.in_place(player.nodes):
-        other = Player(player.observer, player.nodes, settle_seconds=seconds, plugins=guessing)
+        other = Player(player.observer, player.nodes, settle_seconds=seconds, plugins=guessing, is_real=True)
         for number in range(_MOST_TO_CATCH):
             found = (await other.play(venue.burst(f"{seed}/{number}", player.nodes))).findings
             if found:

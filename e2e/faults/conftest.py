@@ -20,12 +20,22 @@ from e2e.observer import Observer
 _NODES: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "faults.yaml"
 _MEASURED: Final = pytest.StashKey[dict[str, float]]()
 _PROMISED_SECONDS: Final = 2.0
+_HERE: Final = Path(__file__).parent
 _NUMBERS = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """For the table at the end."""
     config.stash[_MEASURED] = {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cluster for each module is much to ask for where nodes are real; e2e/scenarios/test_sick_card.py is one case for all."""
+    mark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node of four cards")
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(mark)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

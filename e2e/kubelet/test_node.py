@@ -76,7 +76,9 @@ async def test_without_its_checkpoint_a_kubelet_gives_nobody_what_it_still_shows
     await stage.counts(3, 3)
     status = (await stage.api.get(NODES, stage.node))["status"]
     assert status["capacity"]["example.com/x"] == status["allocatable"]["example.com/x"] == "1"
+    plugin.announce(healthy(4))
     await stage.plug(plugin)
+    await stage.counts(4, 4)
     await stage.create("late", stage.container(devices=1))
     await stage.reaches("late", "Running")
     assert len(await stage.told_ids("late")) == 1

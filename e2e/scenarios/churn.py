@@ -16,6 +16,7 @@ from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away, why
+from e2e.checkers.right_card import wrong_totals
 from e2e.observer import Observer
 
 # How many there are beside those that stay, and what each container asks for: together they always have room.
@@ -33,6 +34,8 @@ class Churn:
         self.turned_away: Counter[str] = Counter()
         """How many pods the kubelet refused, by what it said."""
         self.created = 0
+        self.wrong_totals = 0
+        """How many containers were told another pod's sum (``e2e.checkers.right_card.wrong_totals``)."""
         self._observer = observer
         self._node = node
         self._stay: frozenset[str] = frozenset()
@@ -83,6 +86,11 @@ class Churn:
 
         return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
 
+    async def count_wrong_totals(self, pods: list[Object]) -> None:
+        """Of those that run now."""
+        for pod in pods:
+            self.wrong_totals += wrong_totals(pod, await self._observer.variables(pod))
+
     async def whole(self, units: str) -> None:
         """Wait until all of the node's memory may be used."""
 
@@ -96,10 +104,12 @@ class Churn:
         while True:
             await self._replace_refused()
             others = [pod for pod in await self._observer.pods() if pod["metadata"]["name"] not in self._stay]
-            if len(others) < _COUNT:
+            staying = [pod for pod in others if not _leaves(pod)]
+            if len(staying) < _COUNT:
                 await self._create()
-            else:
-                await self._delete(self._rng.choice(others)["metadata"]["name"], 1)
+            elif len(others) == _COUNT:
+                # One at a time: while nobody lets pods go, they do not pile up.
+                await self._delete(self._rng.choice(staying)["metadata"]["name"], 1)
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _replace_refused(self) -> None:

@@ -26,6 +26,8 @@ _NODES = (
 )
 _XID = "79"
 
+pytestmark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node in each mode")
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def fleet(request: pytest.FixtureRequest, choices: Choices) -> AsyncIterator[Cluster]:

@@ -96,6 +96,9 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(
         (["up", "--speed", "0"], 1, "factor 0.0"),
         (["up", "--provider", "controlplane", "--speed", "60"], 1, "no clock to speed up"),
         (["up", "--provider", "controlplane", "--assets", "/nowhere"], 1, "/nowhere: not a folder"),
+        (["up", "--provider", "kind", "--speed", "60"], 1, "no clock to speed up"),
+        (["up", "--provider", "kind", "--snapshot", "/tmp/s"], 1, "saves no snapshot"),
+        (["up", "--node-image", "kindest/node:v1.36.1"], 1, "no containers"),
         (["up", "--kubeconfig", "/nowhere/config"], 1, "/nowhere"),
     ],
 )

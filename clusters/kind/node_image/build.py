@@ -93,7 +93,7 @@ def name_of(built: Sequence[Module]) -> str:
         content.update(repr((module.name, module.version, sorted(module.packages), module.tags, pins)).encode())
     content.update(rootfs.key(rootfs.host_suite(Path("/etc/os-release"))).encode())
     for path in sorted(_HERE.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md":
             content.update(path.relative_to(_HERE).as_posix().encode() + b"\0" + path.read_bytes())
     return f"{REPOSITORY}:{built[0].version}-{content.hexdigest()[:12]}"
 

@@ -62,6 +62,13 @@ def test_paragraphs_that_are_off_or_of_sources_do_not_count() -> None:
     assert mirror([("debian.sources", PARAGRAPHS)], "trixie") == Source("http://three.test/debian", "trixie", ("main",))
 
 
+def test_keys_that_are_no_file_are_the_systems() -> None:
+    """A fingerprint says which of the system's keys: there is no file to name."""
+    text = "Types: deb\nURIs: http://a.test\nSuites: sid\nComponents: main\nSigned-By: 0123ABCD\n"
+
+    assert mirror([("a.sources", text)], "sid") == Source("http://a.test", "sid", ("main",), "")
+
+
 def test_the_first_file_wins() -> None:
     """In the order that apt has."""
     files = [("a.list", "deb http://first.test/ bookworm main"), ("b.sources", PARAGRAPHS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import TypeVar
 import pytest
 
 from clusters.controlplane import binaries
+from clusters.kind.node_image import programs
 from clusters.kind.node_image.programs import IMAGE_PROGRAMS, NETWORK_PLUGINS, NODE_PROGRAMS, minors, modules, pause
 
 T = TypeVar("T")
@@ -43,6 +45,17 @@ def test_an_unpinned_kubelet_is_named() -> None:
         modules("1.2")
 
 
+def test_pause_has_its_content_as_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else numbers it, and a changed one must be built again."""
+    shutil.copytree(programs.MODULES / "pause", tmp_path / "pause")
+    before = pause().version
+    monkeypatch.setattr(programs, "MODULES", tmp_path)
+    same = pause().version
+    (tmp_path / "pause/main.go").write_text("package main\n")
+
+    assert before == same != pause().version
+
+
 @pytest.fixture(scope="module")
 def pause_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built here: it is small."""
@@ -59,7 +72,7 @@ def pause_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_pause_ends_when_it_is_told(pause_program: Path, number: signal.Signals) -> None:
     """With exit code 0, so that no pod seems to have failed."""
     with subprocess.Popen([pause_program]) as process:
-        _until_it_catches(process.pid, number)
+        _until_it_waits(process.pid)
         process.send_signal(number)
 
         assert process.wait(timeout=10) == 0
@@ -81,13 +94,22 @@ def test_pause_collects_the_children_of_others(pause_program: Path) -> None:
             process.kill()
 
 
-def _until_it_catches(pid: int, number: signal.Signals) -> None:
-    _until(lambda: _caught(pid) >> (number - 1) & 1)
+def _until_it_waits(pid: int) -> None:
+    """Until it has come to where it waits: all its threads sleep, twice the same."""
+    seen = [_threads(pid)]
+
+    def sleeps() -> bool:
+        time.sleep(0.1)
+        seen.append(_threads(pid))
+        return seen[-1] == seen[-2] and all(state == "S" for state, _ in seen[-1])
+
+    _until(sleeps)
 
 
-def _caught(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:"))
+def _threads(pid: int) -> list[tuple[str, str]]:
+    """Of each thread its state and how often it has stopped to wait."""
+    statuses = [(task / "status").read_text() for task in sorted(Path(f"/proc/{pid}/task").iterdir())]
+    return [(re.findall(r"State:\s+(\w)", text)[0], re.findall(r"\nvol\S+\s+(\d+)", text)[0]) for text in statuses]
 
 
 def _children(pid: int) -> list[int]:

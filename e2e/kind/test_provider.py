@@ -1,0 +1,139 @@
+"""Promises of the provider kind to the machine that it runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.kind_cluster import KindCluster
+from clusters.kind.sweeping import LABEL, folder_of_runs, sweep_all
+from clusters.provider import Cluster
+from clusters.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+
+
+def docker(environment: dict[str, str], *arguments: str) -> list[str]:
+    """The lines that it prints."""
+    done = subprocess.run(["docker", *arguments], env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.split()
+
+
+def containers(environment: dict[str, str], cluster: str) -> list[str]:
+    """Those of one cluster, whatever state they are in."""
+    return docker(environment, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={cluster}")
+
+
+def published_ports(environment: dict[str, str], container: str) -> list[tuple[str, str]]:
+    """Which port of a container is reached at which address of this machine."""
+    (found,) = json.loads(" ".join(docker(environment, "inspect", container)))
+    ports = found["NetworkSettings"]["Ports"]
+    return [(port, way["HostIp"]) for port, ways in ports.items() for way in ways or []]
+
+
+def records_of(pid: int, runs: Path) -> list[Path]:
+    """What a process has recorded of its clusters; other runs may come and go meanwhile."""
+    found = []
+    for path in runs.glob("*.run"):
+        with contextlib.suppress(FileNotFoundError):
+            found += [path] if json.loads(path.read_text()).get("pid") == pid else []
+    return found
+
+
+def with_parent(pid: int) -> list[int]:
+    """The processes that a process started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+async def test_nodes_publish_ports_on_loopback_only(docker_environment: dict[str, str], cluster: Cluster) -> None:
+    """The API server's is the only one; so is the extender's way in."""
+    assert isinstance(cluster, KindCluster)
+    names = [cluster.workers.control_plane, *cluster.workers.names()]
+    published = {}
+    for name in names:
+        published[name] = published_ports(docker_environment, cluster.workers.container(name).container)
+
+    assert published[cluster.workers.control_plane] == [("6443/tcp", "127.0.0.1")]
+    assert [name for name in cluster.workers.names() if published[name]] == []
+    assert cluster.extender_url().startswith("http://127.0.0.1:")
+
+
+async def test_a_killed_run_leaves_only_what_the_next_removes(
+    request: pytest.FixtureRequest, docker_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """SIGKILL: its programs and its folder go with it, its containers when somebody looks; the user's kubeconfig is as it was."""
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}]")
+    users, out = tmp_path / "users", tmp_path / "kubeconfig"
+    users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
+    before = (users.read_bytes(), users.stat().st_mtime_ns)
+    environment = {**os.environ, "KUBECONFIG": str(users)}
+    argv = [sys.executable, "-m", "clusters", "up", "--provider", "kind", "--nodes", str(tmp_path / "nodes.yaml")]
+    runs = folder_of_runs(docker_environment)
+    run = await asyncio.create_subprocess_exec(
+        *argv, "--kubeconfig", str(out), cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    request.addfinalizer(lambda: run.kill() if run.returncode is None else None)
+    assert run.stdout is not None
+    folder = Path()
+    async for line in run.stdout:
+        text = line.decode()
+        folder = Path(text.partition("KUBECONFIG=")[2].strip()).parent if "KUBECONFIG=" in text else folder
+        if "the cluster is up" in text:
+            break
+    (record,) = records_of(run.pid, runs)
+    cluster, children = record.stem, with_parent(run.pid)
+    was_there = len(containers(docker_environment, cluster))
+    run.send_signal(signal.SIGKILL)
+    await run.wait()
+
+    async def left() -> list[str]:
+        programs = [str(pid) for pid in children if Path(f"/proc/{pid}").exists()]
+        return [*programs, *([str(folder)] if folder.exists() else [])]
+
+    await eventually(left, lambda found: not found, "its programs and its folder are gone")
+    assert (was_there, len(containers(docker_environment, cluster))) == (2, 2)
+    assert cluster in await sweep_all(docker_environment)
+    assert containers(docker_environment, cluster) == []
+    assert not record.exists()
+    assert before == (users.read_bytes(), users.stat().st_mtime_ns)
+    assert children
+
+
+async def test_ctrl_c_while_nodes_are_made_leaves_nothing(
+    request: pytest.FixtureRequest, docker_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """What Docker was asked for by then is removed too."""
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}, {name: two, box: t4x1}]")
+    argv = [sys.executable, "-m", "clusters", "up", "--provider", "kind", "--nodes", str(tmp_path / "nodes.yaml")]
+    runs = folder_of_runs(docker_environment)
+    pipe = asyncio.subprocess.DEVNULL
+    run = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdout=pipe, stderr=pipe)
+    request.addfinalizer(lambda: run.kill() if run.returncode is None else None)
+    clusters: set[str] = set()
+
+    async def begun() -> list[str]:
+        clusters.update(path.stem for path in records_of(run.pid, runs))
+        return [one for cluster in clusters for one in containers(docker_environment, cluster)]
+
+    await eventually(begun, bool, "the first node is there")
+    run.send_signal(signal.SIGINT)
+    code = await run.wait()
+
+    assert (code, await begun()) == (0, [])
+    assert not any((runs / f"{cluster}.run").exists() for cluster in clusters)

@@ -1,0 +1,63 @@
+"""A card falls ill on a node among others, and is well again by an operator's word."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from clusters.resources import EVENTS, NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+# Two cards of 14 units.
+NODE: Final = "a2"
+
+
+async def allocatable(observer: Observer) -> str:
+    """What pods may use of the node's memory."""
+    node = await observer.cluster.api.get(NODES, NODE)
+    return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
+
+
+async def heal(observer: Observer, card: int) -> None:
+    """The card is repaired, and an operator says so until the plugin believes it."""
+    cluster = observer.cluster
+    await cluster.fake_nvml(NODE, "repair", observer.uuids(NODE)[card])
+
+    async def told() -> list[int]:
+        node = await cluster.api.get(NODES, NODE)
+        cards = json.loads(node["metadata"]["annotations"][spec.NODE_CARDS])["cards"]
+        sick = [one["index"] for one in cards if not one["healthy"]]
+        if sick and spec.NODE_RECOVERED not in node["metadata"]["annotations"]:
+            word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
+            await cluster.api.patch(NODES, NODE, word)
+        return sick
+
+    await eventually(told, lambda sick: not sick, f"all cards of {NODE} are well")
+
+
+async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer) -> None:
+    """DP-021, DP-006: who runs on it goes on and is told, who comes gets the other card; a word brings it back."""
+    await observer.create(gpu_pod("on-it", 3, node=NODE))
+    (pod,) = await observer.running("on-it")
+    card = int(pod["metadata"]["annotations"][spec.POD_INDEX])
+    await observer.cluster.fake_nvml(NODE, "xid", str(card), "79")
+    try:
+        await eventually(lambda: allocatable(observer), lambda seen: seen == "14", "one card's units are gone")
+
+        async def events() -> list[str]:
+            found = await observer.cluster.api.list(
+                EVENTS, observer.namespace, field_selector="involvedObject.name=on-it"
+            )
+            return [str(event["reason"]) for event in found]
+
+        await eventually(events, lambda seen: spec.EVENT_CARD_UNHEALTHY in seen, "its pod is told")
+        await observer.create(gpu_pod("beside", 3, node=NODE))
+        _, beside = await observer.running("on-it", "beside")
+        assert int(beside["metadata"]["annotations"][spec.POD_INDEX]) != card
+        await observer.check_right_cards("on-it", "beside")
+    finally:
+        await heal(observer, card)
+    await eventually(lambda: allocatable(observer), lambda seen: seen == "28", "all units are back")

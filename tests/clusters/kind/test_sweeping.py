@@ -1,0 +1,34 @@
+"""Promises of clusters.kind.sweeping; on Docker they are in e2e/kind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from clusters.kind.run_records import RunRecord, record
+from clusters.kind.sweeping import docker_commands, folder_of_runs, sweep, sweep_all
+
+
+def test_docker_commands_of_a_cluster_are_seen_and_others_are_not() -> None:
+    """By the name of the program and by the cluster in its words: an editor of its log is no such command."""
+    with subprocess.Popen(
+        ["docker", "-c", "read x", "gpushare-1-worker"], executable="/bin/sh", stdin=subprocess.PIPE
+    ) as one:
+        assert (docker_commands("gpushare-1"), docker_commands("gpushare-2")) == ([one.pid], [])
+        one.kill()
+    with subprocess.Popen(["sh", "-c", "read x", "gpushare-1-worker"], stdin=subprocess.PIPE) as other:
+        assert docker_commands("gpushare-1") == []
+        other.kill()
+
+
+async def test_a_user_without_killed_runs_needs_no_docker(tmp_path: Path) -> None:
+    """There is nothing to ask it for."""
+    assert await sweep_all({"GPUSHARE_CACHE": str(tmp_path), "PATH": ""}) == []
+
+
+async def test_a_live_run_is_nobodys_to_sweep(tmp_path: Path) -> None:
+    """Its record is held."""
+    environment = {"GPUSHARE_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    with record(folder_of_runs(environment), RunRecord("gpushare-live")):
+        assert await sweep(folder_of_runs(environment), environment) == []
+        assert [path.stem for path in folder_of_runs(environment).iterdir()] == ["gpushare-live"]
