@@ -88,9 +88,22 @@ class Observer:
         path = PODS.path(self.namespace, pod["metadata"]["name"], "log")
         given = []
         for container in gpu_containers(pod):
-            log = await self.cluster.api.text(path, {"container": container.name})
+            log = await self._log(path, container.name)
             given.append(dict(line.split("=", 1) for line in log.splitlines() if "=" in line))
         return given
+
+    async def _log(self, path: str, container: str) -> str:
+        """Wait for a container's log: a kubelet that has just started does not know its pods yet."""
+
+        async def read() -> str | None:
+            try:
+                return await self.cluster.api.text(path, {"container": container})
+            except ApiError as error:
+                if error.code not in (400, 404):
+                    raise
+                return None
+
+        return await eventually(read, lambda text: text is not None, f"{path} of {container}") or ""
 
     async def inspect(self, path: str = "") -> Any:
         """The extender's book."""

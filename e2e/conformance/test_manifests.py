@@ -67,7 +67,7 @@ async def test_an_api_server_takes_each_object_we_ship(cluster: Cluster, objects
 async def test_pods_break_no_rule_but_those_that_they_need_to(
     cluster: Cluster, objects: list[Object], request: pytest.FixtureRequest
 ) -> None:
-    """The extender has the network of the host, whose loopback it is called on; the plugin root's folders of the kubelet."""
+    """Both have the network of the host, on whose loopback the extender is called; the plugin has root's folders of the kubelet."""
     if request.config.getoption("--cluster") == "embedded":
         pytest.skip("the embedded API server has no Pod Security admission")
     namespace = f"restricted-{next(_NUMBERS)}"
@@ -84,7 +84,7 @@ async def test_pods_break_no_rule_but_those_that_they_need_to(
 
     assert found == {
         "Deployment": {"host namespaces", "hostPort"},
-        "DaemonSet": {"restricted volume types", "runAsNonRoot != true", "runAsUser=0"},
+        "DaemonSet": {"host namespaces", "restricted volume types", "runAsNonRoot != true", "runAsUser=0"},
     }
 
 

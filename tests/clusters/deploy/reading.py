@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,13 @@ def pod_spec(workload: Object) -> Object:
     return dict(workload["spec"]["template"]["spec"])
 
 
+# Of the node on which tests read the manifests.
+HOST_IP = "192.0.2.7"
+
+
 def environment(container: Object, node: str = "n1") -> dict[str, str]:
     """Its variables as the kubelet fills them in on a node."""
-    fields = {"spec.nodeName": node}
+    fields = {"spec.nodeName": node, "status.hostIP": HOST_IP}
     return {
         item["name"]: item["value"] if "value" in item else fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
         for item in container.get("env", [])
@@ -50,4 +55,7 @@ def extender_of(objects: list[Object]) -> tuple[Object, ExtenderSettings]:
 def plugin_of(objects: list[Object]) -> tuple[Object, DevicePluginSettings]:
     """Its container, and what the program makes of flags and environment."""
     (container,) = containers_of(only(objects, "DaemonSet"))
-    return container, device_plugin_settings(container["args"], environment(container))
+    variables = environment(container)
+    # A kubelet replaces $(NAME) where the container has a variable of that name.
+    arguments = [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], word) for word in container["args"]]
+    return container, device_plugin_settings(arguments, variables)

@@ -23,7 +23,16 @@ from clusters.deploy.render import (
 )
 from clusters.embedded.apiserver.server import EmbeddedApi
 from gpushare import wire
-from tests.clusters.deploy.reading import COMPONENTS, Object, environment, extender_of, only, plugin_of, pod_spec
+from tests.clusters.deploy.reading import (
+    COMPONENTS,
+    HOST_IP,
+    Object,
+    environment,
+    extender_of,
+    only,
+    plugin_of,
+    pod_spec,
+)
 
 
 @pytest.fixture
@@ -224,7 +233,7 @@ async def test_a_component_is_a_flag_that_the_plugin_knows(kubectl: Path, compon
         "slots": says.slots > 0 and "MutatingAdmissionPolicy" in kinds,
         "delete-unadmitted": says.extra.delete_unadmitted,
         "metrics": says.extra.metrics_address
-        == ("0.0.0.0", plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
+        == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
         "usage": says.extra.usage is not None and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
     }

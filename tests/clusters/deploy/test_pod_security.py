@@ -27,12 +27,13 @@ def findings(spec: Object) -> set[str]:
 
 
 def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
-    """The extender has the network of the host, whose loopback it is called on; the plugin the folders of the kubelet."""
+    """Both have the network of the host, on whose loopback the extender is called; the plugin has the folders of the kubelet."""
     _, says = plugin_of(objects)
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
     looks = {"hostPID"} if says.extra.usage else set()
-    assert findings(pod_spec(only(objects, "DaemonSet"))) == {"hostPath", "runAsRoot"} | looks
+    shows = {"hostPort"} if says.extra.metrics_address else set()
+    assert findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPath", "runAsRoot"} | looks | shows
 
 
 @pytest.mark.parametrize(
