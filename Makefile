@@ -13,6 +13,9 @@ CLUSTER ?= embedded
 TARGET ?= gpushare
 # Minor of the real control plane; empty: the newest that is pinned.
 KUBERNETES ?=
+# How many tests run at once, each in a process and on clusters of its own; most of them wait. 0: one after the other.
+WORKERS ?= 3
+AT_ONCE = --numprocesses $(WORKERS) --dist loadfile
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 .PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane docker docker-down kind-image images fake-nvml bench generate verify constraints clean-clone clean
@@ -31,10 +34,12 @@ demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLU
 	@$(BIN)/python -m clusters demo --provider $(CLUSTER) $(ARGS)
 
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
-	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(ON) $(ARGS)
+	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(AT_ONCE) $(ON) $(ARGS)
 
+# One cluster of real kubelets is all that a small machine takes; it is not for several at once.
+e2e: WORKERS = $(if $(filter kind,$(CLUSTER)),0,2)
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(ON) $(ARGS)
