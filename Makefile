@@ -50,8 +50,8 @@ soak-parity: control-plane ## Replay long random API histories on both (SEED=1 O
 	@$(BIN)/python -m pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed $(SEED) --parity-operations $(OPERATIONS) $(ARGS)
 
 BURSTS ?= 1000
-soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on where it was (BURSTS=1000 ARGS="--seed 7"); 100 are part of make e2e
-	@$(BIN)/python -m e2e.bursts.soak --bursts $(BURSTS) $(ARGS)
+soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on where it was (BURSTS=200 CLUSTER=kind ARGS="--seed 7"); 100 are part of make e2e
+	@$(BIN)/python -m e2e.bursts.soak --bursts $(BURSTS) --cluster $(CLUSTER) --target $(TARGET) $(ARGS)
 
 control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
