@@ -28,7 +28,8 @@ from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.kubeconfigs import ApiServer, adopt
 from clusters.kind.program_images import card_mount
 from clusters.kind.run_records import RunRecord, record
-from clusters.kind.sweeping import folder_of_runs, remove_containers, sweep
+from clusters.kind.sweeping import containers_of, folder_of_runs, remove_containers, sweep
+from clusters.kind.thawing import thawing
 from clusters.kind.workers import Workers
 from clusters.provider import ClusterError, NodeSpec
 from clusters.scratch import scratch_folder
@@ -86,7 +87,7 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     nodes = KindNodes(config, folder / "kind.kubeconfig", equipment.environment)
     # After the other: what came while kind was being ended.
     stack.push_async_callback(remove_containers, name, equipment.environment)
-    stack.push_async_callback(nodes.delete_nodes)
+    stack.push_async_callback(_delete, nodes, name, equipment.environment)
     await nodes.create_nodes()
     api_server = adopt(folder / "kind.kubeconfig", folder / "kubeconfig")
     plan.announce(api_server.kubeconfig)
@@ -143,6 +144,11 @@ async def _import_images(workers: Workers, nodes: Sequence[str], archive: Path) 
     """Into the stores of these nodes, at once; the folder of the archive is handed in to each."""
     inside = f"{kind_config.HANDED_IN}/{archive.name}"
     await all_or_none(*(workers.container(node).import_images(inside) for node in nodes))
+
+
+async def _delete(nodes: KindNodes, cluster: str, environment: Mapping[str, str]) -> None:
+    async with thawing(await containers_of(cluster, environment)):
+        await nodes.delete_nodes()
 
 
 async def _take_name(equipment: Equipment, stack: AsyncExitStack) -> str:

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Final
 
+from clusters.kind.thawing import thawing
 from clusters.provider import ClusterError
 
 # Kubernetes's containers, among containerd's.
@@ -44,8 +45,11 @@ class NodeContainer:
         await self.execute("rm", "-f", CHECKPOINT)
 
     async def power_off(self) -> None:
-        """End the machine: all its processes at once, as in a power failure."""
-        await docker(self._environment, "kill", self.container)
+        """End the machine: all its processes at once, as in a power failure. Returns when it has ended."""
+        found = await docker(self._environment, "inspect", "--format", "{{.Id}}", self.container)
+        async with thawing([found.strip()]):
+            await docker(self._environment, "kill", self.container)
+            await docker(self._environment, "wait", self.container)
 
     async def power_on(self) -> None:
         """Start the machine again; its boot id is another where the node's image gives it one of its own."""

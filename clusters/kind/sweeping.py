@@ -10,6 +10,7 @@ from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine import EngineError, engine_environment
 from clusters.kind.node_container import docker
 from clusters.kind.run_records import abandoned
+from clusters.kind.thawing import thawing
 from clusters.provider import ClusterError
 from clusters.waiting import eventually
 
@@ -64,9 +65,15 @@ async def remove_containers(cluster: str, environment: Mapping[str, str]) -> Non
         return docker_commands(cluster)
 
     await eventually(commands, lambda pids: not pids, f"no docker command works on {cluster} any more")
-    found = await docker(environment, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={cluster}")
-    if found.split():
-        await docker(environment, "rm", "--force", "--volumes", *found.split())
+    if found := await containers_of(cluster, environment):
+        async with thawing(found):
+            await docker(environment, "rm", "--force", "--volumes", *found)
+
+
+async def containers_of(cluster: str, environment: Mapping[str, str]) -> list[str]:
+    """The whole ids of a cluster's containers, whatever state they are in. Raises ClusterError."""
+    which = ("--all", "--quiet", "--no-trunc", "--filter", f"label={LABEL}={cluster}")
+    return (await docker(environment, "ps", *which)).split()
 
 
 def docker_commands(cluster: str) -> list[int]:

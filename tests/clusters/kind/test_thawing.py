@@ -1,0 +1,70 @@
+"""Promises of clusters.kind.thawing, on real control groups (root and cgroup v1; else on folders that look like them)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.thawing import FREEZER, thaw, thawing
+
+
+@pytest.fixture
+def container() -> Iterator[str]:
+    """A container's control group with one below it, as on a node."""
+    name = secrets.token_hex(32)
+    group = FREEZER / f"docker-{name}.scope"
+    try:
+        (group / "pod").mkdir(parents=True)
+    except OSError as error:
+        pytest.skip(f"no control groups of version 1 can be made here: {error}")
+    yield name
+    (group / "pod").rmdir()
+    group.rmdir()
+
+
+def frozen_sleeper(container: str) -> subprocess.Popen[bytes]:
+    """A process that is frozen in the container."""
+    group = FREEZER / f"docker-{container}.scope" / "pod"
+    process = subprocess.Popen(["sleep", "600"])
+    (group / "cgroup.procs").write_text(str(process.pid))
+    (group / "freezer.state").write_text("FROZEN")
+    return process
+
+
+async def test_what_is_frozen_can_be_killed(container: str) -> None:
+    """Before it could not."""
+    process = frozen_sleeper(container)
+    process.send_signal(signal.SIGKILL)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.2)
+    async with thawing([container]):
+        assert await asyncio.to_thread(process.wait, 20) == -signal.SIGKILL
+
+
+async def test_only_what_is_in_the_container_is_thawed(container: str) -> None:
+    """And it is told."""
+    process = frozen_sleeper(container)
+    try:
+        assert thaw("0" * 64) == []
+        assert [path.name for path in thaw(container)] == ["pod"]
+        assert thaw(container) == []
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_without_such_groups_nothing_happens(tmp_path: Path) -> None:
+    """On cgroup v2 the runtime's own freezer lets SIGKILL through."""
+    assert thaw("a", tmp_path / "none") == []
+
+
+def test_a_group_that_goes_meanwhile_is_no_trouble(tmp_path: Path) -> None:
+    """Containers end while one looks."""
+    (tmp_path / "x-abc" / "freezer.state").mkdir(parents=True)
+    assert thaw("abc", tmp_path) == []
