@@ -45,7 +45,7 @@ def end_all(say: Callable[[str], None]) -> int:
         if path.read_text() and _started(pid) == path.read_text():
             say(f"ending the cluster of process {pid}")
             os.kill(pid, signal.SIGTERM)
-            if not _wait_for_end(pid):
+            if not _wait_for_end(pid, path.read_text()):
                 say(f"process {pid} did not end in {_END_SECONDS:.0f} s")
                 left += 1
                 continue
@@ -55,11 +55,11 @@ def end_all(say: Callable[[str], None]) -> int:
     return 1 if left else 0
 
 
-def _wait_for_end(pid: int) -> bool:
+def _wait_for_end(pid: int, started: str) -> bool:
+    """It may have ended already."""
     deadline = time.monotonic() + _END_SECONDS
-    before = _started(pid)
     while time.monotonic() < deadline:
-        if _started(pid) != before:
+        if _started(pid) != started:
             return True
         time.sleep(0.1)
     return False

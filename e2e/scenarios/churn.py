@@ -48,6 +48,8 @@ class Churn:
         await self._observer.running("nine")
         await self._observer.create(gpu_pod("three-two", 3, 2, node=self._node))
         self._stay = frozenset({"nine", "three-two"})
+        # A pod runs as soon as one of its containers does.
+        await eventually(self._observer.pods, lambda pods: all(map(is_running, pods)), "all containers run")
         return await self.lives()
 
     async def lives(self) -> dict[str, tuple[Any, ...]]:

@@ -40,6 +40,21 @@ def test_down_ends_what_is_recorded(own_folder: Path) -> None:
     assert (said, list(own_folder.iterdir())) == ([f"ending the cluster of process {process.pid}"], [])
 
 
+def test_a_cluster_that_ends_at_once_is_not_waited_for(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anybody has looked whether it still runs."""
+    monkeypatch.setattr(running, "_END_SECONDS", 0.5)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        own_folder.mkdir()
+        (own_folder / str(process.pid)).write_text(str(running._started(process.pid)))
+
+        def kill(pid: int, number: int) -> None:
+            process.terminate()
+            process.wait(10)
+
+        monkeypatch.setattr(os, "kill", kill)
+        assert running.end_all(lambda text: None) == 0
+
+
 def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(own_folder: Path) -> None:
     """The record of a cluster that crashed, its pid used again."""
     own_folder.mkdir()
