@@ -47,12 +47,15 @@ def test_a_cluster_that_ends_at_once_is_not_waited_for(own_folder: Path, monkeyp
         own_folder.mkdir()
         (own_folder / str(process.pid)).write_text(str(running._started(process.pid)))
 
+        really_kill = os.kill
+
         def kill(pid: int, number: int) -> None:
-            process.terminate()
+            really_kill(pid, number)
             process.wait(10)
 
-        monkeypatch.setattr(os, "kill", kill)
-        assert running.end_all(lambda text: None) == 0
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "kill", kill)
+            assert running.end_all(lambda text: None) == 0
 
 
 def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(own_folder: Path) -> None:
