@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Admission:
-    """Knows whom it answered, and whom last; all else follows from the node's sight.
+    """Knows whom it answered last; all else follows from the node's sight.
 
     ``between_pods`` is set while no Allocate is to follow a question.
     """
@@ -34,8 +34,6 @@ class Admission:
         # What was chosen, for the Allocate that follows with exactly these ids.
         self._chosen: dict[frozenset[str], Candidate] = {}
         self._latest = ""
-        # Of the pods that are here: a kubelet that has ended one of them does not ask for it again.
-        self._answered: set[str] = set()
         self.between_pods = asyncio.Event()
         self.between_pods.set()
 
@@ -66,7 +64,6 @@ class Admission:
         last_guard.check(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
         self._view.guess(key, candidate)
         self._latest = candidate.uid
-        self._answered = {pod.metadata.uid for pod in sight.pods} & self._answered | {candidate.uid}
         given = [index for index, _ in candidate.cards]
         _LOG.info(
             "allocated pod=%s/%s uid=%s container=%s device=%s units=%d",
@@ -110,7 +107,7 @@ class Admission:
 
     def _waiting(self, sight: Sight) -> list[Candidate]:
         granted = sight.holdings.containers()
-        return candidates(sight.pods, granted, sight.aims, latest=self._latest, answered=self._answered)
+        return candidates(sight.pods, granted, sight.aims, latest=self._latest)
 
     def _forget_guesses(self, sight: Sight) -> bool:
         """The book never said so: the kubelet gave up on whomever we answered then, and the pod that we took it for waits."""

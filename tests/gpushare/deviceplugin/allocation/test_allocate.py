@@ -394,20 +394,6 @@ async def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> N
         assert (node.has("dying"), node.has("a")) == ({1}, {0})
 
 
-async def test_a_pod_that_was_admitted_and_ended_is_not_mistaken_for_another() -> None:
-    """The kubelet took its ids back before any of its containers was started; the API still has it."""
-    pods = [gpu_pod("dying", 1, 5, 1, card=1), gpu_pod("next", 2, card=2), gpu_pod("a", 1, card=0)]
-    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    async with stage(pods) as node:
-        await node.admit("dying")
-        await node.admit("next")
-        node.lines = [line for line in node.lines if line.uid != "uid-dying"]
-        node.write_book()
-        (told,) = await node.admit("a")
-
-        assert (node.has("a"), told["ALIYUN_COM_GPU_MEM_POD"]) == ({0}, "1")
-
-
 async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:
     """Though the pod that had the ids is gone, and they are in no book any more."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]

@@ -336,12 +336,5 @@ def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
     pods = [pod("dying", 3, 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
 
     assert names(candidates(pods, {}, {})) == [("dying", "c0"), ("a", "c0")]
-    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying", {"uid-dying"})
+    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying")
     assert names(begun) == [("dying", "c1"), ("a", "c0")]
-
-
-def test_a_pod_that_was_admitted_and_ended_is_not_asked_for_again() -> None:
-    """It is still there, and its ids are free: the next call is its neighbour's."""
-    pods = [pod("dying", 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
-
-    assert names(candidates(pods, {}, {}, "uid-dying", {"uid-dying", "uid-a"})) == [("a", "c0")]
