@@ -107,7 +107,8 @@ class Admission:
 
     def _waiting(self, sight: Sight) -> list[Candidate]:
         granted = sight.holdings.containers()
-        return candidates(sight.pods, granted, sight.aims, latest=self._latest)
+        leaving = self._view.pods.is_leaving
+        return candidates(sight.pods, granted, sight.aims, latest=self._latest, is_leaving=leaving)
 
     def _forget_guesses(self, sight: Sight) -> bool:
         """The book never said so: the kubelet gave up on whomever we answered then, and the pod that we took it for waits."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.errors import ApiError
-from gpushare.manifests import ObjectMeta
+from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, ids_by_card, stage, units_of
 from tests.servers import until
 
@@ -367,12 +367,13 @@ async def test_a_pod_whose_card_is_full_of_others_ids_starts_on_another_one() ->
         assert (node.card("a"), node.has("b"), node.card("b")) == ("0", {2}, "2")
 
 
-async def test_a_pod_that_is_gone_while_it_is_admitted_splits_nobody() -> None:
-    """The kubelet has yet to hear of it, and asks: it gets ids of the card of a pod with two containers, which go elsewhere."""
+async def test_a_pod_that_is_deleted_while_it_is_admitted_splits_nobody() -> None:
+    """The kubelet had not heard of its end, and asked: it has ids of the card of a pod with two containers, which go elsewhere."""
     pods = [gpu_pod("dying", 2, card=2), gpu_pod("a", 2, 2, card=0), gpu_pod("b", 10, card=0), gpu_pod("c", 2, card=1)]
     async with stage(pods) as node:
         await node.admit("b")
-        node.pods.remove(msgspec.convert(pods[0]["metadata"], ObjectMeta))
+        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        node.pods.set(msgspec.convert(pods[0], Pod))
         await node.admit("dying")
         assert node.has("dying") == {0}
         await node.admit("a")
@@ -383,8 +384,8 @@ async def test_a_pod_that_is_gone_while_it_is_admitted_splits_nobody() -> None:
         assert {name: node.has(name) for name in "abc"} == {name: {int(node.card(name))} for name in "abc"}
 
 
-async def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
-    """The kubelet asks for it, and its neighbour is not mistaken for it."""
+async def test_a_pod_whose_end_is_not_heard_of_yet_keeps_its_place() -> None:
+    """The API shows it, the watch does not: the kubelet asks for it, and its neighbour is not mistaken for it."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=0)]
     async with stage(pods) as node:
         pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
