@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from clusters.kind.engine import processes
@@ -30,7 +31,10 @@ def test_a_process_is_found_by_an_argument_of_its_own(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", "exec sleep 60", f"{tmp_path}/x", f"--root={tmp_path}"]) as shell:
         (tmp_path / "s").symlink_to("/bin/sleep")
         with subprocess.Popen([tmp_path / "s", "60"]) as sleeper:
-            under = processes.with_argument_under(tmp_path)
+            # A program that has just been started has its arguments a moment later.
+            deadline = time.monotonic() + 20
+            while sleeper.pid not in (under := processes.with_argument_under(tmp_path)) and time.monotonic() < deadline:
+                time.sleep(0.01)
             processes.end([sleeper.pid], 10)
         shell.kill()
 
