@@ -7,7 +7,6 @@ programs or none. A second call has nothing to do and returns at once.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import re
 import shutil
@@ -15,12 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.build_cache import BUILDING, locked
 from clusters.controlplane.binaries import (
     ASSETS_VARIABLE,
     ETCD,
@@ -35,8 +34,6 @@ from clusters.controlplane.binaries import (
 )
 from clusters.progress import Progress
 
-# Beside the programs, while they are built.
-_BUILDING: Final = ".building-"
 # Lines of Go's output that are shown when it fails.
 _TAIL: Final = 20
 _COMMAND: Final = "control-plane"
@@ -102,7 +99,7 @@ def _ensure(
     """Build what looking does not find of a module."""
     if not _missing(module, look()):
         return
-    with _locked(cache_folder(environment), out):
+    with locked(cache_folder(environment), _COMMAND, out, BuildError):
         # Somebody else may have built it while we waited.
         missing = _missing(module, look())
         if missing:
@@ -119,7 +116,7 @@ def build(module: Module, programs: Sequence[str], environment: Mapping[str, str
         )
     target = module.cache(cache_folder(environment))
     target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=target.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=BUILDING, dir=target.parent) as folder:
         _go_build(module, programs, Path(folder), environment, out)
         for program in programs:
             (Path(folder) / _built_name(module.packages[program])).rename(target / program)
@@ -179,28 +176,6 @@ def _built_name(package: str) -> str:
 
 def _missing(module: Module, found: Mapping[str, Path]) -> list[str]:
     return [program for program in module.packages if program not in found]
-
-
-@contextmanager
-def _locked(folder: Path, out: TextIO) -> Iterator[None]:
-    """One build at a time in a cache; the others wait and then find it done. Raises BuildError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
-    except OSError as error:
-        raise BuildError(
-            f"{folder}: cannot be written ({error.strerror}); GPUSHARE_CACHE names another folder"
-        ) from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{_COMMAND}: waiting for another build in {folder}", file=out, flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        # Builds that were killed could not remove theirs.
-        for left in folder.glob(f"{_BUILDING}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        yield
 
 
 if __name__ == "__main__":

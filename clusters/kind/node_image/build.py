@@ -7,19 +7,17 @@ image that the engine has is not built again: its tag is its content. Prints the
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.build_cache import BUILDING, locked
 from clusters.controlplane.binaries import MissingBinariesError, Module, cache_folder
 from clusters.controlplane.build import BuildError, ensure_modules
 from clusters.kind.engine import EngineError, engine_environment
@@ -78,7 +76,7 @@ def ensure(minor: str, environment: Mapping[str, str], out: TextIO) -> str:
     name = name_of(built)
     if not is_there(name, environment):
         cache = cache_folder(environment).parent / "node-image"
-        with _locked(cache, out):
+        with locked(cache, rootfs.COMMAND, out, NodeImageError):
             # Somebody else may have built it while we waited.
             if not is_there(name, environment):
                 _build(name, built, cache, environment, out)
@@ -114,7 +112,7 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
     versions = {program: module.version for module in built for program in module.packages}
     asked = preload.names_of(programs["kubeadm"], version, environment)
     with (
-        tempfile.TemporaryDirectory(prefix=rootfs.BUILDING, dir=cache) as temporary,
+        tempfile.TemporaryDirectory(prefix=BUILDING, dir=cache) as temporary,
         Progress(rootfs.COMMAND, f"building {name}", out, "under a minute") as progress,
     ):
         folder = Path(temporary)
@@ -182,28 +180,6 @@ def _load(image: Image, environment: Mapping[str, str]) -> None:
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode != 0 or not is_there(image.names[0], environment):
         raise NodeImageError(f"docker load of {image.names[0]} ended with {process.returncode}: {said or 'no image'}")
-
-
-@contextmanager
-def _locked(cache: Path, out: TextIO) -> Iterator[None]:
-    """One build at a time in a cache. Raises NodeImageError where it cannot be written."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = (cache / ".lock").open("w")
-    except OSError as error:
-        raise NodeImageError(
-            f"{cache}: cannot be written ({error.strerror}); GPUSHARE_CACHE names another folder"
-        ) from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{rootfs.COMMAND}: waiting for another build in {cache}", file=out, flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        # Builds that were killed could not remove theirs.
-        for left in cache.glob(f"{rootfs.BUILDING}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        yield
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 import yaml
 
+from clusters.build_cache import BUILDING
 from clusters.kind.node_image.apt_sources import Source, mirror
 from clusters.kind.node_image.commands import run, tied
 from clusters.kind.node_image.errors import NodeImageError
@@ -27,8 +28,6 @@ from clusters.progress import Progress
 PACKAGES: Final = Path(__file__).parent / "packages.yaml"
 # Of the command whose progress is shown.
 COMMAND: Final = "kind-image"
-# In the cache, while something is built.
-BUILDING: Final = ".building-"
 # Layers of the cache: all of a node's Debian, and what kube-proxy runs of it.
 _NAMES: Final = ("node", "packet-filter")
 

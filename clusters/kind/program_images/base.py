@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.build_cache import BUILDING
 from clusters.controlplane.build import BuildError
 from clusters.kind.node_image.commands import run, tied
 from clusters.kind.node_image.oci_archive import architecture, write_layer
@@ -26,7 +27,6 @@ from clusters.progress import Progress
 
 REPOSITORY: Final = "gpushare/python-base"
 COMMAND: Final = "images"
-BUILDING: Final = ".building-"
 _PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _OLDEST: Final = (3, 11)
 _TAIL: Final = 10

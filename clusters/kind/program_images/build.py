@@ -8,26 +8,25 @@ online. Prints the images' names last.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.build_cache import locked
 from clusters.controlplane.binaries import cache_folder
 from clusters.controlplane.build import BuildError
 from clusters.kind.engine import EngineError, engine_environment
 from clusters.kind.node_image.errors import NodeImageError
 from clusters.kind.program_images import base as python_base
 from clusters.kind.program_images import compiled, context, wheels
-from clusters.kind.program_images.base import BUILDING, COMMAND, watch
+from clusters.kind.program_images.base import COMMAND, watch
 from clusters.kind.program_images.old_images import remove_old
 from clusters.progress import Progress
 from clusters.scratch import scratch_folder
@@ -93,7 +92,7 @@ def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = No
     with scratch_folder() as folder:
         images, tag = _names(folder, base)
         if not _all_there(images, environment):
-            with _locked(cache, out):
+            with locked(cache, COMMAND, out, BuildError):
                 # Somebody else may have built them while we waited.
                 if not _all_there(images, environment):
                     _build(folder, images, tag, base, cache, environment, out)
@@ -179,28 +178,6 @@ def _builder(environment: Mapping[str, str]) -> dict[str, str]:
 def _version(folder: Path) -> str:
     match = re.search(r'__version__ = "([^"]+)"', (folder / "gpushare" / "__init__.py").read_text())
     return match[1] if match else "unknown"
-
-
-@contextmanager
-def _locked(cache: Path, out: TextIO) -> Iterator[None]:
-    """One build at a time in a cache. Raises BuildError where it cannot be written."""
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        lock = (cache / ".lock").open("w")
-    except OSError as error:
-        raise BuildError(
-            f"{cache}: cannot be written ({error.strerror}); GPUSHARE_CACHE names another folder"
-        ) from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{COMMAND}: waiting for another build in {cache}", file=out, flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        # Builds that were killed could not remove theirs.
-        for left in cache.glob(f"{BUILDING}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        yield
 
 
 if __name__ == "__main__":

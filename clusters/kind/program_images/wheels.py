@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.build_cache import BUILDING
 from clusters.controlplane.build import BuildError
-from clusters.kind.program_images.base import BUILDING, COMMAND, watch
+from clusters.kind.program_images.base import COMMAND, watch
 from clusters.progress import Progress
 
 # The newest C library that a wheel may ask for: that of Debian 12. Which one a base has is tried when its image is built.
