@@ -20,10 +20,6 @@ _TURNED_AWAY: Final = (
     "code = Unavailable",
     "code = Canceled",
     "requested number of devices unavailable",
-    # The plugin's own words. A kubelet that starts asks for pods in an order that nobody else knows, for those that are being
-    # deleted, too: whose call it was may only show when the pod's next container, or the next pod, finds no room.
-    "units left for the",
-    "no pod bound to this node with a card waits for",
 )
 
 
