@@ -18,7 +18,7 @@ from clusters.kubelet.admission import Rejection, device_rejection, resource_rej
 from clusters.kubelet.devices import AllocationError, DeviceBook
 from clusters.kubelet.pod_worker import PodWorker
 from clusters.kubelet.pod_writer import PodWriter
-from clusters.kubelet.pods import Object, containers_of, is_being_deleted, uid_of
+from clusters.kubelet.pods import Object, containers_of, uid_of
 from clusters.kubelet.runtime import Run
 from clusters.kubelet.surroundings import Surroundings
 from clusters.resources import PODS
@@ -112,7 +112,8 @@ class NodePods:
 
     async def _begin(self, uid: str, worker: PodWorker) -> None:
         rejection = None
-        if not (worker.is_terminal or worker.is_removed or is_being_deleted(worker.pod)):
+        # As a real one: a pod that is being deleted is admitted, and ended then.
+        if not (worker.is_terminal or worker.is_removed):
             rejection = await self._rejection(uid, worker)
         if rejection is not None:
             worker.reject(rejection)

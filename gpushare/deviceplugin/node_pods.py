@@ -15,7 +15,6 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.pod import is_deleting
 
 # Where a kubelet notes on the API's copy of a static pod the uid that itself uses for it.
 _STATIC_UID: Final = "kubernetes.io/config.hash"
@@ -36,7 +35,6 @@ class NodePods:
         self._places: dict[str, tuple[int, int]] = {}
         self._arrivals = 0
         self._ended: dict[str, None] = {}
-        self._leaving: set[str] = set()
 
     def in_bind_order(self) -> tuple[Pod, ...]:
         """All pods, first bound first."""
@@ -54,21 +52,12 @@ class NodePods:
     def set(self, pod: Pod) -> None:
         """A pod was bound here, or changed."""
         self._take(pod)
-        if is_deleting(pod):
-            self._leaving.add(pod.metadata.uid)
         self.on_change()
 
     def remove(self, metadata: ObjectMeta) -> None:
         """A pod is gone."""
         self._forget(metadata.uid)
         self.on_change()
-
-    def is_leaving(self, uid: str) -> bool:
-        """Has the watch shown that the pod is being deleted? Its kubelet, which follows a watch too, knows it by then.
-
-        A list knows it earlier: of a pod that is being deleted by the list alone, the kubelet may still ask.
-        """
-        return uid in self._leaving
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest where an old one of the same name is still known."""
@@ -103,7 +92,6 @@ class NodePods:
     def _forget(self, uid: str) -> None:
         self._pods.pop(uid, None)
         self._places.pop(uid, None)
-        self._leaving.discard(uid)
         self._ended[uid] = None
         if len(self._ended) > _ENDED_REMEMBERED:
             del self._ended[next(iter(self._ended))]

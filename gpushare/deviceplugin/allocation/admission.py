@@ -33,7 +33,7 @@ class Admission:
         self._rules = rules
         # What was chosen, for the Allocate that follows with exactly these ids.
         self._chosen: dict[frozenset[str], Candidate] = {}
-        self._latest = ""
+        self._latest: tuple[frozenset[str], str] = frozenset(), ""
         self.between_pods = asyncio.Event()
         self.between_pods.set()
 
@@ -63,7 +63,7 @@ class Admission:
         check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
         last_guard.check(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
         self._view.guess(key, candidate)
-        self._latest = candidate.uid
+        self._latest = key, candidate.uid
         given = [index for index, _ in candidate.cards]
         _LOG.info(
             "allocated pod=%s/%s uid=%s container=%s device=%s units=%d",
@@ -107,8 +107,12 @@ class Admission:
 
     def _waiting(self, sight: Sight) -> list[Candidate]:
         granted = sight.holdings.containers()
-        leaving = self._view.pods.is_leaving
-        return candidates(sight.pods, granted, sight.aims, latest=self._latest, is_leaving=leaving)
+        return candidates(sight.pods, granted, sight.aims, self._latest_pod(sight), sight.admitted)
+
+    def _latest_pod(self, sight: Sight) -> str:
+        """Whom the kubelet asked for last: by its book, else whom we took it for."""
+        ids, guessed = self._latest
+        return next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
 
     def _forget_guesses(self, sight: Sight) -> bool:
         """The book never said so: the kubelet gave up on whomever we answered then, and the pod that we took it for waits."""

@@ -61,17 +61,17 @@ def candidates(
     granted: Mapping[str, Collection[str]],
     aims: Mapping[str, int],
     latest: str = "",
-    *,
-    is_leaving: Callable[[str], bool] = lambda uid: False,
+    admitted: Collection[str] = (),
 ) -> list[Candidate]:
     """The next container of each pod that is not fully granted, most likely first.
 
     ``pods`` are the node's, in bind order; ``granted`` names by uid the containers that have their ids, ``latest`` the
-    pod that was answered last. ``aims`` says by uid the card for pods of one card, where that is not the annotated one.
-    Pods that have ended, of whose end the kubelet knows (``is_leaving``), and that no valid annotation puts on a card,
-    are no candidates; but one that is deleted in the middle of its admission is: the kubelet asks for all its containers
-    before it looks again. A pod that was started and of which nothing is granted comes last: the kubelet lost its book,
-    and asks for it again.
+    pod that was answered last, ``admitted`` those that the kubelet's book has ever named. ``aims`` says by uid the card
+    for pods of one card, where that is not the annotated one.
+    Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
+    kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for
+    all its containers; but only once, and then takes their ids back. A pod that was started and of which nothing is
+    granted comes last: the kubelet lost its book, and asks for it again.
     """
     begun: list[Candidate] = []
     fresh: list[Candidate] = []
@@ -79,7 +79,7 @@ def candidates(
     for pod in pods:
         done = granted.get(pod.metadata.uid, ())
         goes_on = pod.metadata.uid == latest and _goes_on(pod, done)
-        if is_deleting(pod) and not goes_on and (done or is_leaving(pod.metadata.uid)):
+        if is_deleting(pod) and not goes_on and (done or pod.metadata.uid in admitted):
             continue
         candidate = _next_of(pod, done, aims.get(pod.metadata.uid), goes_on=goes_on)
         if candidate is not None:

@@ -34,7 +34,10 @@ _ASKS_SINCE: Final = (1, 19)
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One moment. ``units`` are those of each healthy card that pods on one card may have, ``aims`` where each of them shall be."""
+    """One moment. ``units`` are those of each healthy card that pods on one card may have, ``aims`` where each of them shall be.
+
+    ``admitted`` are pods that the kubelet's book names or has named.
+    """
 
     pods: tuple[Pod, ...]
     cards: tuple[CardFacts, ...]
@@ -44,6 +47,7 @@ class Sight:
     standings: tuple[PodCard, ...]
     units: Mapping[int, int]
     aims: Mapping[str, int]
+    admitted: frozenset[str]
 
     def pod(self, uid: str) -> Pod:
         """A pod that is in the sight. Raises KeyError."""
@@ -74,6 +78,8 @@ class NodeView:
         self.guesses: dict[frozenset[str], Grant] = {}
         # By uid, pods whose annotations the API server refused to change a moment ago, and what it said.
         self.refused: dict[str, str] = {}
+        # Pods of which the book has said something, while we looked; what it says is taken back when a pod ends.
+        self._admitted: frozenset[str] = frozenset()
         # The book as it was when no file could be read: at our start, and whenever it was asked for whole.
         self._last: tuple[Entry, ...] = ()
 
@@ -117,6 +123,8 @@ class NodeView:
         alive = {pod.metadata.uid for pod in pods if not is_finished(pod)}
         entries = tuple(entries)
         self._forget_guesses(entries, alive)
+        named = {pod.metadata.uid for entry in entries if (pod := self.pod_of(entry)) is not None}
+        self._admitted = frozenset((self._admitted | named) & alive)
         holdings = lay(
             entries,
             self.guesses.values(),
@@ -130,7 +138,10 @@ class NodeView:
         plan = dict(aims(standings, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
-        return Sight(pods, announced.cards, counts_slots, self._ids_are_counts(), holdings, standings, units, plan)
+        ids_are_counts = self._ids_are_counts()
+        return Sight(
+            pods, announced.cards, counts_slots, ids_are_counts, holdings, standings, units, plan, self._admitted
+        )
 
     def _forget_guesses(self, entries: Iterable[Entry], alive: Collection[str]) -> None:
         """A guess ends when its pod does, when the book says whose the ids are, or what the container really has.

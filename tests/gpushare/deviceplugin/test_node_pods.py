@@ -134,16 +134,3 @@ def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
     found = pods.find("d", "web-0")
     assert found is not None
     assert found.metadata.uid == "new"
-
-
-def test_only_the_watch_tells_what_the_kubelet_knows_of_an_end() -> None:
-    """A list is ahead of both."""
-    pods = NodePods()
-    dying = pod("a", version=5)
-    dying.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
-    pods.replace([dying], "6")
-    assert not pods.is_leaving("a")
-    pods.set(dying)
-    assert pods.is_leaving("a")
-    pods.remove(ObjectMeta(uid="a"))
-    assert not pods.is_leaving("a")

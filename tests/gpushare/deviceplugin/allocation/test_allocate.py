@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.errors import ApiError
-from gpushare.manifests import Pod
+from gpushare.manifests import ObjectMeta
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, ids_by_card, stage, units_of
 from tests.servers import until
 
@@ -367,13 +367,12 @@ async def test_a_pod_whose_card_is_full_of_others_ids_starts_on_another_one() ->
         assert (node.card("a"), node.has("b"), node.card("b")) == ("0", {2}, "2")
 
 
-async def test_a_pod_that_is_deleted_while_it_is_admitted_splits_nobody() -> None:
-    """The kubelet had not heard of its end, and asked: it has ids of the card of a pod with two containers, which go elsewhere."""
+async def test_a_pod_that_is_gone_while_it_is_admitted_splits_nobody() -> None:
+    """The kubelet has yet to hear of it, and asks: it gets ids of the card of a pod with two containers, which go elsewhere."""
     pods = [gpu_pod("dying", 2, card=2), gpu_pod("a", 2, 2, card=0), gpu_pod("b", 10, card=0), gpu_pod("c", 2, card=1)]
     async with stage(pods) as node:
         await node.admit("b")
-        pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        node.pods.set(msgspec.convert(pods[0], Pod))
+        node.pods.remove(msgspec.convert(pods[0]["metadata"], ObjectMeta))
         await node.admit("dying")
         assert node.has("dying") == {0}
         await node.admit("a")
@@ -384,8 +383,8 @@ async def test_a_pod_that_is_deleted_while_it_is_admitted_splits_nobody() -> Non
         assert {name: node.has(name) for name in "abc"} == {name: {int(node.card(name))} for name in "abc"}
 
 
-async def test_a_pod_whose_end_is_not_heard_of_yet_keeps_its_place() -> None:
-    """The API shows it, the watch does not: the kubelet asks for it, and its neighbour is not mistaken for it."""
+async def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
+    """The kubelet asks for it, and its neighbour is not mistaken for it."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=0)]
     async with stage(pods) as node:
         pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -393,6 +392,41 @@ async def test_a_pod_whose_end_is_not_heard_of_yet_keeps_its_place() -> None:
             await node.admit(name)
 
         assert (node.has("dying"), node.has("a")) == ({1}, {0})
+
+
+async def test_a_pod_that_was_admitted_and_ended_is_not_mistaken_for_another() -> None:
+    """The kubelet took its ids back before any of its containers was started; the API still has it."""
+    pods = [gpu_pod("dying", 1, 5, 1, card=1), gpu_pod("next", 2, card=2), gpu_pod("a", 1, card=0)]
+    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with stage(pods) as node:
+        await node.admit("dying")
+        await node.admit("next")
+        node.lines = [line for line in node.lines if line.uid != "uid-dying"]
+        node.write_book()
+        (told,) = await node.admit("a")
+
+        assert (node.has("a"), told["ALIYUN_COM_GPU_MEM_POD"]) == ({0}, "1")
+
+
+async def test_a_pod_that_is_deleted_waits_on_after_it_was_taken_for_another() -> None:
+    """Only the kubelet's book says that a pod was admitted: a wrong guess does not."""
+    pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=2), gpu_pod("b", 2, card=0)]
+    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with stage(pods) as node:
+        for name in ("a", "dying", "b"):
+            await node.admit(name)
+
+        assert (node.has("a"), node.has("dying"), node.has("b")) == ({1}, {2}, {0})
+
+
+async def test_a_pod_that_is_deleted_goes_on_though_its_first_call_was_taken_for_anothers() -> None:
+    """The book says whom the kubelet is asking for; its second call is not taken for a third pod's."""
+    pods = [gpu_pod("a", 2, card=2), gpu_pod("b", 3, card=1), gpu_pod("dying", 2, 3, card=0)]
+    pods[2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    async with stage(pods, sizes=(14, 14, 14)) as node:
+        await node.admit("dying")
+
+        assert node.has("dying") == {2}
 
 
 async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:

@@ -290,7 +290,7 @@ def test_where_slots_are_counted_nobody_is_an_error_too(
 
 
 def test_a_pod_that_is_deleted_in_the_middle_of_its_admission_is_finished_first() -> None:
-    """The kubelet looks at a deletion before it begins with a pod, and not between its containers."""
+    """The kubelet does not look at a deletion between its containers."""
     deleted = pod("a", 1, 1, 1, deleting="2026-01-01T00:00:00Z")
     granted = {"uid-a": ["c0"]}
 
@@ -299,7 +299,6 @@ def test_a_pod_that_is_deleted_in_the_middle_of_its_admission_is_finished_first(
     # All of it was answered, and the kubelet is taking its ids back.
     assert candidates([deleted], {"uid-a": ["c1", "c2"]}, {}, "uid-a") == []
     assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
-    assert candidates([deleted], {}, {}, "uid-a", is_leaving=lambda uid: True) == []
 
 
 def test_a_pod_whose_card_cannot_hold_all_of_it_goes_elsewhere_before_another_pod_is_thought_of() -> None:
@@ -332,11 +331,17 @@ def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
         match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
 
 
-def test_a_pod_whose_end_the_kubelet_has_not_heard_of_is_a_candidate() -> None:
-    """It keeps its place; once the kubelet knows it is passed over, unless its admission is under way."""
+def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
+    """Kubelets admit whatever they have seen, and end it then; its neighbour must not be mistaken for it."""
     pods = [pod("dying", 3, 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
 
     assert names(candidates(pods, {}, {})) == [("dying", "c0"), ("a", "c0")]
-    assert names(candidates(pods, {}, {}, is_leaving=lambda uid: uid == "uid-dying")) == [("a", "c0")]
-    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying", is_leaving=lambda uid: uid == "uid-dying")
+    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying", {"uid-dying"})
     assert names(begun) == [("dying", "c1"), ("a", "c0")]
+
+
+def test_a_pod_that_was_admitted_and_ended_is_not_asked_for_again() -> None:
+    """It is still there, and its ids are free: the next call is its neighbour's."""
+    pods = [pod("dying", 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
+
+    assert names(candidates(pods, {}, {}, "uid-dying", {"uid-dying", "uid-a"})) == [("a", "c0")]
