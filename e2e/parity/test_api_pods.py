@@ -147,7 +147,9 @@ _WRONG: dict[str, dict[str, Any]] = {
     "env": {"containers": [container(env=[{"name": ""}, {"name": "a=b"}])]},
     "grace": {"terminationGracePeriodSeconds": -5},
     "deadline": {"activeDeadlineSeconds": 0},
-    "node selector": {"nodeSelector": {"bad key": "v", "k": "bad value!"}},
+    # One of a map at a time: the real one names several in whatever order.
+    "node selector key": {"nodeSelector": {"bad key": "v"}},
+    "node selector value": {"nodeSelector": {"k": "bad value!"}},
     "node name": {"nodeName": "Bad_Name"},
     "toleration operator": {"tolerations": [{"key": "a", "operator": "Like"}]},
     "toleration without key": {"tolerations": [{"operator": "Equal", "value": "x"}]},
