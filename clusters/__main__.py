@@ -102,6 +102,13 @@ def _parser() -> argparse.ArgumentParser:
             metavar="IMAGE",
             help="image of the nodes, where they are containers (default: the one that `make kind-image` builds)",
         )
+        one.add_argument(
+            "--image-base",
+            default="",
+            metavar="IMAGE",
+            help="image with Python that those of our programs are built on, where they are containers "
+            "(default: one of this machine's Debian packages)",
+        )
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
         if verb == "demo":
             one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
@@ -125,6 +132,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
         arguments.speed,
         lambda kubeconfig: _offer(kubeconfig, copy),
         arguments.node_image,
+        arguments.image_base,
     )
     cluster = make_cluster(arguments.provider, nodes, target, choices)
     say(f"starting a cluster of {len(nodes)} nodes ({_what_is_real(arguments)})")

@@ -36,6 +36,8 @@ class Choices:
     """Called with the kubeconfig as soon as the API server answers."""
     node_image: str = ""
     """The image of the nodes, where they are containers; "" for the one that we build."""
+    image_base: str = ""
+    """The image that those of our programs are built on; "" for one of this machine's Debian packages."""
 
 
 def _embedded(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
@@ -70,8 +72,8 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
         raise ClusterError(str(error)) from error
     if name == KIND:
         return _kind(nodes, target, choices, clock)
-    if choices.node_image:
-        raise ClusterError(f"provider {name}: its nodes are no containers, so they have no image")
+    if choices.node_image or choices.image_base:
+        raise ClusterError(f"provider {name}: its nodes and programs are no containers, so they have no images")
     control_plane = _CONTROL_PLANES[name](choices, clock)
     return LocalCluster(control_plane, nodes, target, choices.environment, clock=clock, announce=choices.announce)
 
@@ -88,5 +90,6 @@ def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Cl
         choices.environment,
         minor=choices.kubernetes,
         node_image=choices.node_image,
+        image_base=choices.image_base,
         announce=choices.announce,
     )

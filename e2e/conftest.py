@@ -42,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--node-image", default="", help="image of kind's nodes (default: the one that make kind-image builds)"
     )
+    group.addoption(
+        "--image-base", default="", help="image that kind's programs are built on (default: of this machine's packages)"
+    )
     real_kubelets.add_option(group)
     verdicts.add_options(group)
 
@@ -69,6 +72,7 @@ def choices(request: pytest.FixtureRequest) -> Choices:
         request.config.getoption("--kubernetes"),
         request.config.getoption("--assets", default=None),
         node_image=request.config.getoption("--node-image"),
+        image_base=request.config.getoption("--image-base"),
     )
 
 

@@ -40,8 +40,13 @@ class Equipment:
         return [self.images.extender, self.images.device_plugin_simulated, self.images.player]
 
 
-def find(minor: str, node_image_name: str, environment: Mapping[str, str], out: TextIO) -> Equipment:
-    """Find it, and build what is missing, with progress on ``out``. Raises ClusterError that says what to do."""
+def find(
+    minor: str, environment: Mapping[str, str], out: TextIO, *, node_image_name: str = "", image_base: str = ""
+) -> Equipment:
+    """Find it, and build what is missing, with progress on ``out``: the node's image too where none is named.
+
+    Raises ClusterError that says what to do.
+    """
     mine = environment_of_programs(environment)
     try:
         if engine.find(mine) is None:
@@ -53,7 +58,7 @@ def find(minor: str, node_image_name: str, environment: Mapping[str, str], out: 
             environment=with_docker,
             node_image=node,
             container_specification=card_mount.specification(node, with_docker),
-            images=program_images.ensure(with_docker, out),
+            images=program_images.ensure(with_docker, out, base=image_base or None),
             kubectl=_kubectl(minor, mine),
             cache=binaries.cache_folder(mine).parent / "kind",
         )

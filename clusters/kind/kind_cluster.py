@@ -37,7 +37,7 @@ class KindCluster:
     """One cluster (the seam is ``clusters.provider.Cluster``): one control plane, and a worker for each of ``nodes``.
 
     A worker has the cards, driver and labels of its NodeSpec, and the processors and memory of this machine. ``node_image`` "" is
-    the one that we build.
+    the one that we build, ``image_base`` "" the one that our programs' images are built on then.
     """
 
     def __init__(
@@ -48,10 +48,11 @@ class KindCluster:
         *,
         minor: str,
         node_image: str = "",
+        image_base: str = "",
         announce: Callable[[Path], None] = lambda _: None,
     ) -> None:
         """``announce`` is called with the kubeconfig as soon as the API server answers, long before ``start`` is done."""
-        self._plan = Plan(nodes, target, environment, minor, node_image, announce)
+        self._plan = Plan(nodes, target, environment, minor, node_image, image_base, announce)
         self._target = target
         self._stack = contextlib.AsyncExitStack()
         self._made: Made

@@ -48,6 +48,8 @@ class Plan:
     """Of Kubernetes: ``1.36``."""
     node_image: str
     """"" for the one that we build."""
+    image_base: str
+    """On which our programs' images are built; "" for one of this machine's packages."""
     announce: Callable[[Path], None]
     """Called with the kubeconfig as soon as the API server answers."""
 
@@ -74,7 +76,9 @@ class Made:
 
 async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     """Make it. Raises ClusterError; then, too, ``stack`` undoes what was done."""
-    equipment = await asyncio.to_thread(find, plan.minor, plan.node_image, plan.environment, sys.stderr)
+    equipment = await asyncio.to_thread(
+        find, plan.minor, plan.environment, sys.stderr, node_image_name=plan.node_image, image_base=plan.image_base
+    )
     folder = stack.enter_context(scratch_folder())
     name = await _take_name(equipment, stack)
     sets = product.plugin_sets(plan.nodes)

@@ -99,6 +99,7 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(
         (["up", "--provider", "kind", "--speed", "60"], 1, "no clock to speed up"),
         (["up", "--provider", "kind", "--snapshot", "/tmp/s"], 1, "saves no snapshot"),
         (["up", "--node-image", "kindest/node:v1.36.1"], 1, "no containers"),
+        (["up", "--image-base", "python:3.11-slim"], 1, "no containers"),
         (["up", "--kubeconfig", "/nowhere/config"], 1, "/nowhere"),
     ],
 )
