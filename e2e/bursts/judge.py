@@ -20,6 +20,8 @@ _TURNED_AWAY: Final = (
     "code = Unavailable",
     "code = Canceled",
     "requested number of devices unavailable",
+    # The same in the words of the plugin, which is asked first where other cards have ids.
+    "the kubelet keeps",
 )
 
 
@@ -48,7 +50,7 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
 def is_running(pod: Mapping[str, Any]) -> bool:
     """Do all its containers run?"""
     statuses = pod["status"].get("containerStatuses") or []
-    return pod["status"].get("phase") == "Running" and all(one.get("ready") for one in statuses)
+    return pod["status"].get("phase") == "Running" and bool(statuses) and all(one.get("ready") for one in statuses)
 
 
 def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:

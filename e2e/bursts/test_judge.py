@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e import spec
-from e2e.bursts.judge import Seen, findings, is_turned_away, unsettled
+from e2e.bursts.judge import Seen, findings, is_running, is_turned_away, unsettled
 from e2e.bursts.plan import PodPlan
 
 SIZES = {"n": {0: 14, 1: 14}}
@@ -48,6 +48,14 @@ def test_what_is_right_has_no_findings() -> None:
     """Two pods, each on its card."""
     assert findings(GOOD) == []
     assert unsettled(GOOD.pods, frozenset({"a", "b"}), SIZES) == []
+
+
+def test_a_pod_whose_containers_nobody_speaks_of_does_not_run_yet() -> None:
+    """A kubelet that has just started may say Running of a pod before it has found its containers."""
+    silent = pod("a", 3)
+    silent["status"]["containerStatuses"] = []
+    assert not is_running(silent)
+    assert is_running(pod("a", 3))
 
 
 @pytest.mark.parametrize(

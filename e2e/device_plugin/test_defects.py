@@ -8,7 +8,7 @@ import pytest
 from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import gpu_container, gpu_pod
 from e2e.device_plugin.stage import PluginStage
 from e2e.device_plugin.test_allocate import MEMORY, admit_in_another_order, start, take
 from e2e.observer import Observer
@@ -137,8 +137,7 @@ async def test_d14_memory_that_comes_after_the_count_is_seen(observer: Observer)
 async def test_d21_init_containers_and_sidecars_are_counted(observer: Observer) -> None:
     """D21: they were left out; a pod is as large as its worst moment, and its sidecar has its own units."""
     pod = gpu_pod("p", 2, node="a1")
-    small = {"name": "side", "image": "simulated/sleeper", "resources": {"limits": {MEMORY: "3"}}}
-    pod["spec"]["initContainers"] = [{**small, "restartPolicy": "Always"}]
+    pod["spec"]["initContainers"] = [gpu_container("side", 3) | {"restartPolicy": "Always"}]
     await observer.create(pod)
     await observer.running("p")
     (seen,) = await observer.check_right_cards("p")

@@ -206,7 +206,8 @@ def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
         asked = ", ".join(f"{one.namespace}/{one.pod} {one.units}" for one in waiting[:5]) or "none"
         what = "a slot" if offer.counts_slots else f"{offer.size} units"
         return f"no pod bound to this node with a card waits for {what} (waiting: {asked})"
-    first = same[0]
+    # One that waits for the kubelet alone says more than the first.
+    first = next((one for one in same if _kept_for_ended(one, offer)), same[0])
     pod = f"{first.namespace}/{first.pod}"
     wanted = ids_by_card(first, offer.counts_slots)
     wrong = [index for index in offer.must if index not in wanted]
@@ -220,5 +221,21 @@ def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
             offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
         )
         if left < units:
-            return f"card {index} has {left} units left for the {units} of pod {pod}"
+            text = f"card {index} has {left} units left for the {units} of pod {pod}"
+            kept = _kept_for_ended(first, offer).get(index, 0)
+            return f"{text}: the kubelet keeps {kept} for pods that have ended" if kept else text
     return f"the kubelet reuses more ids of a card than container {first.container} of pod {pod} gets"
+
+
+def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:
+    """Units that no pod has any more and the kubelet does not offer yet, of cards that would have room with them.
+
+    A kubelet that has started takes nobody's ids back before it has admitted the pods that it found.
+    """
+    if offer.counts_slots:
+        return {}
+    return {
+        index: offer.room.get(index, 0) - offer.free.get(index, 0)
+        for index, count in candidate.cards
+        if offer.free.get(index, 0) < count <= offer.room.get(index, 0)
+    }

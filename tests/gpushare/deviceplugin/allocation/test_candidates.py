@@ -155,6 +155,16 @@ def test_nobody_is_an_error_that_says_why(units: int, free: dict[int, int], must
         match(candidates([pod("a", 3)], {}, {}), offer(units, free, must_be))
 
 
+def test_ids_that_the_kubelet_keeps_for_ended_pods_are_said_to_be_the_reason() -> None:
+    """A kubelet that has just started: no pod has them, and it does not offer them; of several pods, one of which that is true."""
+    waiting = candidates([pod("full", 3, card=1), pod("a", 3, card=0)], {}, {})
+
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/a: the kubelet keeps 5 for"):
+        match(waiting, offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
+    with pytest.raises(NoCandidateError, match="card 1 has 2 units left for the 3 of pod d/full$"):
+        match(waiting[:1], offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
+
+
 def test_nobody_at_all_is_said_too() -> None:
     """Also on a node of one card, where the original handed it to anyone (defect D4)."""
     with pytest.raises(NoCandidateError, match="waiting: none"):
