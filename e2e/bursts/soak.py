@@ -1,6 +1,7 @@
 """``python -m e2e.bursts.soak``: a thousand random bursts. Stopped at any time, it goes on where it was, from its state file.
 
-Exit code 0 when no burst had a finding, 1 when one had (its seed is printed: ``--only`` plays it again), 130 when stopped.
+Exit code 0 when no burst had a finding, 1 when one had, or does not end (its seed is printed: ``--only`` plays it again), 130 when
+stopped.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ from e2e.bursts.stage import open_player, venue_of
 _STATE: Final = Path("artefacts") / "soak-bursts.json"
 # A cluster is made anew after so many bursts: logs and histories do not grow for ever.
 _A_CLUSTER: Final = 100
+# Against a burst that never ends: so many times as long as one may take to settle.
+_LONGEST: Final = 4
+
+
+class HangingBurstError(Exception):
+    """A burst that did not end."""
 
 
 class Progress:
@@ -67,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     try:
         return asyncio.run(_until_signal(arguments, progress))
+    except HangingBurstError as error:
+        sys.stderr.write(f"soak-bursts: {error}\n")
+        return 1
     except asyncio.CancelledError:
         _say(f"stopped after {len(progress.results)} of {arguments.bursts}; the same command goes on")
         return 130
@@ -106,8 +116,16 @@ async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> in
 
 async def _play(arguments: argparse.Namespace, seeds: Sequence[str], take: Callable[[Result], None]) -> None:
     async with open_player(arguments.cluster, load_target(arguments.target), Choices(dict(os.environ))) as player:
+        venue = venue_of(arguments.cluster)
         for seed in seeds:
-            result = await player.play(venue_of(arguments.cluster).burst(seed, player.nodes))
+            seconds = venue.settle_seconds * _LONGEST
+            try:
+                async with asyncio.timeout(seconds):
+                    result = await player.play(venue.burst(seed, player.nodes))
+            except TimeoutError as error:
+                raise HangingBurstError(
+                    f"burst {seed} has not ended after {seconds:.0f} s; what was played before it is kept"
+                ) from error
             _say(result.text())
             take(result)
 
