@@ -1,7 +1,8 @@
 """Cases that are not for every kind of kubelet, by marker: why is printed with the skip.
 
 ``stand_in_only(why)`` needs what a real kubelet cannot give: scaled time, machines without containers, another order of
-admission. ``minutes_on_kind(minutes, why)`` runs on real kubelets with ``--slow`` only.
+admission. ``real_kubelet_only(why)`` needs what a stand-in has not. ``minutes_on_kind(minutes, why)`` runs on real kubelets with
+``--slow`` only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ STAND_INS: Final = ("embedded", "controlplane")
 _LIMIT_SECONDS: Final = 300
 _MARKERS: Final = (
     "stand_in_only(why): not for real kubelets",
+    "real_kubelet_only(why): not for stand-in kubelets",
     "minutes_on_kind(minutes, why): takes so long on real kubelets that it runs with --slow only",
 )
 
@@ -33,17 +35,29 @@ def add_markers(config: pytest.Config) -> None:
 
 def sort_out(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
     """Skip, with the reason, what is not for this run's kind of kubelet, and give the others time."""
-    if config.getoption("--cluster", default="embedded") in STAND_INS:
-        return
+    is_real = config.getoption("--cluster", default="embedded") not in STAND_INS
     is_slow = config.getoption("--slow", default=False)
     for item in items:
-        only = item.get_closest_marker("stand_in_only")
-        slow = item.get_closest_marker("minutes_on_kind")
-        if only is not None:
-            item.add_marker(pytest.mark.skip(f"for the stand-in kubelet only: {only.args[0]}"))
-        elif slow is not None and not is_slow:
-            item.add_marker(pytest.mark.skip(f"takes {slow.args[0]} minutes, with --slow only: {slow.args[1]}"))
-        elif slow is not None:
-            item.add_marker(pytest.mark.timeout(slow.args[0] * 60 + _LIMIT_SECONDS))
-        elif item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))
+        why = _why_skipped(item, is_real=is_real, is_slow=is_slow)
+        if why:
+            item.add_marker(pytest.mark.skip(why))
+        elif is_real:
+            _limit(item)
+
+
+def _why_skipped(item: pytest.Item, *, is_real: bool, is_slow: bool) -> str:
+    only = item.get_closest_marker("stand_in_only" if is_real else "real_kubelet_only")
+    if only is not None:
+        return f"for {'the stand-in kubelet' if is_real else 'real kubelets'} only: {only.args[0]}"
+    slow = item.get_closest_marker("minutes_on_kind")
+    if is_real and slow is not None and not is_slow:
+        return f"takes {slow.args[0]} minutes, with --slow only: {slow.args[1]}"
+    return ""
+
+
+def _limit(item: pytest.Item) -> None:
+    slow = item.get_closest_marker("minutes_on_kind")
+    if slow is not None:
+        item.add_marker(pytest.mark.timeout(slow.args[0] * 60 + _LIMIT_SECONDS))
+    elif item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))

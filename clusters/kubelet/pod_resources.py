@@ -79,6 +79,7 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         remove_sockets(self._folder)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         pb_grpc.add_PodResourcesListerServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((self._older(),))
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
 
@@ -97,6 +98,24 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         book = self._book.device_book()
         pods = [pod_resources(pod, book) for pod in self._book.active_pods()]
         return pb.ListPodResourcesResponse(pod_resources=pods)
+
+    def _older(self) -> grpc.GenericRpcHandler:
+        """v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
+
+        async def older_list(request: pb.ListPodResourcesRequest, context: Context) -> pb.ListPodResourcesResponse:
+            answer = await self.List(request, context)
+            for pod in answer.pod_resources:
+                for container in pod.containers:
+                    for devices in container.devices:
+                        devices.ClearField("topology")
+            return answer
+
+        handler = grpc.unary_unary_rpc_method_handler(
+            older_list,
+            request_deserializer=pb.ListPodResourcesRequest.FromString,
+            response_serializer=pb.ListPodResourcesResponse.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler("v1alpha1.PodResourcesLister", {"List": handler})
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Context) -> pb.GetPodResourcesResponse:  # noqa: N802
         """One pod by name, whether it has ended or not."""

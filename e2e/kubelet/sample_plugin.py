@@ -19,7 +19,8 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     """Announces ``devices`` (id → healthy). A text in ``refusals`` (by verb) is the error with which it answers.
 
     ``prefers`` chooses ids from (free ids, those that have to be among them, how many): then it wants to be asked for a
-    preference. ``at_start`` is awaited with the ids inside each PreStartContainer that it agrees to.
+    preference. ``at_start`` is awaited with the ids inside each PreStartContainer that it agrees to. ``cdi_device`` is the name
+    of a CDI device that comes with each answer.
     """
 
     def __init__(
@@ -29,12 +30,14 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
         pre_start: bool = False,
         prefers: Callable[[list[str], list[str], int], list[str]] | None = None,
         at_start: Callable[[tuple[str, ...]], Awaitable[None]] | None = None,
+        cdi_device: str = "",
     ) -> None:
         self.devices = dict(devices)
         self.refusals: dict[str, str] = {}
         self.calls: list[tuple[str, tuple[str, ...]]] = []
         self._prefers = prefers
         self._at_start = at_start
+        self._cdi_devices = [pb.CDIDevice(name=cdi_device)] if cdi_device else []
         self._options = pb.DevicePluginOptions(
             pre_start_required=pre_start or at_start is not None, get_preferred_allocation_available=prefers is not None
         )
@@ -118,7 +121,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
         (one,) = request.container_requests
         await self._take("Allocate", one.devices_ids, context)
         answer = pb.AllocateResponse()
-        answer.container_responses.add(envs={"IDS": ",".join(sorted(one.devices_ids))})
+        answer.container_responses.add(envs={"IDS": ",".join(sorted(one.devices_ids))}, cdi_devices=self._cdi_devices)
         return answer
 
     async def PreStartContainer(  # noqa: N802

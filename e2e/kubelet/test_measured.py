@@ -11,6 +11,7 @@ import random
 
 import grpc
 import grpc.aio
+import pytest
 
 from clusters.api_client import Object
 from clusters.kubelet.proto import podresources_pb2 as pb
@@ -18,6 +19,7 @@ from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.waiting import eventually
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.stage import Stage, held_by
+from e2e.kubelet.worker import Worker
 
 # A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.
 _GET_SINCE, _HEALTH_SINCE = 34, 36
@@ -110,6 +112,41 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
     assert sorted(len(one.device_ids) for one in container.devices) == [1, 1, 1]
     assert {one.resource_name for one in container.devices} == {stage.resource}
     assert [held_by([one]) for one in got] == [{("p", "main"): set(ids)} for _ in got]
+
+
+async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
+    """E1: PodResources v1alpha1, whose messages are those of v1 with fewer fields, is still served."""
+    await stage.plug(SamplePlugin(healthy(3)))
+    await stage.counts(3, 3)
+    await stage.create("p", stage.container("one", 2), stage.container("two", 1))
+    await stage.reaches("p", "Running")
+
+    async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
+        ask = channel.unary_unary(
+            "/v1alpha1.PodResourcesLister/List",
+            request_serializer=pb.ListPodResourcesRequest.SerializeToString,
+            response_deserializer=pb.ListPodResourcesResponse.FromString,
+        )
+        answer: pb.ListPodResourcesResponse = await ask(pb.ListPodResourcesRequest())
+    older = [pod for pod in answer.pod_resources if pod.namespace == stage.namespace]
+    assert held_by(older) == held_by(await stage.listed())
+    assert {name: len(ids) for (_, name), ids in held_by(older).items()} == {"one": 2, "two": 1}
+
+
+@pytest.mark.real_kubelet_only("the stand-in has no container runtime that reads CDI specifications")
+async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
+    """E1: the names of the answer reach the container runtime, which edits the container as their specification says."""
+    assert isinstance(stage.kubelet, Worker)
+    edits = {"env": ["SEEN_BY_CDI=yes"]}
+    await stage.kubelet.declare_cdi(
+        {"cdiVersion": "0.6.0", "kind": "example.com/card", "devices": [{"name": "x", "containerEdits": edits}]}
+    )
+    await stage.plug(SamplePlugin(healthy(1), cdi_device="example.com/card=x"))
+    await stage.counts(1, 1)
+    await stage.create("p", stage.container(devices=1))
+    await stage.reaches("p", "Running")
+
+    assert "SEEN_BY_CDI=yes" in (await stage.log("p")).splitlines()
 
 
 async def test_the_pods_own_variable_wins(stage: Stage) -> None:

@@ -6,11 +6,15 @@ each restart, as it must.
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import grpc.aio
 
+from clusters.kind.kind_cluster import KindCluster
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.provider import Cluster
@@ -19,6 +23,7 @@ from clusters.waiting import eventually
 
 _KUBELET: Final = "kubelet"
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
+_CDI_FOLDER: Final = "/etc/cdi"
 
 
 class Worker:
@@ -61,6 +66,15 @@ class Worker:
     def lose_checkpoint(self) -> None:
         """See the seam."""
         Path(self.plugin_folder / _CHECKPOINT).unlink()
+
+    async def declare_cdi(self, specification: Mapping[str, object]) -> None:
+        """A CDI specification on the node, where its container runtime looks for them."""
+        assert isinstance(self._cluster, KindCluster)
+        name = str(specification["kind"]).replace("/", "-")
+        script = (
+            f"mkdir -p {_CDI_FOLDER} && printf %s {shlex.quote(json.dumps(specification))} > {_CDI_FOLDER}/{name}.json"
+        )
+        await self._cluster.workers.container(self.node).execute("sh", "-c", script)
 
     async def _answers(self) -> None:
         """Its second socket may come after the first."""
