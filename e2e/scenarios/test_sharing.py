@@ -96,5 +96,7 @@ async def test_memory_stays_booked_until_the_containers_are_gone(observer: Obser
     await observer.waits_because("next", "nsufficient")
     assert (await observer.pod("leaving"))["metadata"]["deletionTimestamp"]
     await observer.running("next")
-    assert [pod["metadata"]["name"] for pod in await observer.pods()] == ["next"]
+    # A real kubelet says that all has ended a moment before it lets the object go.
+    left = [pod for pod in await observer.pods() if pod["metadata"]["name"] != "next"]
+    assert all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in left)
     await observer.check_books()
