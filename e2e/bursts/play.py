@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections.abc import Sequence
@@ -137,11 +136,10 @@ class Player:
 
     async def _held(self) -> dict[tuple[str, int], int]:
         """MiB that processes hold on each card, as the cards themselves say."""
-        shown = await asyncio.gather(*(self._cluster.fake_nvml(node, "show", "-o", "json") for node in self.nodes))
         return {
             (node, card["index"]): sum(process["mib"] for process in card["processes"])
-            for node, text in zip(self.nodes, shown, strict=True)
-            for card in json.loads(text)["cards"]
+            for node in self.nodes
+            for card in self._cluster.cards(node)
         }
 
     async def _check_book(self, seen: Seen) -> list[str]:
