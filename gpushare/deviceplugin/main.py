@@ -177,10 +177,14 @@ async def _serve(
     await node.publish_first()
     group.create_task(node.keep_published())
     server = DevicePluginServer(allocator, node)
-    told = metrics.count_registration
-    group.create_task(stay_registered(server, folder, SLOTS if settings.slots else MEMORY, told))
+
+    def registered(resource: str) -> None:
+        metrics.count_registration(resource)
+        allocator.begin_anew()
+
+    group.create_task(stay_registered(server, folder, SLOTS if settings.slots else MEMORY, registered))
     if not settings.slots:
-        group.create_task(stay_registered(_spare(node), folder, SLOTS, told))
+        group.create_task(stay_registered(_spare(node), folder, SLOTS, metrics.count_registration))
     return server, allocator
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from gpushare.deviceplugin.allocation import last_guard
 from gpushare.deviceplugin.allocation.candidates import Candidate, Offer, candidates, ids_by_card, match
@@ -19,6 +20,7 @@ from gpushare.errors import NoCandidateError
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
+_NOBODY: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
 class Admission:
@@ -33,9 +35,14 @@ class Admission:
         self._rules = rules
         # What was chosen, for the Allocate that follows with exactly these ids.
         self._chosen: dict[frozenset[str], Candidate] = {}
-        self._latest: tuple[frozenset[str], str] = frozenset(), ""
+        # The ids that were answered last, and whom we took them to be for.
+        self._latest = _NOBODY
         self.between_pods = asyncio.Event()
         self.between_pods.set()
+
+    def begin_anew(self) -> None:
+        """Another kubelet asks from now on, or this one was refused, which ends a pod: it goes on with nobody."""
+        self._latest = _NOBODY
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container. Raises NoCandidateError, ApiError."""
@@ -87,6 +94,7 @@ class Admission:
     async def _look(self) -> Sight:
         """The node now, by a fresh list; pods that came past the extender have their card in it."""
         await self._view.refresh()
+        self._view.forget_unwritten()
         sight = self._view.now()
         if without_card(sight):
             await self._hand_bound.run(self._view.now)

@@ -99,6 +99,10 @@ class Allocator:
         await self._view.read_book()
         self._changed.set()
 
+    def begin_anew(self) -> None:
+        """We have registered, perhaps with another kubelet than before."""
+        self._admission.begin_anew()
+
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
         async with self._lock:
@@ -175,10 +179,11 @@ class Allocator:
         await self._events.record("Pod", error.pod, "GPUShareHeld", f"{error} ({error.reason.value})")
 
     async def _counted(self, work: Awaitable[_T]) -> _T:
-        """Count a refusal."""
+        """Count a refusal, which ends the pod."""
         try:
             return await work
         except GpushareError:
+            self._admission.begin_anew()
             if self._metrics is not None:
                 self._metrics.count_allocation("refused")
             raise

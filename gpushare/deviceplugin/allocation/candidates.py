@@ -2,8 +2,8 @@
 
 A kubelet admits one pod at a time, in the order in which they were bound, and asks container by container: ordinary
 init containers and sidecars first, then the containers (measured on 1.36, see the conformance notes in
-``e2e/README.md``). So the next call belongs to the pod that is half done, else to the first pod in bind order of
-which nothing was granted. Pods that the kubelet turned away for another reason are passed over when the amount does
+``e2e/README.md``). So the next call belongs to the pod that was answered last, if it is half done, else to the first
+pod in bind order that waits. Pods that the kubelet turned away for another reason are passed over when the amount does
 not match. The order is a hint: the kubelet's book says after each call whose it was, and the owner is verified before
 the container starts.
 """
@@ -26,7 +26,8 @@ Cards = tuple[tuple[int, int], ...]
 class Candidate:
     """A container that waits for its ids: of which pod, how many units, and of which cards.
 
-    ``is_begun``: other containers of its pod have theirs. ``is_counted``: its pod's units count as held already.
+    ``is_begun``: other containers of its pod have theirs. ``goes_on``: one of them was answered last, so the next call is its.
+    ``is_counted``: its pod's units count as held already.
     """
 
     uid: str
@@ -37,6 +38,7 @@ class Candidate:
     pod_units: int
     cards: Cards
     is_begun: bool = False
+    goes_on: bool = False
     is_counted: bool = False
 
 
@@ -71,11 +73,10 @@ def candidates(
     Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
     kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for
     all its containers; but only once, and then takes their ids back. A pod that was started and of which nothing is
-    granted comes last: the kubelet lost its book, and asks for it again.
+    granted comes last: the kubelet lost its book, and asks for it again. Of a pod that is half done and was not answered
+    last the kubelet was ended, or gave it up: it has no better place than its own.
     """
-    begun: list[Candidate] = []
-    fresh: list[Candidate] = []
-    lost: list[Candidate] = []
+    waiting: list[Candidate] = []
     for pod in pods:
         done = granted.get(pod.metadata.uid, ())
         goes_on = pod.metadata.uid == latest and _goes_on(pod, done)
@@ -83,8 +84,8 @@ def candidates(
             continue
         candidate = _next_of(pod, done, aims.get(pod.metadata.uid), goes_on=goes_on)
         if candidate is not None:
-            (lost if candidate.is_counted else begun if done else fresh).append(candidate)
-    return [*sorted(begun, key=lambda candidate: candidate.uid != latest), *fresh, *lost]
+            waiting.append(candidate)
+    return sorted(waiting, key=lambda candidate: (candidate.is_counted, not candidate.goes_on))
 
 
 def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool) -> Candidate | None:
@@ -103,7 +104,16 @@ def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool)
         return None
     metadata = pod.metadata
     return Candidate(
-        metadata.uid, metadata.namespace, metadata.name, name, units, request, cards, bool(done), started and not done
+        metadata.uid,
+        metadata.namespace,
+        metadata.name,
+        name,
+        units,
+        request,
+        cards,
+        is_begun=bool(done),
+        goes_on=goes_on,
+        is_counted=started and not done,
     )
 
 
@@ -149,15 +159,16 @@ def match(
 
     It is the first whose call would look like this. Where its card has no room for its pod (the ids are another's, who
     was taken for it or came past the extender), it gets another of the cards that ``elsewhere`` allows; only where there
-    is none is the call perhaps another pod's. A pod that is half done cannot go elsewhere, nor its call be another's.
+    is none is the call perhaps another pod's. A pod that is half done cannot go elsewhere; nor can the call be another's
+    where it was answered last.
     """
     likely = [candidate for candidate in waiting if is_of_size(candidate, offer)]
     for candidate in likely:
         if _has_room(candidate, offer):
             return candidate
-        if candidate.is_begun:
+        if candidate.goes_on:
             raise NoCandidateError(_why_nobody([candidate], offer))
-        for index in elsewhere(candidate) if not offer.must else ():
+        for index in elsewhere(candidate) if not (offer.must or candidate.is_begun) else ():
             moved = replace(candidate, cards=((index, candidate.units),))
             if _has_room(moved, offer):
                 return moved

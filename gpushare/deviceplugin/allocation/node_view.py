@@ -91,6 +91,14 @@ class NodeView:
             cards = dict.fromkeys(ids, candidate.cards[0][0])
         self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
 
+    def forget_unwritten(self) -> None:
+        """The kubelet asks again. It writes each answer down before: what is in no line of its file, it never took.
+
+        Where the file cannot be read nobody knows.
+        """
+        if self.book.checkpoint() is not None:
+            self.guesses.clear()
+
     async def refresh(self, attempts: int | None = None) -> None:
         """Our watch may be behind the kubelet's; a fresh list is not. Patient, as an error of Allocate ends the pod for good.
 

@@ -429,6 +429,40 @@ async def test_a_pod_that_is_deleted_goes_on_though_its_first_call_was_taken_for
         assert node.has("dying") == {2}
 
 
+@pytest.mark.parametrize("kubelet_is_another", [False, True])
+async def test_a_pod_that_was_left_half_done_keeps_nobody_from_his_card(kubelet_is_another: bool) -> None:
+    """It was refused, which ended it, or another kubelet asks, in an order of its own: the next call is not taken for its rest."""
+    pods = [gpu_pod("full", 6, card=0), gpu_pod("a", 2, 7, card=0), gpu_pod("b", 7, card=1)]
+    async with stage(pods, sizes=(14, 7)) as node:
+        await node.admit("full")
+        ids = await node.allocator.prefer(node.free(), [], 2)
+        given = await node.allocator.allocate(ids)
+        node.lines.append(Line("uid-a", "c0", ids, dict(given.variables)))
+        node.write_book()
+        if kubelet_is_another:
+            node.allocator.begin_anew()
+        else:
+            with pytest.raises(NoCandidateError, match="card 0 has 6 units left for the 7 of pod d/a"):
+                await node.allocator.prefer(node.free(), [], 7)
+        await node.admit("b")
+
+        assert node.has("b") == {1}
+
+
+async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
+    """It died with the answer in its hands: the pod waits on, and its neighbour is not mistaken for it."""
+    pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1)]
+    async with stage(pods) as node:
+        ids = await node.allocator.prefer(node.free(), [], 2)
+        await node.allocator.allocate(ids)
+        node.write_book()
+        node.allocator.begin_anew()
+        for name in "ab":
+            await node.admit(name)
+
+        assert (node.has("a"), node.has("b")) == ({0}, {1})
+
+
 async def test_a_guess_that_the_book_contradicted_is_forgotten() -> None:
     """Though the pod that had the ids is gone, and they are in no book any more."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]

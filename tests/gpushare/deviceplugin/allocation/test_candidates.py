@@ -62,9 +62,16 @@ def test_the_pod_bound_first_is_asked_for_first() -> None:
 
 def test_a_pod_that_is_half_done_comes_before_all_others() -> None:
     """The kubelet finishes one pod before the next."""
-    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {})
+    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {}, "uid-b")
 
     assert names(found) == [("b", "c1"), ("a", "c0")]
+
+
+def test_a_pod_that_was_left_half_done_has_no_better_place_than_its_own() -> None:
+    """Another was answered after it, or another kubelet asks: that one gave it up, this one comes to it in its order."""
+    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {})
+
+    assert names(found) == [("a", "c0"), ("b", "c1")]
 
 
 def test_init_containers_come_before_containers() -> None:
@@ -335,10 +342,17 @@ def test_elsewhere_must_have_room_too() -> None:
 
 def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
     """Better an end with a reason than a pod on two cards."""
-    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {}, "uid-a")
 
     with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/a"):
         match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
+
+
+def test_the_call_of_a_pod_that_was_left_half_done_may_be_anothers() -> None:
+    """It goes to no other card itself, and keeps nobody from his."""
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
+
+    assert match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,)).pod == "b"
 
 
 def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
