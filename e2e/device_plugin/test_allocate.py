@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import grpc
 import grpc.aio
 import pytest
@@ -65,6 +67,26 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
     assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
 
 
+async def test_another_kubelet_need_not_go_on_where_the_one_before_it_stopped(stage: PluginStage) -> None:
+    """DP-012: the pod that it left half done has no room for its rest, and keeps nobody from his card."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("full", 6, card=0)
+    await stage.book("beside", 7, card=1, position=1)
+    await stage.book("half", 2, 7, card=0, position=2)
+    await stage.book("next", 7, card=1, position=3)
+    turns = (("full", 6), ("beside", 7), ("half", 2))
+    written = [(name, (await take(stage, free, size))[0]) for name, size in turns]
+    await _write_book(stage, written)
+    before = sum(1 for one in stage.kubelet.registrations if one.resource == MEMORY)
+    await stage.kubelet.restart()
+    await stage.registered(after=before)
+    await stage.logged("registering again")
+    _, told = await take(stage, free, 7)
+
+    assert told[spec.ENV_INDEX] == "1"
+
+
 async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     """DP-013: the kubelet offers an init container's ids to the next one, which stays on the card where they lie."""
     await stage.open("t4x2", driver="418.87")
@@ -82,6 +104,22 @@ async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     await stage.kubelet.pre_start(MEMORY, first)
     await stage.kubelet.pre_start(MEMORY, second)
     assert (await stage.pod(pod))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
+
+
+async def _write_book(stage: PluginStage, written: list[tuple[str, list[str]]]) -> None:
+    """The kubelet's file: the first containers of these pods have these ids."""
+    entries = [
+        {
+            "PodUID": (await stage.pod(name))["metadata"]["uid"],
+            "ContainerName": "c0",
+            "ResourceName": MEMORY,
+            "DeviceIDs": {"-1": ids},
+            "AllocResp": None,
+        }
+        for name, ids in written
+    ]
+    book = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
+    (stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(book))
 
 
 async def _with_init(stage: PluginStage, name: str, *, init: int, app: int, card: int) -> str:
