@@ -36,8 +36,6 @@ demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLU
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
 	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(AT_ONCE) $(ON) $(ARGS)
 
-# One cluster of real kubelets is all that a small machine takes; it is not for several at once.
-e2e: WORKERS = $(if $(filter kind,$(CLUSTER)),0,2)
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
 	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
 

@@ -124,8 +124,7 @@ class PodWorker:
         self._around.runtime.forget(self._uid)
 
     def _ask_to_stop(self) -> None:
-        if self._stop.is_set():
-            self._around.runtime.tell_to_stop(self._uid, grace_seconds(self.pod))
+        # As a real one: a stop that is under way is not interrupted for a shorter grace (kubernetes #113606).
         self._stop.set()
 
     async def _live_until_stopped(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from clusters.resources import NODES, PODS
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.stage import Stage
@@ -178,12 +180,16 @@ async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
 
 
 async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
-    """A container that takes its time is there, and keeps its device, until it obeys."""
+    """A container that takes its time is there, and keeps its device, until its grace ends: the one that its stop began with.
+
+    A kubelet (1.36.3, ``SyncTerminatingPod``) does not interrupt a stop for a shorter grace that is asked for meanwhile.
+    """
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
     slow = {"name": "SIMULATED_STOP_SECONDS", "value": "600"}
-    await stage.create("p", stage.container(devices=1, env=[slow]), terminationGracePeriodSeconds=600)
+    await stage.create("p", stage.container(devices=1, env=[slow]), terminationGracePeriodSeconds=10)
     await stage.reaches("p", "Running")
+    begun = time.monotonic()
     await stage.delete("p")
 
     # Whoever asks for its device meanwhile is turned away.
@@ -195,3 +201,4 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
     assert (await stage.held())["p", "main"] == set(healthy(1))
     await stage.delete("p", grace_seconds=1)
     await stage.is_gone("p")
+    assert time.monotonic() - begun >= 10
