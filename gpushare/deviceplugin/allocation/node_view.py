@@ -130,9 +130,9 @@ class NodeView:
         counts_slots = announced.mode == MODE_SLOTS
         alive = {pod.metadata.uid for pod in pods if not is_finished(pod)}
         entries = tuple(entries)
-        self._forget_guesses(entries, alive)
-        named = {pod.metadata.uid for entry in entries if (pod := self.pod_of(entry)) is not None}
-        self._admitted = frozenset((self._admitted | named) & alive)
+        have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
+        self._forget_guesses(entries, have, alive)
+        self._admitted = frozenset((self._admitted | {uid for uid, _ in have}) & alive)
         holdings = lay(
             entries,
             self.guesses.values(),
@@ -151,13 +151,14 @@ class NodeView:
             pods, announced.cards, counts_slots, ids_are_counts, holdings, standings, units, plan, self._admitted
         )
 
-    def _forget_guesses(self, entries: Iterable[Entry], alive: Collection[str]) -> None:
+    def _forget_guesses(
+        self, entries: Iterable[Entry], have: Collection[tuple[str, str]], alive: Collection[str]
+    ) -> None:
         """A guess ends when its pod does, when the book says whose the ids are, or what the container really has.
 
         What the book has said once, it has said: a guess must not come back when the ids' owner ends.
         """
         written = {one for entry in entries for one in entry.ids}
-        have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
         self.guesses = {
             ids: guess
             for ids, guess in self.guesses.items()
