@@ -97,8 +97,10 @@ class Run:
             self._at(self.behaviour.exits_after, self.behaviour.exit_code)
 
     def stop(self, grace_seconds: float) -> None:
-        """Tell it to stop; it is gone when its behaviour obeys, at the latest after the grace period."""
+        """Tell it to stop, which its log shows; it is gone when its behaviour obeys, at the latest after the grace period."""
         if self.exit is None:
+            if self.behaviour.stop_seconds:
+                self.print("asked to stop")
             obeys = self.behaviour.stop_seconds <= grace_seconds
             self._at(min(self.behaviour.stop_seconds, grace_seconds), _TERMINATED if obeys else _KILLED)
 

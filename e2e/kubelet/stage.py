@@ -31,6 +31,7 @@ class Stage:
         self.namespace = namespace
         self.node = kubelet.node
         self.resource = f"example.com/{name}"
+        self.by_hand = f"{self.resource}-by-hand"
         self._socket_name = f"{name}.sock"
         self._plugins: list[SamplePlugin] = []
 
@@ -45,6 +46,7 @@ class Stage:
         await eventually(self.pods, lambda pods: not pods, f"the pods of {self.namespace} are gone")
         for plugin in self._plugins:
             await plugin.stop()
+        await self._write_capacity(None)
         await self.kubelet.close()
 
     async def plug(self, plugin: SamplePlugin, socket_name: str = "") -> SamplePlugin:
@@ -62,6 +64,14 @@ class Stage:
         if lose_checkpoint:
             self.kubelet.lose_checkpoint()
         await self.kubelet.start()
+
+    async def declare(self) -> None:
+        """One of the resource ``by_hand``, as an operator declares it; with the case it goes."""
+        await self._write_capacity("1")
+
+    async def _write_capacity(self, amount: str | None) -> None:
+        status = {"status": {"capacity": {self.by_hand: amount}}}
+        await self.api.patch(NODES, self.node, status, subresource="status")
 
     async def counts(self, capacity: int | None, allocatable: int | None, *, seconds: float = DEFAULT_SECONDS) -> None:
         """Wait until the node shows these amounts of the case's resource; None: no key."""

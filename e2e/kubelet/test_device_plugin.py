@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from clusters.resources import NODES, PODS
+from clusters.waiting import eventually
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.stage import Stage
 
@@ -191,6 +192,8 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
     await stage.reaches("p", "Running")
     begun = time.monotonic()
     await stage.delete("p")
+    # A kubelet that has not begun takes the shorter grace.
+    await eventually(lambda: stage.log("p"), lambda log: "asked to stop" in log, "its stop has begun")
 
     # Whoever asks for its device meanwhile is turned away.
     await stage.create("q", stage.container(devices=1))

@@ -48,7 +48,7 @@ async def test_a_node_that_is_created_anew_is_taken_over(stage: Stage) -> None:
     """B6: the resources that a plugin announces come back with it, an operator's are lost; by itself it does not come back."""
     await stage.plug(SamplePlugin(healthy(3)))
     await stage.counts(3, 3)
-    await stage.api.patch(NODES, stage.node, {"status": {"capacity": {"example.com/x": "1"}}}, subresource="status")
+    await stage.declare()
     await stage.api.delete(NODES, stage.node)
     await eventually(
         lambda: stage.api.list(NODES, field_selector=f"metadata.name={stage.node}"), lambda found: not found, "no node"
@@ -59,14 +59,14 @@ async def test_a_node_that_is_created_anew_is_taken_over(stage: Stage) -> None:
         lambda: stage.api.get(NODES, stage.node), lambda node: conditions(node).get("Ready") == "True", "ready again"
     )
     await stage.counts(3, 3)
-    assert "example.com/x" not in (await stage.api.get(NODES, stage.node))["status"]["capacity"]
+    assert stage.by_hand not in (await stage.api.get(NODES, stage.node))["status"]["capacity"]
 
 
 async def test_without_its_checkpoint_a_kubelet_gives_nobody_what_it_still_shows(stage: Stage) -> None:
     """B6: no amount is zeroed while the folder has other files; until the plugin is back its pods are let in without devices."""
     plugin = await stage.plug(SamplePlugin(healthy(3)))
     await stage.counts(3, 3)
-    await stage.api.patch(NODES, stage.node, {"status": {"capacity": {"example.com/x": "1"}}}, subresource="status")
+    await stage.declare()
     await stage.restart(lose_checkpoint=True)
 
     await stage.create("early", stage.container(devices=1))
@@ -75,7 +75,7 @@ async def test_without_its_checkpoint_a_kubelet_gives_nobody_what_it_still_shows
     assert "IDS=" not in await stage.log("early")
     await stage.counts(3, 3)
     status = (await stage.api.get(NODES, stage.node))["status"]
-    assert status["capacity"]["example.com/x"] == status["allocatable"]["example.com/x"] == "1"
+    assert status["capacity"][stage.by_hand] == status["allocatable"][stage.by_hand] == "1"
     plugin.announce(healthy(4))
     await stage.plug(plugin)
     await stage.counts(4, 4)

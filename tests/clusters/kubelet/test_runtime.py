@@ -27,6 +27,7 @@ async def test_a_container_ends_when_it_obeys_or_when_its_grace_is_over(stop_sec
     run.stop(grace)
 
     assert (await run.ended()).code == code
+    assert [line.text for line in run.log] == ["asked to stop"] * bool(stop_seconds)
 
 
 async def test_a_second_word_makes_the_end_sooner_never_later():

@@ -110,7 +110,10 @@ static void told_to_stop(void)
     double then = now() + stop_seconds;
     if (stop_seconds <= 0) {
         exit_code = TERMINATED;
-    } else if (deadline < 0 || then < deadline) { /* told again, it is later: nothing changes */
+        return;
+    }
+    puts("asked to stop");
+    if (deadline < 0 || then < deadline) { /* told again, it is later: nothing changes */
         deadline = then;
         planned_code = TERMINATED;
     }

@@ -174,11 +174,12 @@ def test_it_ends_by_itself_with_a_code(start: Start) -> None:
 
 
 def test_it_stops_as_slowly_as_it_is_told(start: Start) -> None:
-    """SIMULATED_STOP_SECONDS after SIGTERM, then 143."""
+    """SIMULATED_STOP_SECONDS after SIGTERM, then 143; the log says that it was asked."""
     process = start(SIMULATED_STOP_SECONDS="0.4")
     line(process, "Created device")
     began = time.monotonic()
     process.terminate()
+    line(process, "asked to stop")
     process.communicate(timeout=20)
 
     assert time.monotonic() - began >= 0.4
