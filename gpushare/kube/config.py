@@ -8,6 +8,7 @@ token in the same place as v1beta1's) and what they are told, proxies of the kub
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -26,9 +27,19 @@ from gpushare.kube.login import ExplainedLogin
 
 # A request without its own limit, in seconds; a watch has another.
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
+# How long a connection without requests is kept, in seconds. Longer than we pause between any two, as a TLS handshake costs
+# more than all the rest of a request; shorter than an API server keeps it (90 s).
+_IDLE_SECONDS: Final = 60.0
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _EXEC_V1: Final = "client.authentication.k8s.io/v1"
 _EXEC_V1BETA1: Final = "client.authentication.k8s.io/v1beta1"
+
+
+@dataclass
+class _Connection(ConnectionParams):
+    """lightkube's parameters, and how long connections are kept: it hands each field to httpx."""
+
+    limits: httpx2.Limits = field(default_factory=lambda: httpx2.Limits(keepalive_expiry=_IDLE_SECONDS))
 
 
 def connect(
@@ -52,7 +63,7 @@ def connect(
     else:
         config, proxy = _from_files(existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()], context)
         trust_env = not _is_loopback(config.cluster.server)
-    params = ConnectionParams(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
+    params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
     try:
         http = AsyncClient(config, params)
     # ImportError: the environment names a SOCKS proxy and the library for it is not there.

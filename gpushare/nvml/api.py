@@ -70,11 +70,18 @@ class UnheardCard:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What was heard since the last time: Xids in their order, cards that are lost, cards that answer with an error."""
+    """What was heard since the last time: Xids in their order, cards that are lost, cards that answer with an error.
+
+    ``is_outdated``: the machine has other cards than NVML knows. False where it is all empty.
+    """
 
     xids: tuple[Xid, ...] = ()
     lost: tuple[str, ...] = ()
     failed: tuple[UnheardCard, ...] = ()
+    is_outdated: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.xids or self.lost or self.failed or self.is_outdated)
 
 
 @dataclass(frozen=True, slots=True)

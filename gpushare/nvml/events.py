@@ -59,7 +59,8 @@ class EventSets:
     def poll(self) -> Heard:
         """What happened meanwhile. A card that is lost or fails is not heard any more.
 
-        Raises NotInitializedError and NoDriverError, which concern all cards.
+        Raises NotInitializedError and NoDriverError, which concern all cards; where something was heard before, the next
+        one does.
         """
         xids: list[Xid] = []
         lost: list[str] = []
@@ -71,7 +72,9 @@ class EventSets:
                 self.forget(uuid)
                 lost.append(uuid)
             except (NotInitializedError, NoDriverError):
-                raise
+                if not (xids or lost or failed):
+                    raise
+                break
             except NvmlError as error:
                 self.forget(uuid)
                 failed.append(UnheardCard(uuid, str(error)))
@@ -93,24 +96,21 @@ class EventSets:
 
 
 def _next(events: Any) -> Any:
-    """The next event of a set, or None where there is none now."""
-    try:
-        return pynvml.nvmlEventSetWait_v2(events, _NOT_WAITING_MS)
-    except pynvml.NVMLError_Timeout:
-        return None
-    except pynvml.NVMLError_FunctionNotFound:
-        return _next_before_r450(events)
-
-
-def _next_before_r450(events: Any) -> Any:
-    """The same by the older call, for which pynvml has no function; it leaves the newest fields as they are."""
+    """The next event of a set, or None where there is none now. Asked of each card each second: no exception says so."""
     event = pynvml.c_nvmlEventData_t()
-    wait = pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")
-    code = wait(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
+    code = _waiter()(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
     if code == pynvml.NVML_ERROR_TIMEOUT:
         return None
     pynvml._nvmlCheckReturn(code)
     return event
+
+
+def _waiter() -> Any:
+    """NVML's call. Drivers before R450 have an older one, which leaves the newest fields as they are."""
+    try:
+        return pynvml._nvmlGetFunctionPointer("nvmlEventSetWait_v2")
+    except pynvml.NVMLError_FunctionNotFound:
+        return pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")
 
 
 def _free(events: Any) -> None:

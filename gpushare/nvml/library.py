@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
 _NOT_KNOWN: Final = 2**64 - 1
-_SYSFS: Final = Path("/sys")
+SYSFS: Final = Path("/sys")
 # Words of 64 NUMA nodes each to ask for.
 _AFFINITY_WORDS: Final = 4
 _AFFINITY_NODE: Final = 0
@@ -33,7 +33,7 @@ _AFFINITY_NODE: Final = 0
 class NvmlLibrary:
     """An initialised NVML. ``sysfs`` is where the kernel says which NUMA node a card is at, where NVML does not."""
 
-    def __init__(self, sysfs: Path = _SYSFS) -> None:
+    def __init__(self, sysfs: Path = SYSFS) -> None:
         self._sysfs = sysfs
         self._open = True
 
@@ -113,8 +113,8 @@ class NvmlLibrary:
         return node if node >= 0 else None
 
 
-def open_library(path: str | None) -> NvmlLibrary:
-    """Load and initialise NVML: the library at ``path``, or the system's for None.
+def open_library(path: str | None, sysfs: Path = SYSFS) -> NvmlLibrary:
+    """Load and initialise NVML: the library at ``path``, or the system's for None; ``sysfs`` as in NvmlLibrary.
 
     Raises NoDriverError where there is no library or no driver under it. ``close`` what this returns.
     """
@@ -123,7 +123,7 @@ def open_library(path: str | None) -> NvmlLibrary:
     where = path or "the system's NVML"
     with translated(f"initialise {where}"):
         pynvml.nvmlInit()
-    return NvmlLibrary()
+    return NvmlLibrary(sysfs)
 
 
 def _load(path: str) -> None:

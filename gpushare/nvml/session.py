@@ -2,49 +2,65 @@
 
 NVML fixes the list of cards when it is initialised, and counts its users: only when the last one lets go is the list
 made anew. So whoever in a program asks NVML asks this one session (through ``nvml.thread``), and ``renew`` is how a card
-that was added, removed or exchanged is seen.
+that was added, removed or exchanged is seen. It costs: nobody listens meanwhile, and a driver whose last user lets go may
+shut the cards down. So where the kernel tells of such a change (``nvml.pci``), ``count`` does without it.
 
-While it is renewed nobody listens. A card whose driver begins to ask for a recovery (field 230) in that gap had a fault
-that nobody heard; ``renew`` says so.
+While it is renewed nobody listens; what was heard until then is kept. A card whose driver begins to ask for a recovery
+(field 230) in that gap had a fault that nobody heard; ``renew`` says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pynvml
 
-from gpushare.nvml.api import Card, Checkup, Heard, Process, Survey
+from gpushare.nvml.api import Card, Checkup, Heard, Process, Survey, Xid
 from gpushare.nvml.errors import CardLostError, NotInitializedError, NvmlError, UnsupportedError
 from gpushare.nvml.events import EventSets
-from gpushare.nvml.library import NvmlLibrary, open_library
+from gpushare.nvml.library import SYSFS, NvmlLibrary, open_library
+from gpushare.nvml.pci import bound_cards
 from gpushare.nvml.translation import known, text, translated
 
 _LOG = logging.getLogger(__name__)
 
 # NVML's field "GPU recovery action", and "none" in it. The constant is missing in older pynvml.
 _RECOVERY_ACTION: Final = 230
+# After so many counts NVML is opened anew in any case: the kernel tells of a card a little before NVML can count it.
+_COUNTS_A_RENEWAL: Final = 60
 NO_ACTION: Final = 0
 
 
 class NvmlSession:
     """NVML from the library at ``path`` (None: the system's). Closed until ``renew``. Not for two threads at once."""
 
-    def __init__(self, path: str | None, *, listen: bool = True) -> None:
+    def __init__(self, path: str | None, *, listen: bool = True, sysfs: Path = SYSFS) -> None:
         self._path = path
         self._listen = listen
+        self._sysfs = sysfs
+        # The driver's cards when NVML was opened, as the kernel has them; None: it does not tell.
+        self._bound: frozenset[tuple[str, int]] | None = None
+        self._counts = 0
         self._nvml: NvmlLibrary | None = None
         self._events = EventSets()
         self._handles: dict[str, Any] = {}
+        # Heard when the sets were freed, to be told at the next poll; who is lost, the new count says.
+        self._late: tuple[Xid, ...] = ()
         # Cards that were said to report no Xids: worth one line each.
         self._said: set[str] = set()
 
     def renew(self) -> Survey:
         """Open NVML anew and count the cards; listens to those that answer. Raises NvmlError, and is closed then."""
         before = {uuid: self._action(uuid) for uuid in self._handles if self._events.is_listening(uuid)}
+        with contextlib.suppress(NvmlError):  # a set that is freed takes with it what waits in it
+            self._late += self._events.poll().xids
         self.close()
-        self._nvml = nvml = open_library(self._path)
+        self._bound, self._counts = bound_cards(self._sysfs), 0
+        self._nvml = nvml = open_library(self._path, self._sysfs)
         try:
             survey = nvml.survey()
             for card in survey.cards:
@@ -57,11 +73,19 @@ class NvmlSession:
             raise
         return Survey(survey.cards, survey.unreadable, frozenset(missed))
 
+    def count(self) -> Survey:
+        """The cards now; NVML is opened anew only where this session may not know all. Raises NvmlError, and is closed then."""
+        self._counts += 1
+        survey = self._survey_as_it_is() if self._counts < _COUNTS_A_RENEWAL else None
+        return survey or self.renew()
+
     def poll(self) -> Heard:
         """What the cards reported meanwhile. Raises NvmlError where NVML itself does not answer."""
         if self._nvml is None:
             raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
-        return self._events.poll()
+        heard = self._events.poll()
+        late, self._late = self._late, ()
+        return replace(heard, xids=late + heard.xids, is_outdated=self._is_outdated())
 
     def check(self, uuid: str) -> Checkup:
         """Does this card answer now? One that does is listened to again. Never raises NvmlError."""
@@ -91,6 +115,25 @@ class NvmlSession:
         if self._nvml is not None:
             self._nvml.close()
             self._nvml = None
+
+    def _is_outdated(self) -> bool:
+        """Has the driver taken or let go of a card since NVML was opened, as far as the kernel tells?"""
+        return self._bound is not None and bound_cards(self._sysfs) != self._bound
+
+    def _survey_as_it_is(self) -> Survey | None:
+        """A count in this session, or None where one opened anew may differ; a card that was not heard is listened to again."""
+        if self._nvml is None or self._bound is None or self._is_outdated():
+            return None
+        try:
+            survey = self._nvml.survey()
+            if survey.unreadable or {card.uuid for card in survey.cards} != self._handles.keys():
+                return None
+            for uuid, handle in self._handles.items():
+                if not self._events.is_listening(uuid):
+                    self._start_listening(uuid, handle)
+        except NvmlError:
+            return None
+        return survey
 
     def _meet(self, card: Card, nvml: NvmlLibrary) -> None:
         """A card that is lost between the count and now is met at the next one."""

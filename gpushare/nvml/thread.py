@@ -6,11 +6,23 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 _T = TypeVar("_T")
-_Work = tuple[Callable[[], object], "asyncio.Future[object] | None"]
+
+
+@dataclass(slots=True)
+class _Work:
+    """A question, who waits for its answer, and how often it may yet be asked again at ``due`` (of ``time.monotonic``)."""
+
+    question: Callable[[], object]
+    answer: asyncio.Future[object] | None
+    repeats: int = 0
+    every: float = 0.0
+    due: float = 0.0
 
 
 class NvmlThread:
@@ -26,13 +38,20 @@ class NvmlThread:
 
     async def run(self, question: Callable[[], _T]) -> _T:
         """The question's answer, or what it raised. Who is cancelled stops waiting; the question runs to its end."""
+        return await self.until_true(question, times=1, every=0)
+
+    async def until_true(self, question: Callable[[], _T], *, times: int, every: float) -> _T:
+        """Ask again each ``every`` seconds until the answer is true, at most so many times; the last answer.
+
+        The loop sleeps meanwhile, and other questions are asked in between.
+        """
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._work.put((question, answer))
+        self._work.put(_Work(question, answer, times - 1, every))
         return await answer  # type: ignore[return-value]  # the answer to this very question
 
     def close(self, last: Callable[[], object] = lambda: None) -> None:
         """Do what was asked, then ``last``, then end; waits for none of it."""
-        self._work.put((last, None))
+        self._work.put(_Work(last, None))
         self._work.put(None)
 
     def join(self, seconds: float) -> bool:
@@ -41,16 +60,36 @@ class NvmlThread:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            question, answer = work
+        waiting: list[_Work] = []
+        while True:
+            due = min((work.due for work in waiting), default=None)
             try:
-                result, error = question(), None
-            except BaseException as raised:  # it belongs to whoever asked
-                result, error = None, raised
-            if answer is not None:
-                # A loop that is closed has nobody left who waits.
-                with contextlib.suppress(RuntimeError):
-                    answer.get_loop().call_soon_threadsafe(_settle, answer, result, error)
+                work = self._work.get(timeout=None if due is None else max(0.0, due - time.monotonic()))
+            except queue.Empty:
+                work = min(waiting, key=lambda one: one.due)
+                waiting.remove(work)
+            if work is None:
+                return
+            if not _ask(work):
+                waiting.append(work)
+
+
+def _ask(work: _Work) -> bool:
+    """Ask once; whether that was the last time."""
+    try:
+        result, error = work.question(), None
+    except BaseException as raised:  # it belongs to whoever asked
+        result, error = None, raised
+    if work.answer is None:
+        return True
+    if not (result or error) and work.repeats > 0 and not work.answer.cancelled():
+        work.repeats -= 1
+        work.due = time.monotonic() + work.every
+        return False
+    # A loop that is closed has nobody left who waits.
+    with contextlib.suppress(RuntimeError):
+        work.answer.get_loop().call_soon_threadsafe(_settle, work.answer, result, error)
+    return True
 
 
 def _settle(answer: asyncio.Future[object], result: object, error: BaseException | None) -> None:

@@ -1,8 +1,9 @@
 """Watches the cards through NVML: who fell ill, who recovered, who came and who went.
 
 NVML is asked in a thread of its own and may take as long as it likes. Each turn hears what the cards reported and looks
-at those that are sick; now and then the cards are counted anew, in a fresh session of NVML, since a session never learns of
-a card that came later. Nobody listens during that, so it is done the more seldom the longer it takes.
+at those that are sick; turns in which nothing is heard and nobody is sick are the thread's own, and wake nobody. Now and then
+the cards are counted anew, where the kernel does not tell of changes in a fresh session of NVML, since a session never learns
+of a card that came later. Nobody listens during that, so it is done the more seldom the longer it takes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -28,6 +30,8 @@ _T = TypeVar("_T")
 
 # How often the cards are heard, in seconds: a fault shows within this and the time to tell it.
 TURN_SECONDS: Final = 1.0
+# The most turns that the thread takes by itself.
+_QUIET_TURNS: Final = 10
 # How often a node without a driver or without cards is looked at again, in seconds.
 NO_CARDS_SECONDS: Final = 1.0
 # A card that is lost, or a driver that is away, is counted again after this; twice as long each time, in seconds.
@@ -115,8 +119,10 @@ class CardWatch:
             await asyncio.sleep(TURN_SECONDS)
 
     async def _turn(self) -> None:
+        left = math.ceil((self._next_survey - self._clock()) / TURN_SECONDS)
+        quiet = 1 if self._health.sick else min(max(1, left), _QUIET_TURNS)
         try:
-            heard = await self._patiently("hear the cards", self._session.poll)
+            heard = await self._patiently("hear the cards", self._session.poll, quiet)
             if self._hear(heard):
                 self._node.refresh()
             if self._clock() >= self._next_survey:
@@ -139,8 +145,8 @@ class CardWatch:
             is_news |= self._health.lose(uuid)
         for card in heard.failed:
             _LOG.warning("card not heard until the next count uuid=%s reason=%s", card.uuid, card.reason)
-        if heard.lost:
-            # Was it taken out, or does it come back?
+        if heard.lost or heard.is_outdated:
+            # Was it taken out, or does it come back? Is there another?
             self._hurry()
         return is_news
 
@@ -183,7 +189,7 @@ class CardWatch:
         """A fresh session's count. Raises NvmlError."""
         started = self._clock()
         try:
-            self._survey = await self._patiently("count the cards", self._session.renew)
+            self._survey = await self._patiently("count the cards", self._session.count)
         except NvmlError:
             if self._metrics is not None:
                 self._metrics.count_nvml_error("survey")
@@ -230,13 +236,14 @@ class CardWatch:
         self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
         self._retry_seconds = min(self._retry_seconds * 2, self._rest_seconds)
 
-    async def _patiently(self, act: str, question: Callable[[], _T]) -> _T:
-        """The answer, however long it takes; says so when it takes long."""
+    async def _patiently(self, act: str, question: Callable[[], _T], turns: int = 1) -> _T:
+        """The answer, however long it takes; says so when it takes long. A false one is asked for again in so many turns."""
         loop = asyncio.get_running_loop()
         text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not heard"
-        alarm = loop.call_later(_SILENCE_SECONDS, _LOG.warning, text, act, _SILENCE_SECONDS)
+        silence = (turns - 1) * TURN_SECONDS + _SILENCE_SECONDS
+        alarm = loop.call_later(silence, _LOG.warning, text, act, _SILENCE_SECONDS)
         try:
-            return await self._thread.run(question)
+            return await self._thread.until_true(question, times=turns, every=TURN_SECONDS)
         finally:
             alarm.cancel()
 

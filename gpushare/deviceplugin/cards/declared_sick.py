@@ -23,8 +23,8 @@ from gpushare.model.node import parse_unhealthy
 
 _LOG = logging.getLogger(__name__)
 
-# How often it is read, in seconds; it is written by people and by scripts.
-POLL_SECONDS: Final = 10.0
+# How often it is read, in seconds: people and scripts write it, and the extender acts on it meanwhile.
+POLL_SECONDS: Final = 30.0
 
 
 async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealth) -> None:

@@ -40,8 +40,9 @@ from gpushare.model.quantity import MemoryUnit
 
 _LOG = logging.getLogger(__name__)
 
-# How often the Node is compared with what we published where nothing is heard of it, in seconds.
+# How often the Node is compared with what we published, in seconds: where our role may not watch it, and where it may.
 REASSERT_SECONDS: Final = 10.0
+WATCHED_SECONDS: Final = 60.0
 # After a failure, and the least between two comparisons, in seconds.
 _RETRY_SECONDS: Final = 2.0
 _PAUSE_SECONDS: Final = 0.1
@@ -97,6 +98,7 @@ class NodeStatus:
         self._facts: dict[str, CardFacts] = {}
         self._published: tuple[object, ...] = ()
         self._recovered_word = ""
+        self._is_watched = False
         self._wake = asyncio.Event()
 
     async def prepare(self, in_use: frozenset[int]) -> None:
@@ -141,6 +143,7 @@ class NodeStatus:
 
     def set(self, item: Node) -> None:
         """The Node changed; most of its changes are not about us."""
+        self._is_watched = True
         if about_us(item) != self._published:
             self.wake()
 
@@ -180,7 +183,7 @@ class NodeStatus:
                 continue
             await asyncio.sleep(_PAUSE_SECONDS)
             try:
-                async with asyncio.timeout(REASSERT_SECONDS):
+                async with asyncio.timeout(WATCHED_SECONDS if self._is_watched else REASSERT_SECONDS):
                     await self._wake.wait()
             except TimeoutError:
                 pass

@@ -153,12 +153,13 @@ async def running(
     count: bool = True,
     unit: str = "GiB",
     check: Callable[[Any], None] = lambda _: None,
+    sysfs: Path = Path("/nonexistent"),
 ) -> AsyncIterator[Rig]:
-    """A plugin that watches; ``count``: its kubelet counts the lists into the capacity."""
+    """A plugin that watches; ``count``: its kubelet counts the lists into the capacity; ``sysfs`` as in NvmlSession."""
     api = api or StubApi(nodes=[new_node()])
     clock, thread = Clock(), NvmlThread()
     health = CardHealth(rules or XidRules(), COOL_DOWN)
-    session = NvmlSession(None, listen=not (rules or XidRules()).hears_nothing)
+    session = NvmlSession(None, listen=not (rules or XidRules()).hears_nothing, sysfs=sysfs)
     pods = NodePods()
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         socket = Path(name) / "plugin.sock"

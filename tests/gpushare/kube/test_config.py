@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import ssl
 import subprocess
 import sys
@@ -306,3 +308,36 @@ def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, nowhere: str, 
 def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
     with pytest.raises(UsageError, match="--kubeconfig"):
         config.connect("/does/not/exist", service_account=nowhere)
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(None, 1), (0.0, 2)])
+async def test_a_connection_is_kept_between_requests(
+    write: Write, monkeypatch: pytest.MonkeyPatch, seconds: float | None, expected: int
+) -> None:
+    """As long as we say, not as the library would: a handshake costs more than a request."""
+    connections: list[int] = []
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        body = b'{"metadata": {"resourceVersion": "1"}, "items": []}'
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+        ended.set()
+
+    if seconds is not None:
+        monkeypatch.setattr(config, "_IDLE_SECONDS", seconds)
+    server = await asyncio.start_server(serve, "127.0.0.1")
+    client = config.connect(write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    try:
+        for _ in range(2):
+            await client.list_raw("/api/v1/pods")
+    finally:
+        await client.close()
+        await ended.wait()
+        server.close()
+
+    assert len(connections) == expected
+    assert config._IDLE_SECONDS >= 60 or seconds is not None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pynvml
 import pytest
 
 from fake_nvml.state import State
+from gpushare.nvml import events
 from gpushare.nvml.api import Checkup, Heard, Xid
 from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
 from gpushare.nvml.session import NvmlSession
@@ -64,6 +66,28 @@ def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
     assert session.poll().xids == (Xid(second, 31),)
 
 
+def test_nvml_that_is_shut_in_the_middle_of_a_poll_takes_nothing_with_it(
+    simulate: Simulate, session: NvmlSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was given before the first refusal is told; the next question is refused."""
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, _ = uuids(state)
+    session.renew()
+    state.post_xid(first, 48)
+    following = events._next
+
+    def following_and_shut(from_set: object) -> object:
+        event = following(from_set)
+        state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNINITIALIZED)
+        return event
+
+    monkeypatch.setattr(events, "_next", following_and_shut)
+
+    assert session.poll().xids == (Xid(first, 48),)
+    with pytest.raises(NotInitializedError):
+        session.poll()
+
+
 def test_a_card_that_answers_again_is_heard_again(simulate: Simulate, session: NvmlSession) -> None:
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, _ = uuids(state)
@@ -117,6 +141,26 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
     assert session.poll() == Heard()
 
 
+@pytest.mark.parametrize("driver", ERAS)
+def test_what_was_not_heard_yet_is_not_lost_when_nvml_is_opened_anew(
+    simulate: Simulate, session: NvmlSession, driver: str
+) -> None:
+    """An event set that is freed takes with it what waits in it; where opening fails meanwhile, it is told later."""
+    state = simulate("t4x2", driver=driver)
+    first, second = uuids(state)
+    session.renew()
+    state.post_xid(first, 48)
+    state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    with pytest.raises(NoDriverError):
+        session.renew()
+    state.set_init_return(0)
+    session.renew()
+    state.post_xid(second, 31)
+
+    assert session.poll().xids == (Xid(first, 48), Xid(second, 31))
+    assert session.poll() == Heard()
+
+
 @pytest.mark.parametrize("how", ["lose", "remove_card"])
 def test_a_card_that_goes_between_two_sessions_is_only_missing(
     simulate: Simulate, session: NvmlSession, how: str
@@ -165,6 +209,110 @@ def test_a_card_that_went_unnoticed_is_not_listened_to_any_more(simulate: Simula
     assert session.poll() == Heard()
     state.post_xid(second, 48)
     assert session.poll() == Heard((Xid(second, 48),))
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Path:
+    """Where the kernel links the cards of its NVIDIA driver; one is there."""
+    folder = tmp_path / "sys/bus/pci/drivers/nvidia"
+    folder.mkdir(parents=True)
+    (folder / "0000:04:00.0").symlink_to("card")
+    return folder
+
+
+@pytest.fixture
+def told(clean_pynvml: None, tmp_path: Path, bus: Path) -> Iterator[NvmlSession]:
+    """A session on a machine whose kernel tells of its cards; put away after the test."""
+    opened = NvmlSession(None, sysfs=tmp_path / "sys")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def opened(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry each time that NVML is initialised."""
+    calls: list[int] = []
+    init = pynvml.nvmlInitWithFlags
+    monkeypatch.setattr(pynvml, "nvmlInitWithFlags", lambda flags: (calls.append(flags), init(flags)))
+    return calls
+
+
+def test_where_the_kernel_tells_of_changes_a_count_leaves_nvml_open(
+    simulate: Simulate, told: NvmlSession, opened: list[int]
+) -> None:
+    """What the cards say of themselves is read again, and no Xid can fall into a gap."""
+    state = simulate("a100x8", driver="535.104.05")
+    first = uuids(state)[0]
+    assert not any(card.mig for card in told.count().cards)
+    state.set_value(first, "mig", "on")
+
+    assert [card.uuid for card in told.count().cards if card.mig] == [first]
+    assert (len(opened), told.poll()) == (1, Heard())
+
+
+def test_a_card_that_the_kernel_tells_of_is_met_at_the_next_count(
+    simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path
+) -> None:
+    """Each poll says that a count is due, until it was made."""
+    state = simulate("t4x2")
+    told.count()
+    added = state.add_card("t4")
+    (bus / "0000:0a:00.0").symlink_to("card")
+
+    assert told.poll() == told.poll() == Heard(is_outdated=True)
+    assert added in [card.uuid for card in told.count().cards]
+    assert (len(opened), told.poll()) == (2, Heard())
+
+
+@pytest.mark.parametrize("what", ["a lost card", "NVML shut under us", "sixty counts"])
+def test_a_count_that_may_not_be_whole_is_made_anew(
+    simulate: Simulate, told: NvmlSession, opened: list[int], what: str
+) -> None:
+    """A lost card may be another by now, or be back; and the kernel may tell of a card before NVML can count it."""
+    state = simulate("t4x2")
+    told.count()
+    if what == "a lost card":
+        state.lose(uuids(state)[0])
+    elif what == "NVML shut under us":
+        pynvml.nvmlShutdown()
+    else:
+        for _ in range(59):
+            told.count()
+        assert len(opened) == 1
+    told.count()
+
+    assert len(opened) == 2
+
+
+def test_a_card_that_failed_to_be_heard_is_listened_to_at_the_next_count(
+    simulate: Simulate, told: NvmlSession, opened: list[int]
+) -> None:
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, second = uuids(state)
+    told.count()
+    state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
+    assert [card.uuid for card in told.poll().failed] == [first]
+    told.count()
+    state.post_xid(first, 48)
+    state.post_xid(second, 31)
+
+    assert set(told.poll().xids) == {Xid(first, 48), Xid(second, 31)}
+    assert len(opened) == 1
+
+
+def test_without_a_word_of_the_kernel_each_count_opens_nvml_anew(
+    simulate: Simulate, tmp_path: Path, opened: list[int]
+) -> None:
+    """As a session never learns of a card that came later."""
+    state = simulate("t4x2")
+    session = NvmlSession(None, sysfs=tmp_path / "no-sysfs")
+    session.count()
+    added = state.add_card("t4")
+
+    assert session.poll() == Heard()
+    assert added in [card.uuid for card in session.count().cards]
+    assert len(opened) == 2
+    session.close()
 
 
 def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, session: NvmlSession) -> None:

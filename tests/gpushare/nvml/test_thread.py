@@ -59,6 +59,39 @@ async def test_a_driver_that_does_not_answer_holds_nobody_else_up(thread: NvmlTh
     assert await thread.run(lambda: "on") == "on"
 
 
+async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlThread) -> None:
+    """Without waking who asked; others are asked in between."""
+    answers = iter(["", "", "news", "late"])
+    asking = asyncio.create_task(thread.until_true(lambda: next(answers), times=100, every=0.05))
+
+    assert [await thread.run(lambda n=n: n) for n in range(5)] == list(range(5))
+    assert not asking.done()
+    assert await asking == "news"
+    assert next(answers) == "late"
+
+
+async def test_a_question_is_asked_no_more_than_so_many_times(thread: NvmlThread) -> None:
+    """Then the answer is what it was."""
+    asked: list[int] = []
+    assert await thread.until_true(lambda: asked.append(1), times=3, every=0) is None
+    assert len(asked) == 3
+
+
+async def test_two_questions_that_are_asked_again_do_not_disturb_each_other(thread: NvmlThread) -> None:
+    """The one that is raised ends, the other goes on."""
+    first, second = iter([0, 0, 0, 1]), iter([0, 2])
+
+    def fail() -> int:
+        if next(second):
+            raise CardLostError("gone", 15)
+        return 0
+
+    asking = asyncio.create_task(thread.until_true(lambda: next(first), times=9, every=0.01))
+    with pytest.raises(CardLostError):
+        await thread.until_true(fail, times=9, every=0.01)
+    assert await asking == 1
+
+
 def test_a_loop_that_is_gone_is_not_told(thread: NvmlThread) -> None:
     """The program ended while the driver was thinking."""
     release = threading.Event()

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pynvml
@@ -351,6 +352,38 @@ async def test_a_card_that_is_plugged_in_is_shared(simulate: Simulate) -> None:
 
         rig.state.post_xid(added, 48)
         await rig.reached(["", "", "Xid 48"])
+
+
+async def test_a_card_that_the_kernel_tells_of_is_shared_before_the_next_count_is_due(
+    simulate: Simulate, tmp_path: Path
+) -> None:
+    """A second later, as NVML may need a moment to count it."""
+    bus = tmp_path / "sys/bus/pci/drivers/nvidia"
+    bus.mkdir(parents=True)
+    async with running(simulate("t4x2", driver=NEW), sysfs=tmp_path / "sys") as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        rig.state.add_card("t4")
+        (bus / "0000:0a:00.0").symlink_to("card")
+        await rig.settled()
+        rig.clock.now += card_watch.FIRST_RETRY_SECONDS
+        await until(lambda: rig.capacity("count") == "3")
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+async def test_the_node_is_compared_now_and_then_whether_we_may_watch_it_or_not(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
+) -> None:
+    """More seldom where a watch tells of its changes."""
+    monkeypatch.setattr(node_status, "REASSERT_SECONDS", 3600 if is_watched else 0.01)
+    monkeypatch.setattr(node_status, "WATCHED_SECONDS", 0.01 if is_watched else 3600)
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        if is_watched:
+            rig.node.set(Node(ObjectMeta(name="rig")))
+        await until(lambda: rig.capacity("count") == "2")
+        # Behind the watch's back, as nothing in the stub tells of it.
+        del rig.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"]
+
+        await until(lambda: rig.capacity("count") == "2")
 
 
 async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) -> None:

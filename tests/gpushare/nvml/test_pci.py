@@ -1,0 +1,50 @@
+"""Promises of gpushare.nvml.pci. The folder is laid out as a kernel with NVIDIA's driver lays out its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpushare.nvml.pci import bound_cards
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    """The driver's folder, with the files that each driver has."""
+    folder = tmp_path / "bus/pci/drivers/nvidia"
+    folder.mkdir(parents=True)
+    for name in ("bind", "new_id", "remove_id", "uevent", "unbind"):
+        (folder / name).touch()
+    (folder / "module").symlink_to("../../../../module/nvidia")
+    return folder
+
+
+def bind(driver: Path, address: str) -> None:
+    (driver / address).symlink_to(f"../../../../devices/pci0000:00/{address}")
+
+
+def test_each_card_that_the_driver_serves_is_there(tmp_path: Path, driver: Path) -> None:
+    """Cards, not the driver's own files; the links may lead nowhere here."""
+    assert bound_cards(tmp_path) == frozenset()
+    bind(driver, "0000:3b:00.0")
+    bind(driver, "0000:86:00.0")
+
+    assert {address for address, _ in bound_cards(tmp_path) or ()} == {"0000:3b:00.0", "0000:86:00.0"}
+    assert bound_cards(tmp_path) == bound_cards(tmp_path)
+
+
+def test_a_card_at_the_same_address_is_another(tmp_path: Path, driver: Path) -> None:
+    """Pulled and plugged in, or bound anew after a reset, between two looks."""
+    bind(driver, "0000:3b:00.0")
+    before = bound_cards(tmp_path)
+    # Under another name first: the old link's inode is still taken.
+    (driver / "new").symlink_to("../../../../devices/pci0000:00/0000:3b:00.0")
+    (driver / "new").rename(driver / "0000:3b:00.0")
+
+    assert bound_cards(tmp_path) != before
+
+
+def test_a_kernel_without_the_driver_does_not_say(tmp_path: Path) -> None:
+    """Not the same as a driver without cards."""
+    assert bound_cards(tmp_path) is None
