@@ -74,7 +74,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         for folder in (self._folder, self._pod_resources.parent):
             folder.mkdir(parents=True, exist_ok=True)
         for socket in self._folder.glob("*.sock"):
-            socket.unlink()
+            socket.unlink(missing_ok=True)  # its plugin may be quicker
         self._pod_resources.unlink(missing_ok=True)
         for path in (self._folder / "kubelet.sock", self._pod_resources):
             server = grpc.aio.server(options=_SOCKET_OPTIONS)
