@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,10 +39,17 @@ class ApiError(Exception):
 
 
 class _TidyBackend(httpcore2.AnyIOBackend):
-    """Closes a connection whose TLS handshake is cancelled; httpcore leaves it open, and Python complains of it later."""
+    """Closes a connection that is cancelled while it is made; anyio (in connecting) and httpcore (in the TLS handshake) leave it
+    open, and Python complains of it later."""
 
     async def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
-        stream = await super().connect_tcp(*args, **kwargs)
+        connecting = asyncio.ensure_future(super().connect_tcp(*args, **kwargs))
+        try:
+            stream = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):  # nobody is left who would want to know
+                await (await connecting).aclose()
+            raise
         start_tls = stream.start_tls
 
         async def start_or_close(*args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:

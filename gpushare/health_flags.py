@@ -44,7 +44,12 @@ def add_health_flags(parser: argparse.ArgumentParser, flag: Flag, switch: Flag) 
         default="60s",
         help="how long a driver must ask for no recovery, and the card answer, before it is well (default: 60s)",
     )
-    flag(parser, "survey-interval", default="10s", help="between two counts of the cards (default: 10s)")
+    flag(
+        parser,
+        "survey-interval",
+        default="10s",
+        help="between two counts of the cards; a card that the kernel tells of is counted at once (default: 10s)",
+    )
     switch(parser, "fail-on-init-error", "end where there is no driver, instead of waiting for it (default: false)")
 
 

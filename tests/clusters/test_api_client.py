@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -194,30 +195,51 @@ def test_differences_keep_the_book() -> None:
     assert list(known) == [key_of(pod("a", 3))]
 
 
-async def test_a_connection_that_is_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
-    """Nobody waits for a server that took the connection and says nothing."""
-    greeted, closed = asyncio.Event(), asyncio.Event()
+@asynccontextmanager
+async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyncio.StreamWriter], asyncio.Event]]:
+    """Takes connections and says nothing: a client of it, its connections now, and an event for the first that spoke."""
+    here: set[asyncio.StreamWriter] = set()
+    greeted = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        greeted.set()
+        here.add(writer)
         while await reader.read(65536):
-            pass
-        closed.set()
+            greeted.set()
+        here.remove(writer)
         writer.close()
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        path = tmp_path / "kubeconfig"
+        path = folder / "kubeconfig"
         cluster = {"name": "c", "cluster": {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}}
         context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
         user = {"name": "u", "user": {"token": "t"}}
         config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **config}))
         async with ApiClient.from_kubeconfig(path) as client:
+            yield client, here, greeted
+
+
+async def test_a_connection_that_is_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
+    """Nobody waits for a server that took the connection and says nothing."""
+    async with silent_server(tmp_path) as (client, here, greeted), asyncio.timeout(30):
+        asking = asyncio.create_task(client.request("GET", "/version"))
+        await greeted.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        while here:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_connection_that_is_given_up_while_it_is_made_is_closed(tmp_path: Path) -> None:
+    """At whichever step: none is left open until Python finds and complains of it."""
+    async with silent_server(tmp_path) as (client, here, _), asyncio.timeout(60):
+        for steps in range(80):
             asking = asyncio.create_task(client.request("GET", "/version"))
-            async with asyncio.timeout(30):
-                await greeted.wait()
-                asking.cancel()
-                await asyncio.wait([asking])
-                await closed.wait()
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            gc.collect()
+        while here:
+            await asyncio.sleep(0.01)
