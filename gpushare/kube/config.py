@@ -39,7 +39,12 @@ _EXEC_V1BETA1: Final = "client.authentication.k8s.io/v1beta1"
 class _Connection(ConnectionParams):
     """lightkube's parameters, and how long connections are kept: it hands each field to httpx."""
 
-    limits: httpx2.Limits = field(default_factory=lambda: httpx2.Limits(keepalive_expiry=_IDLE_SECONDS))
+    # The two numbers are httpx's own.
+    limits: httpx2.Limits = field(
+        default_factory=lambda: httpx2.Limits(
+            max_connections=100, max_keepalive_connections=20, keepalive_expiry=_IDLE_SECONDS
+        )
+    )
 
 
 def connect(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,8 +31,10 @@ _LOG = logging.getLogger(__name__)
 
 # NVML's field "GPU recovery action", and "none" in it. The constant is missing in older pynvml.
 _RECOVERY_ACTION: Final = 230
-# After so many counts NVML is opened anew in any case: the kernel tells of a card a little before NVML can count it.
-_COUNTS_A_RENEWAL: Final = 60
+# After so many seconds NVML is opened anew in any case: that a card is drained, only a new session shows.
+_RENEWAL_SECONDS: Final = 600.0
+# Turns in which what waits in the event sets is taken out of them before they are freed: a storm must end some time.
+_LAST_POLLS: Final = 64
 NO_ACTION: Final = 0
 
 
@@ -44,7 +47,7 @@ class NvmlSession:
         self._sysfs = sysfs
         # The driver's cards when NVML was opened, as the kernel has them; None: it does not tell.
         self._bound: frozenset[tuple[str, int]] | None = None
-        self._counts = 0
+        self._opened = 0.0
         self._nvml: NvmlLibrary | None = None
         self._events = EventSets()
         self._handles: dict[str, Any] = {}
@@ -56,10 +59,9 @@ class NvmlSession:
     def renew(self) -> Survey:
         """Open NVML anew and count the cards; listens to those that answer. Raises NvmlError, and is closed then."""
         before = {uuid: self._action(uuid) for uuid in self._handles if self._events.is_listening(uuid)}
-        with contextlib.suppress(NvmlError):  # a set that is freed takes with it what waits in it
-            self._late += self._events.poll().xids
+        self._empty_sets()
         self.close()
-        self._bound, self._counts = bound_cards(self._sysfs), 0
+        self._bound, self._opened = bound_cards(self._sysfs), time.monotonic()
         self._nvml = nvml = open_library(self._path, self._sysfs)
         try:
             survey = nvml.survey()
@@ -75,9 +77,7 @@ class NvmlSession:
 
     def count(self) -> Survey:
         """The cards now; NVML is opened anew only where this session may not know all. Raises NvmlError, and is closed then."""
-        self._counts += 1
-        survey = self._survey_as_it_is() if self._counts < _COUNTS_A_RENEWAL else None
-        return survey or self.renew()
+        return self._survey_as_it_is() or self.renew()
 
     def poll(self) -> Heard:
         """What the cards reported meanwhile. Raises NvmlError where NVML itself does not answer."""
@@ -116,6 +116,15 @@ class NvmlSession:
             self._nvml.close()
             self._nvml = None
 
+    def _empty_sets(self) -> None:
+        """Keep what waits in the event sets: a set that is freed takes it with it."""
+        with contextlib.suppress(NvmlError):
+            for _ in range(_LAST_POLLS):
+                xids = self._events.poll().xids
+                if not xids:
+                    return
+                self._late += xids
+
     def _is_outdated(self) -> bool:
         """Has the driver taken or let go of a card since NVML was opened, as far as the kernel tells?"""
         return self._bound is not None and bound_cards(self._sysfs) != self._bound
@@ -124,8 +133,13 @@ class NvmlSession:
         """A count in this session, or None where one opened anew may differ; a card that was not heard is listened to again."""
         if self._nvml is None or self._bound is None or self._is_outdated():
             return None
+        if time.monotonic() - self._opened >= _RENEWAL_SECONDS:
+            return None
         try:
             survey = self._nvml.survey()
+            # The kernel may tell of a card before NVML can count it, or after; and NVML may be no card's of this kernel's.
+            if len(survey.cards) != len(self._bound):
+                return None
             if survey.unreadable or {card.uuid for card in survey.cards} != self._handles.keys():
                 return None
             for uuid, handle in self._handles.items():

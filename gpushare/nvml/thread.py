@@ -33,6 +33,8 @@ class NvmlThread:
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        # When the question under way was asked.
+        self._asked: float | None = None
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
         self._thread.start()
 
@@ -49,6 +51,11 @@ class NvmlThread:
         self._work.put(_Work(question, answer, times - 1, every))
         return await answer  # type: ignore[return-value]  # the answer to this very question
 
+    def silent_seconds(self) -> float:
+        """How long the question under way has had no answer; 0 where none is."""
+        asked = self._asked
+        return 0.0 if asked is None else time.monotonic() - asked
+
     def close(self, last: Callable[[], object] = lambda: None) -> None:
         """Do what was asked, then ``last``, then end; waits for none of it."""
         self._work.put(_Work(last, None))
@@ -62,16 +69,25 @@ class NvmlThread:
     def _run(self) -> None:
         waiting: list[_Work] = []
         while True:
-            due = min((work.due for work in waiting), default=None)
+            # One that is due comes before those that were put later, however many they are.
+            due = min(waiting, key=lambda one: one.due, default=None)
             try:
-                work = self._work.get(timeout=None if due is None else max(0.0, due - time.monotonic()))
+                work = self._next(None if due is None else due.due - time.monotonic())
             except queue.Empty:
-                work = min(waiting, key=lambda one: one.due)
-                waiting.remove(work)
+                assert due is not None, "without one that is due the wait has no end"
+                waiting.remove(work := due)
             if work is None:
                 return
+            self._asked = time.monotonic()
             if not _ask(work):
                 waiting.append(work)
+            self._asked = None
+
+    def _next(self, seconds: float | None) -> _Work | None:
+        """The next that was put, waiting for it so long. Raises queue.Empty."""
+        if seconds is not None and seconds <= 0:
+            raise queue.Empty
+        return self._work.get(timeout=seconds)
 
 
 def _ask(work: _Work) -> bool:

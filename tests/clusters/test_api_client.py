@@ -14,7 +14,7 @@ import pytest
 
 from clusters.api_client import ApiClient, ApiError, differences, key_of, remember
 from clusters.resources import PODS
-from tests.servers import serve, status
+from tests.servers import serve, status, until
 
 
 def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
@@ -227,8 +227,7 @@ async def test_a_connection_that_is_given_up_in_its_handshake_is_closed(tmp_path
         await greeted.wait()
         asking.cancel()
         await asyncio.wait([asking])
-        while here:
-            await asyncio.sleep(0.01)
+        await until(lambda: not here)
 
 
 async def test_a_connection_that_is_given_up_while_it_is_made_is_closed(tmp_path: Path) -> None:
@@ -241,5 +240,4 @@ async def test_a_connection_that_is_given_up_while_it_is_made_is_closed(tmp_path
             asking.cancel()
             await asyncio.wait([asking])
             gc.collect()
-        while here:
-            await asyncio.sleep(0.01)
+        await until(lambda: not here)

@@ -238,14 +238,19 @@ class CardWatch:
 
     async def _patiently(self, act: str, question: Callable[[], _T], turns: int = 1) -> _T:
         """The answer, however long it takes; says so when it takes long. A false one is asked for again in so many turns."""
-        loop = asyncio.get_running_loop()
-        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not heard"
-        silence = (turns - 1) * TURN_SECONDS + _SILENCE_SECONDS
-        alarm = loop.call_later(silence, _LOG.warning, text, act, _SILENCE_SECONDS)
+        alarm = asyncio.create_task(self._complain(act))
         try:
             return await self._thread.until_true(question, times=turns, every=TURN_SECONDS)
         finally:
             alarm.cancel()
+
+    async def _complain(self, act: str) -> None:
+        silent = 0.0
+        while silent < _SILENCE_SECONDS:
+            await asyncio.sleep(_SILENCE_SECONDS - silent)
+            silent = self._thread.silent_seconds()
+        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not heard"
+        _LOG.warning(text, act, silent)
 
 
 def _physical(card: Card) -> PhysicalCard:

@@ -183,12 +183,17 @@ class NodeStatus:
                 continue
             await asyncio.sleep(_PAUSE_SECONDS)
             try:
-                async with asyncio.timeout(WATCHED_SECONDS if self._is_watched else REASSERT_SECONDS):
+                async with asyncio.timeout(self._pause()):
                     await self._wake.wait()
             except TimeoutError:
                 pass
 
     # Inside
+
+    def _pause(self) -> float:
+        """A card that was taken out goes with its last pod, of whose end no watch of the Node tells."""
+        waits_for_pods = has_left(self.cards, frozenset())
+        return WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
         """Announce other cards, in the order that the head of this module says."""

@@ -20,6 +20,7 @@ from gpushare.kube import config
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import UnauthorizedError, UnreachableError
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
+from tests.servers import until
 
 Write = Callable[..., str]
 
@@ -316,7 +317,7 @@ async def test_a_connection_is_kept_between_requests(
 ) -> None:
     """As long as we say, not as the library would: a handshake costs more than a request."""
     connections: list[int] = []
-    ended = asyncio.Event()
+    ended: list[int] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections.append(1)
@@ -325,7 +326,9 @@ async def test_a_connection_is_kept_between_requests(
             while await reader.readuntil(b"\r\n\r\n"):
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         writer.close()
-        ended.set()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        ended.append(1)
 
     if seconds is not None:
         monkeypatch.setattr(config, "_IDLE_SECONDS", seconds)
@@ -336,7 +339,7 @@ async def test_a_connection_is_kept_between_requests(
             await client.list_raw("/api/v1/pods")
     finally:
         await client.close()
-        await ended.wait()
+        await until(lambda: len(ended) == len(connections))
         server.close()
 
     assert len(connections) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -161,6 +162,19 @@ def test_what_was_not_heard_yet_is_not_lost_when_nvml_is_opened_anew(
     assert session.poll() == Heard()
 
 
+def test_a_storm_of_xids_is_heard_whole_when_nvml_is_opened_anew(simulate: Simulate, session: NvmlSession) -> None:
+    """More than one turn takes, and the last of them is the one that counts."""
+    state = simulate("t4x2", driver="535.104.05")
+    first, _ = uuids(state)
+    session.renew()
+    for _ in range(100):
+        state.post_xid(first, 31)
+    state.post_xid(first, 79)
+    session.renew()
+
+    assert [xid.code for xid in session.poll().xids] == [31] * 100 + [79]
+
+
 @pytest.mark.parametrize("how", ["lose", "remove_card"])
 def test_a_card_that_goes_between_two_sessions_is_only_missing(
     simulate: Simulate, session: NvmlSession, how: str
@@ -213,10 +227,11 @@ def test_a_card_that_went_unnoticed_is_not_listened_to_any_more(simulate: Simula
 
 @pytest.fixture
 def bus(tmp_path: Path) -> Path:
-    """Where the kernel links the cards of its NVIDIA driver; one is there."""
+    """Where the kernel links the cards of its NVIDIA driver; two are there."""
     folder = tmp_path / "sys/bus/pci/drivers/nvidia"
     folder.mkdir(parents=True)
-    (folder / "0000:04:00.0").symlink_to("card")
+    for address in ("0000:04:00.0", "0000:07:00.0"):
+        (folder / address).symlink_to("card")
     return folder
 
 
@@ -241,8 +256,9 @@ def test_where_the_kernel_tells_of_changes_a_count_leaves_nvml_open(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
     """What the cards say of themselves is read again, and no Xid can fall into a gap."""
-    state = simulate("a100x8", driver="535.104.05")
-    first = uuids(state)[0]
+    state = simulate("t4x2", driver="535.104.05")
+    first = state.add_card("a100-sxm4-80gb")
+    state.remove_card(uuids(state)[1])
     assert not any(card.mig for card in told.count().cards)
     state.set_value(first, "mig", "on")
 
@@ -264,21 +280,29 @@ def test_a_card_that_the_kernel_tells_of_is_met_at_the_next_count(
     assert (len(opened), told.poll()) == (2, Heard())
 
 
-@pytest.mark.parametrize("what", ["a lost card", "NVML shut under us", "sixty counts"])
+@pytest.mark.parametrize(
+    "what", ["a lost card", "NVML shut under us", "ten minutes", "another number than the kernel's"]
+)
 def test_a_count_that_may_not_be_whole_is_made_anew(
-    simulate: Simulate, told: NvmlSession, opened: list[int], what: str
+    simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """A lost card may be another by now, or be back; and the kernel may tell of a card before NVML can count it."""
+    """A lost card may be another by now, or be back; and the kernel may tell of a card before NVML can count it, or after."""
     state = simulate("t4x2")
     told.count()
     if what == "a lost card":
         state.lose(uuids(state)[0])
     elif what == "NVML shut under us":
         pynvml.nvmlShutdown()
-    else:
-        for _ in range(59):
-            told.count()
+    elif what == "ten minutes":
+        told.count()
         assert len(opened) == 1
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 600)
+    else:
+        (bus / "0000:0a:00.0").symlink_to("card")
+        told.count()
+        assert told.poll() == Heard()
+        opened.pop()
     told.count()
 
     assert len(opened) == 2

@@ -10,6 +10,7 @@ import pytest
 
 from gpushare.nvml.errors import CardLostError
 from gpushare.nvml.thread import NvmlThread
+from tests.servers import until
 
 
 @pytest.fixture
@@ -90,6 +91,32 @@ async def test_two_questions_that_are_asked_again_do_not_disturb_each_other(thre
     with pytest.raises(CardLostError):
         await thread.until_true(fail, times=9, every=0.01)
     assert await asking == 1
+
+
+async def test_who_asks_all_the_time_does_not_keep_others_from_being_asked_again(thread: NvmlThread) -> None:
+    """What is due comes first."""
+    counted = iter(range(10))
+    asking = asyncio.create_task(thread.until_true(lambda: next(counted) == 9, times=10, every=0))
+
+    async def ask_for_ever() -> None:
+        while not asking.done():
+            await thread.run(lambda: None)
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(ask_for_ever() for _ in range(3)))
+    assert await asking
+
+
+async def test_how_long_a_question_has_no_answer_is_known(thread: NvmlThread) -> None:
+    """While it has none."""
+    release = threading.Event()
+    asking = asyncio.create_task(thread.run(release.wait))
+    await until(lambda: thread.silent_seconds() > 0)
+    release.set()
+
+    assert await asking
+    assert await thread.run(lambda: None) is None
+    await until(lambda: thread.silent_seconds() == 0)
 
 
 def test_a_loop_that_is_gone_is_not_told(thread: NvmlThread) -> None:

@@ -386,6 +386,21 @@ async def test_the_node_is_compared_now_and_then_whether_we_may_watch_it_or_not(
         await until(lambda: rig.capacity("count") == "2")
 
 
+async def test_nvml_that_says_nothing_is_worth_a_line(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One call that takes so long; not many that together do."""
+    monkeypatch.setattr(card_watch, "_SILENCE_SECONDS", 0.3)
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        # Ten quiet turns have a call for each card: together they take longer.
+        rig.state.add_fault("nvmlEventSetWait*", seconds=0.05)
+        await rig.settled()
+        assert "does not answer" not in caplog.text
+        rig.state.clear_faults()
+        rig.state.add_fault("nvmlEventSetWait*", seconds=0.9, count=1)
+        await until(lambda: "NVML does not answer act='hear the cards'" in caplog.text)
+
+
 async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) -> None:
     """Whatever is on the Node after each write and each count: the true cards, or none."""
     async with running(simulate("mixed", driver=NEW)) as rig:
