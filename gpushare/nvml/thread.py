@@ -71,23 +71,19 @@ class NvmlThread:
         while True:
             # One that is due comes before those that were put later, however many they are.
             due = min(waiting, key=lambda one: one.due, default=None)
+            left = None if due is None else due.due - time.monotonic()
             try:
-                work = self._next(None if due is None else due.due - time.monotonic())
+                work = self._work.get(timeout=left) if left is None or left > 0 else due
             except queue.Empty:
-                assert due is not None, "without one that is due the wait has no end"
-                waiting.remove(work := due)
+                work = due
             if work is None:
                 return
+            if work is due:
+                waiting.remove(work)
             self._asked = time.monotonic()
             if not _ask(work):
                 waiting.append(work)
             self._asked = None
-
-    def _next(self, seconds: float | None) -> _Work | None:
-        """The next that was put, waiting for it so long. Raises queue.Empty."""
-        if seconds is not None and seconds <= 0:
-            raise queue.Empty
-        return self._work.get(timeout=seconds)
 
 
 def _ask(work: _Work) -> bool:

@@ -186,7 +186,7 @@ class CardWatch:
             self._node.refresh(recoveries)
 
     async def _count(self) -> Survey:
-        """A fresh session's count. Raises NvmlError."""
+        """The cards now, in a fresh session where the one that is open may not know all. Raises NvmlError."""
         started = self._clock()
         try:
             self._survey = await self._patiently("count the cards", self._session.count)
