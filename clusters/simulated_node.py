@@ -12,6 +12,7 @@ from typing import Any, Final
 from clusters.program import Program
 from clusters.provider import ClusterError
 from clusters.targets import Target
+from fake_nvml import sysfs
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.show import as_data
 from fake_nvml.state import State
@@ -54,6 +55,7 @@ class SimulatedNode:
             device_plugin_path=str(self.folder / "device-plugins"),
             pod_resources_socket=str(self.folder / "pod-resources" / "kubelet.sock"),
             proc_root=str(self.folder / "proc"),
+            sys_root=str(sysfs.folder_of(self.state_file)),
         )
         return Program(
             f"device plugin of {self.name}",

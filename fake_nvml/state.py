@@ -11,10 +11,12 @@ StateError, and change nothing, for a card that is not there.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from fake_nvml import call_faults, card_changes
+from fake_nvml import call_faults, card_changes, sysfs
 from fake_nvml.call_faults import CallFault
 from fake_nvml.card_state import CardState, card_states
 from fake_nvml.errors import CardFullError, StateError
@@ -49,9 +51,13 @@ class State:
         fill(content, box)
         written = create_file(path, content)
         state = cls.open(path)
-        if not written:
-            with state._mapped.writing() as existing:
-                fill(existing, box)
+        try:
+            with state._changing_cards() as existing:
+                if not written:
+                    fill(existing, box)
+        except BaseException:
+            state.close()
+            raise
         return state
 
     @classmethod
@@ -68,6 +74,13 @@ class State:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+    @contextlib.contextmanager
+    def _changing_cards(self) -> Iterator[StateFile]:
+        """As ``writing``; the folder that says what a kernel would (``sysfs``) changes with it."""
+        with self._mapped.writing() as content:
+            yield content
+            sysfs.tell(sysfs.folder_of(self.path), content)
 
     def read(self) -> StateFile:
         """A consistent copy of everything, as the records of ``layout``."""
@@ -159,7 +172,7 @@ class State:
         from fake_nvml.cards import model as find_model
 
         found = find_model(model)
-        with self._mapped.writing() as content:
+        with self._changing_cards() as content:
             known = card_changes.new_uuid(content) if uuid is None else uuid
             card_changes.checked_uuid(content, known)
             serial = card_changes.new_serial(known) if found.data_center else ""
@@ -168,7 +181,7 @@ class State:
 
     def remove_card(self, uuid: str) -> None:
         """The card is pulled, with its processes: lost for programs that know it, not listed after a new nvmlInit."""
-        with self._mapped.writing() as content:
+        with self._changing_cards() as content:
             card_changes.take_card(content, slot_of(content, uuid))
 
     def change_uuid(self, uuid: str, new: str | None = None) -> str:
@@ -176,7 +189,7 @@ class State:
 
         Answers the new UUID, made up where none is given.
         """
-        with self._mapped.writing() as content:
+        with self._changing_cards() as content:
             slot = slot_of(content, uuid)
             known = card_changes.new_uuid(content) if new is None else new
             card_changes.swap_card(content, slot, card_changes.checked_uuid(content, known))
@@ -184,7 +197,7 @@ class State:
 
     def reboot(self, *, still_lost: bool = False) -> None:
         """What a reboot leaves: processes and faults are gone, errors and advice too; lost cards are back unless told."""
-        with self._mapped.writing() as content:
+        with self._changing_cards() as content:
             card_changes.reboot(content, still_lost=still_lost)
 
     def set_init_return(self, code: int) -> None:

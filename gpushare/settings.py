@@ -77,6 +77,8 @@ class DevicePluginSettings:
     """Where the kubelet says which container has which ids."""
     nvml_library: str | None
     """An NVML library, or None for the system's."""
+    sys_root: str
+    """The host's /sys."""
     repairs: bool
     """Whether annotations that name another card than their pod has are put right, or only reported."""
     extra: PluginFlags
@@ -158,6 +160,9 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
     )
     _flag(parser, "nvml-library", default="", help="path of an NVML library (default: the system's)")
     _flag(
+        parser, "sys-root", default="/sys", help="the host's /sys, which says what cards the driver has (default: /sys)"
+    )
+    _flag(
         parser,
         "repair",
         default="exchange",
@@ -186,6 +191,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
         device_plugin_path=parsed.device_plugin_path,
         pod_resources_socket=parsed.pod_resources_socket,
         nvml_library=parsed.nvml_library or None,
+        sys_root=parsed.sys_root,
         repairs=parsed.repair == "exchange",
         extra=read_flags(parsed),
         health=read_health_flags(parsed, env),

@@ -30,6 +30,7 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.program import Program
 from clusters.resources import NODES
+from fake_nvml.sysfs import folder_of
 
 _NODE: Final = "bench"
 _SOCKET: Final = "aliyungpushare.sock"
@@ -131,7 +132,18 @@ async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, Mapping[str,
             pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
             kubelet.add_insecure_port(f"unix:{folder}/kubelet.sock")
             await kubelet.start()
-            argv = ["fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(folder), *flags]
+            sys_root = str(folder_of(Path(environment["FAKENVML_STATE"])))
+            argv = [
+                "fake-nvml",
+                "exec",
+                "--",
+                "gpushare-device-plugin",
+                "--device-plugin-path",
+                str(folder),
+                "--sys-root",
+                sys_root,
+                *flags,
+            ]
             program = Program("plugin", argv, environment, folder / "plugin.log")
 
             async def is_ready() -> bool:

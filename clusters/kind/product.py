@@ -25,6 +25,8 @@ _INSIDE: Final[Mapping[str, str]] = {
     "device_plugin_path": "/var/lib/kubelet/device-plugins",
     "pod_resources_socket": "/var/lib/kubelet/pod-resources/kubelet.sock",
     "proc_root": "/proc",
+    # Beside the state file of the simulated cards, as their overlay mounts it.
+    "sys_root": "/var/lib/gpushare-simulated/state.sys",
 }
 # With it a plugin looks at the processes of its node.
 _USAGE: Final = "--usage"

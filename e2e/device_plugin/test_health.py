@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
@@ -36,6 +40,27 @@ async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
     assert len(registration.lists) == 3
     sizes = [message.ByteSize() for message in registration.lists]
     assert max(sizes) - min(sizes) <= 2 * len(before)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--survey-interval=10m",), ("--sys-root=/nowhere", "--survey-interval=1s")],
+    ids=["the kernel tells", "the kernel does not tell"],
+)
+async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
+    stage: PluginStage, arguments: Sequence[str]
+) -> None:
+    """Without a restart: the kernel tells of it at once, or the cards are counted again and again."""
+    await stage.open("t4x1", driver="535.104")
+    registration = await stage.plug(*arguments)
+    before = registration.ids()
+    await stage.cards.fake_nvml("add", "--model", "a10")
+    await lists(registration, 2)
+    assert set(before) < set(registration.ids(healthy=True))
+    await stage.cards.fake_nvml("remove", "1")
+    await lists(registration, 3)
+
+    assert sorted(registration.ids(healthy=True)) == sorted(before)
 
 
 async def test_a_card_recovers_by_the_operators_word(stage: PluginStage) -> None:

@@ -103,7 +103,7 @@ async def _run(settings: DevicePluginSettings) -> None:
     client = config.connect(settings.kubeconfig, settings.context)
     thread = NvmlThread()
     rules = _xid_rules(settings)
-    session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing)
+    session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
     try:
         async with asyncio.TaskGroup() as group:
             await _start(settings, client, Nvml(thread, session, rules), group)

@@ -17,6 +17,7 @@ from fake_nvml.errors import StateError
 from fake_nvml.layout import SIZE
 from fake_nvml.mapping import MappedState
 from fake_nvml.state import State
+from fake_nvml.sysfs import folder_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -216,5 +217,6 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         State.create(tmp_path / "file" / "state", Box.load("t4x1", seed="node"))
 
 
-def test_nothing_but_the_file_is_left_behind(state: State) -> None:
-    assert list(state.path.parent.iterdir()) == [state.path]
+def test_no_draft_is_left_behind(state: State) -> None:
+    """The file, and the folder that speaks for a kernel."""
+    assert sorted(state.path.parent.iterdir()) == [state.path, folder_of(state.path)]

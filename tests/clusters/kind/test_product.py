@@ -85,6 +85,7 @@ def test_words_of_the_target_and_of_the_node_come_behind_the_manifests() -> None
         *("--memory-unit=GiB", "--mode", "slots"),
         *("--device-plugin-path", "/var/lib/kubelet/device-plugins"),
         *("--pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock"),
+        *("--sys-root", "/var/lib/gpushare-simulated/state.sys"),
         "--proc-root=/proc",
     ]
 

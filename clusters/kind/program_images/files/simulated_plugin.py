@@ -26,9 +26,13 @@ def main(driver: Path = DRIVER) -> int:
     if {"-h", "-help", "--help"} & set(arguments):
         os.execv(PROGRAM, [PROGRAM, *arguments])  # noqa: S606  # no shell is the point
     sys.path.insert(0, "/opt/simulated-nvml/site")
+    from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
     from fake_nvml.main import main as fake_nvml
+    from fake_nvml.sysfs import folder_of
 
-    return int(fake_nvml(["exec", "--layer", "c", "--", PROGRAM, *arguments]))
+    # The node's kernel knows nothing of the cards: what one would say lies beside them.
+    sys_root = folder_of(Path(os.environ.get(STATE_VARIABLE) or DEFAULT_STATE))  # noqa: TID251  # a program's own main
+    return int(fake_nvml(["exec", "--layer", "c", "--", PROGRAM, "--sys-root", str(sys_root), *arguments]))
 
 
 if __name__ == "__main__":
