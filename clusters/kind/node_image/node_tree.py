@@ -38,6 +38,8 @@ def write_settings(tree: Path, version: str, pause: str) -> None:
     (tree / "kind/version").write_text(f"{version}\n")
     # Empty: each node makes its own.
     (tree / "etc/machine-id").write_text("")
+    # A worker's kubelet complains every few seconds while it is not there; the kubelet's packages make it, kubeadm join does not.
+    (tree / "etc/kubernetes/manifests").mkdir(parents=True)
     _link_units(tree)
 
 

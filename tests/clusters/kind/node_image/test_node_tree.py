@@ -52,6 +52,11 @@ def test_containerd_uses_the_pause_image_that_kubeadm_names(tree: Path) -> None:
     assert "@" not in (tree / "etc/containerd/config.toml").read_text()
 
 
+def test_the_folder_of_static_pods_is_there_on_workers_too(tree: Path) -> None:
+    """As the kubelet's configuration names it: a kubelet without it complains for ever."""
+    assert list((tree / "etc/kubernetes/manifests").iterdir()) == []
+
+
 def test_network_is_json_once_filled_in(tree: Path) -> None:
     """Every plugin of it is in the image."""
     text = (tree / "etc/containerd/network.template").read_text().replace("{{.PodCIDR}}", "10.0.0.0/24")
