@@ -27,7 +27,8 @@ def fill(content: StateFile, box: Box) -> None:
     header.cuda = box.cuda
     header.init_return = 0
     header.process_rows = 0
-    for index, card in enumerate(box.cards):
+    # Recorded cards first: they have their addresses, the others get what is left.
+    for index, card in sorted(enumerate(box.cards), key=lambda one: "pci_bus" not in one[1].fields):
         fill_card(content, index, card, box.driver)
     header.card_count = len(box.cards)
 
@@ -43,8 +44,7 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
     record.minor = slot
     record.memory_total = total * MIB
     record.memory_reserved = model.reserved_mib(driver) * MIB
-    # Bus numbers as far apart as those of cards behind a bridge each.
-    record.pci_bus = 4 + 3 * slot
+    record.pci_bus = _free_bus(content, slot)
     record.pci_device_id = model.pci_device << 16 | _NVIDIA
     record.pci_subsystem_id = record.pci_device_id
     record.numa = -1 if card.numa is None else card.numa
@@ -58,3 +58,9 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
         setattr(record, field, value)
     record.first_event = content.header.next_event
     record.uuid = card.uuid.encode()
+
+
+def _free_bus(content: StateFile, slot: int) -> int:
+    """As far apart as those of cards behind a bridge each; the next one where a card has it."""
+    taken = {card.pci_bus for card in content.cards if card.uuid}
+    return next(bus for bus in range(4 + 3 * slot, 256) if bus not in taken)

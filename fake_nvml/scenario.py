@@ -24,6 +24,7 @@ from typing import Final
 
 import yaml
 
+from fake_nvml import sysfs
 from fake_nvml.changes import CHANGES, change
 from fake_nvml.command_line import UsageError, parse_words
 from fake_nvml.errors import FakeNvmlError, ScenarioError
@@ -64,6 +65,7 @@ def check(state: State, path: Path, steps: tuple[Step, ...]) -> None:
     with tempfile.TemporaryDirectory(prefix="fake-nvml-") as folder:
         copy = Path(folder) / "state"
         create_file(copy, state.read())
+        sysfs.prepare(sysfs.folder_of(copy))
         with State.open(copy) as rehearsal:
             for number, step in enumerate(steps, 1):
                 with _named(path, number):

@@ -49,10 +49,11 @@ class State:
         """
         content = blank()
         fill(content, box)
+        sysfs.prepare(sysfs.folder_of(path))
         written = create_file(path, content)
         state = cls.open(path)
         try:
-            with state._changing_cards() as existing:
+            with state._changing_cards(anew=True) as existing:
                 if not written:
                     fill(existing, box)
         except BaseException:
@@ -76,11 +77,18 @@ class State:
         self.close()
 
     @contextlib.contextmanager
-    def _changing_cards(self) -> Iterator[StateFile]:
+    def _changing_cards(self, *, anew: bool = False) -> Iterator[StateFile]:
         """As ``writing``; the folder that says what a kernel would (``sysfs``) changes with it."""
+        folder = sysfs.folder_of(self.path)
+        if not folder.is_dir():
+            raise StateError(
+                f"there is no {folder} beside the state file, which tells programs that a card came or went: "
+                "change cards where both are mounted, or run fake-nvml init"
+            )
+        sysfs.prepare(folder)
         with self._mapped.writing() as content:
             yield content
-            sysfs.tell(sysfs.folder_of(self.path), content)
+            sysfs.tell(folder, content, anew=anew)
 
     def read(self) -> StateFile:
         """A consistent copy of everything, as the records of ``layout``."""
@@ -197,14 +205,14 @@ class State:
 
     def reboot(self, *, still_lost: bool = False) -> None:
         """What a reboot leaves: processes and faults are gone, errors and advice too; lost cards are back unless told."""
-        with self._changing_cards() as content:
+        with self._changing_cards(anew=True) as content:
             card_changes.reboot(content, still_lost=still_lost)
 
     def set_init_return(self, code: int) -> None:
         """What nvmlInit answers from now on, 0 for success (``call_faults.CODES``): 9 is "no driver loaded"."""
         if not 0 <= code < 2**31:
             raise StateError(f"return codes are numbers from 0 on, not {code}")
-        with self._mapped.writing() as content:
+        with self._changing_cards() as content:
             content.header.init_return = code
 
     def add_fault(

@@ -1,72 +1,135 @@
 """What a kernel says of the node's cards: a folder as ``/sys``, beside the state file, with what programs that use NVML read there.
 
 ``bus/pci/drivers/nvidia/ADDRESS`` is a link for each card that the driver has taken; one that it takes anew is another link,
-with another inode. ``bus/pci/devices/ADDRESS/numa_node`` is the card's NUMA node, -1 where it is not known. A lost card stays:
-the driver keeps it, whether it answers or not.
+with another inode. Without a driver (``nvmlInit`` answers DRIVER_NOT_LOADED) that folder is gone.
+``bus/pci/devices/ADDRESS/numa_node`` is the card's NUMA node, -1 where it is not known; unlike a kernel's it goes with the
+driver. A lost card stays: the driver keeps it, whether it answers or not.
 
-Only whoever changes which cards are there writes it, and needs the state file's folder for that; one state file, one writer
-at a time (``mapping``).
+It is changed with the state file, under the same lock, by whoever changes which cards are there; nobody else writes it. What was
+left half done is put right by the next change.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from fake_nvml.errors import StateError
 from fake_nvml.layout import Card, StateFile
 from fake_nvml.records import card_slots
+from fake_nvml.returns import DRIVER_NOT_LOADED
 
 _DRIVER: Final = Path("bus/pci/drivers/nvidia")
 _BUS: Final = Path("bus/pci/devices")
 _DEVICES: Final = Path("devices")
-# The links that the driver let go of last: while they are there their inodes are nobody else's.
+# Links that the driver has let go of: while they are there, their inodes are no other link's.
 _GONE: Final = Path("gone")
+# In a device's folder: which card it is there for, and how often the node was started before.
+_CARD: Final = "simulated_card"
 
 
 def folder_of(state: Path) -> Path:
-    """Where the folder of a state file lies."""
-    return state.with_name(f"{state.name}.sys")
+    """Where the folder of a state file lies, whatever link names the file."""
+    file = state.resolve()
+    return file.with_name(f"{file.name}.sys")
 
 
-def tell(folder: Path, content: StateFile) -> None:
-    """Let ``folder`` say what is in ``content``; a card that it tells of already keeps its link. Raises StateError."""
-    # A device's folder is named by what makes it another one: the card, and how often the node was started.
-    cards = {
-        _address(content.cards[slot]): (f"{content.header.generation}-{content.cards[slot].uuid.decode()}", slot)
-        for slot in card_slots(content)
-    }
-    try:
-        for path in (_DRIVER, _BUS, _DEVICES, _GONE):
-            (folder / path).mkdir(parents=True, exist_ok=True)
-        told = {link.name: link.readlink().name for link in (folder / _DRIVER).iterdir()}
-        for address, device in told.items():
-            if cards.get(address, ("", 0))[0] != device:
-                _let_go(folder, address, device)
-        for address, (device, slot) in cards.items():
-            if told.get(address) != device:
-                _take(folder, address, device, content.cards[slot].numa)
-    except OSError as error:
-        raise StateError(
-            f"{error.filename} cannot be written: {error.strerror}; a kernel's word on the cards is there"
-        ) from error
+def prepare(folder: Path) -> None:
+    """Make the folder where it is not there. Raises StateError where it may not be written."""
+    parts = [folder / part for part in (_DRIVER.parent, _BUS, _DEVICES, _GONE)]
+    with _explained():
+        for part in parts:
+            _make(folder, part)
+            if not os.access(part, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(part))
 
 
-def _let_go(folder: Path, address: str, device: str) -> None:
-    (folder / _DRIVER / address).replace(folder / _GONE / address)
-    (folder / _BUS / address).unlink(missing_ok=True)
-    shutil.rmtree(folder / _DEVICES / device, ignore_errors=True)
+def tell(folder: Path, content: StateFile, *, anew: bool = False) -> None:
+    """Let a folder that is prepared say what is in ``content``. Raises StateError.
+
+    A card that it tells of already keeps its link, unless all are told ``anew``.
+    """
+    has_driver = content.header.init_return != DRIVER_NOT_LOADED
+    cards = dict(_cards(content)) if has_driver else {}
+    with _explained():
+        known = {path.name for part in (_DRIVER, _BUS, _DEVICES) for path in _entries(folder / part)}
+        for address in known:
+            if anew or address not in cards or _told(folder, address) != cards[address][0]:
+                _let_go(folder, address)
+        if has_driver:
+            _make(folder, folder / _DRIVER)
+        elif (folder / _DRIVER).exists():
+            (folder / _DRIVER).rmdir()
+        for address, (card, numa) in cards.items():
+            if not (folder / _DRIVER / address).is_symlink():
+                _take(folder, address, card, numa)
 
 
-def _take(folder: Path, address: str, device: str, numa: int) -> None:
-    (folder / _DEVICES / device).mkdir(exist_ok=True)
-    (folder / _DEVICES / device / "numa_node").write_text(f"{numa}\n", encoding="ascii")
-    for parent, up in ((_BUS, "../../.."), (_DRIVER, "../../../..")):
-        (folder / parent / address).unlink(missing_ok=True)
-        (folder / parent / address).symlink_to(f"{up}/{_DEVICES}/{device}")
+def _cards(content: StateFile) -> Iterator[tuple[str, tuple[str, int]]]:
+    """By its address: which card it is since which start of the node, and its NUMA node."""
+    for slot in card_slots(content):
+        card = content.cards[slot]
+        yield _address(card), (f"{content.header.generation} {card.uuid.decode()}", card.numa)
 
 
 def _address(card: Card) -> str:
     """As the kernel writes it: a domain of four digits, small letters."""
     return f"{card.pci_domain:04x}:{card.pci_bus:02x}:{card.pci_device:02x}.0"
+
+
+def _told(folder: Path, address: str) -> str | None:
+    """The card that the folder tells of at an address; None where it does so by half."""
+    try:
+        return "\n".join({(folder / part / address / _CARD).read_text(encoding="utf-8") for part in (_DRIVER, _BUS)})
+    except OSError:
+        return None
+
+
+def _let_go(folder: Path, address: str) -> None:
+    link = folder / _DRIVER / address
+    if link.is_symlink():
+        link.replace(folder / _GONE / f"{len(_entries(folder / _GONE))}")
+    (folder / _BUS / address).unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(folder / _DEVICES / address)
+
+
+def _take(folder: Path, address: str, card: str, numa: int) -> None:
+    device = folder / _DEVICES / address
+    _make(folder, device)
+    for name, text in (("numa_node", f"{numa}\n"), (_CARD, card)):
+        (device / name).write_text(text, encoding="utf-8")
+        (device / name).chmod(0o644)
+    (folder / _BUS / address).symlink_to(f"../../../{_DEVICES}/{address}")
+    (folder / _DRIVER / address).symlink_to(f"../../../../{_DEVICES}/{address}")
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _make(top: Path, folder: Path) -> None:
+    """A folder, and those between it and ``top``, that any process of the node may read, whatever the umask is."""
+    if folder != top:
+        _make(top, folder.parent)
+    else:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateError(
+            f"{error.filename} cannot be written: {error.strerror}; "
+            "it lies beside the state file, and who changes cards must be allowed to write both"
+        ) from error

@@ -160,7 +160,10 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
     )
     _flag(parser, "nvml-library", default="", help="path of an NVML library (default: the system's)")
     _flag(
-        parser, "sys-root", default="/sys", help="the host's /sys, which says what cards the driver has (default: /sys)"
+        parser,
+        "sys-root",
+        default="/sys",
+        help="the host's /sys: which cards the driver has, and their NUMA nodes (default: /sys)",
     )
     _flag(
         parser,

@@ -36,6 +36,8 @@ _RENEWAL_SECONDS: Final = 600.0
 # Turns in which what waits in the event sets is taken out of them before they are freed: a storm must end some time.
 _LAST_POLLS: Final = 64
 NO_ACTION: Final = 0
+# Among what was said once: beside UUIDs of cards.
+_BLIND: Final = "kernel"
 
 
 class NvmlSession:
@@ -53,7 +55,7 @@ class NvmlSession:
         self._handles: dict[str, Any] = {}
         # Heard when the sets were freed, to be told at the next poll; who is lost, the new count says.
         self._late: tuple[Xid, ...] = ()
-        # Cards that were said to report no Xids: worth one line each.
+        # Cards that were said to report no Xids, and a kernel that does not tell: worth one line each.
         self._said: set[str] = set()
 
     def renew(self) -> Survey:
@@ -73,6 +75,10 @@ class NvmlSession:
         except NvmlError:
             self.close()
             raise
+        if self._bound is None and _BLIND not in self._said:
+            line = "the kernel does not tell which cards the driver has, NVML is opened anew for each count sys_root=%s"
+            _LOG.warning(line, self._sysfs)
+            self._said.add(_BLIND)
         return Survey(survey.cards, survey.unreadable, frozenset(missed))
 
     def count(self) -> Survey:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fake_nvml.box import Box
 from fake_nvml.errors import StateError
+from fake_nvml.recording import record
+from fake_nvml.returns import DRIVER_NOT_LOADED
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
 
@@ -63,21 +68,28 @@ def test_another_card_in_the_place_is_another_link(state: State) -> None:
     assert sorted(before[address] == after[address] for address in before) == [False, True]
 
 
-def test_a_card_that_is_taken_out_and_put_back_is_another_link(state: State) -> None:
-    """Also where nobody looked in between, and a file system gives the inode that came free to the next file."""
-    first, before = uuid_of(state, 0), served(state)
-    state.remove_card(first)
-    state.add_card("t4", uuid=first)
+def test_a_card_that_is_taken_out_and_put_back_is_another_link_each_time(state: State) -> None:
+    """Also where nobody looked in between, and a file system gives an inode that came free to the next file."""
+    first, seen = uuid_of(state, 0), []
+    for _ in range(4):
+        before = served(state)
+        state.remove_card(first)
+        (gone,) = before.keys() - served(state).keys()
+        seen.append(before[gone])
+        state.add_card("t4", uuid=first)
 
-    assert sorted(before[address] == inode for address, inode in served(state).items()) == [False, True]
+    assert len(set(seen)) == 4
 
 
-@pytest.mark.parametrize("anew", ["reboot", "init"])
+@pytest.mark.parametrize("anew", ["reboot", "init", "init after the file was deleted"])
 def test_after_a_start_all_cards_are_taken_anew(state: State, anew: str) -> None:
+    """With what is true of them now."""
     before = served(state)
     if anew == "reboot":
         state.reboot()
     else:
+        if anew != "init":
+            state.path.unlink()
         State.create(state.path, Box.load("t4x2", seed="node-1")).close()
     after = served(state)
 
@@ -86,30 +98,92 @@ def test_after_a_start_all_cards_are_taken_anew(state: State, anew: str) -> None
 
 
 def test_a_sick_or_lost_card_stays_with_its_driver(state: State) -> None:
-    """The kernel knows nothing of it."""
+    """The kernel knows nothing of it, also when it tells of another."""
     before = served(state)
     state.post_xid(uuid_of(state, 0), 48)
     state.lose(uuid_of(state, 1))
-    state.repair(uuid_of(state, 1))
+    state.add_card("t4")
 
-    assert served(state) == before
+    assert before.items() < served(state).items()
 
 
-def test_what_was_left_half_said_is_put_right_with_the_next_change(state: State) -> None:
-    """A command that was killed between the cards and the folder."""
-    folder = folder_of(state.path) / "bus/pci"
-    before = served(state)
-    (left, _) = before
-    (folder / "drivers/nvidia" / left).unlink()
-    state.remove_card(state.add_card("t4"))
+def test_without_a_driver_the_kernel_tells_of_no_cards(state: State) -> None:
+    """Its folder is gone; when the driver is back it has taken all cards anew."""
+    before, driver = served(state), folder_of(state.path) / "bus/pci/drivers/nvidia"
+    state.set_init_return(DRIVER_NOT_LOADED)
+    assert not driver.exists()
+    state.set_init_return(0)
 
     assert served(state).keys() == before.keys()
+    assert not set(served(state).values()) & set(before.values())
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(state_path: Path) -> None:
-    """That names it."""
-    state_path.parent.mkdir()
-    folder_of(state_path).write_text("in the way")
+@pytest.mark.parametrize("left", ["bus/pci/drivers/nvidia", "bus/pci/devices", "devices"])
+def test_what_was_left_half_done_is_put_right_by_the_next_change(state: State, left: str) -> None:
+    """A command that was killed in between leaves neither a device nor a card without one."""
+    folder, before = folder_of(state.path), served(state)
+    added = state.add_card("t4")
+    (address,) = served(state).keys() - before.keys()
+    path = folder / left / address
+    path.unlink() if path.is_symlink() else (path / "simulated_card").unlink()
+    state.lose(added)
+    state.reboot()
+    assert (folder / "bus/pci/drivers/nvidia" / address / "numa_node").read_text() == "-1\n"
+    path.unlink() if path.is_symlink() else (path / "simulated_card").unlink()
+    state.remove_card(added)
 
-    with pytest.raises(StateError, match=r"state\.sys.* cannot be written"):
-        State.create(state_path, Box.load("t4x1", seed="node-1"))
+    parts = [folder / part for part in ("bus/pci/drivers/nvidia", "bus/pci/devices", "devices")]
+    assert [{path.name for path in part.iterdir()} for part in parts] == [set(before)] * 3
+
+
+def test_any_process_may_read_it(state_path: Path) -> None:
+    """Whatever its owner's umask is."""
+    before = os.umask(0o077)
+    try:
+        state_path.parent.mkdir(0o755)
+        State.create(state_path, Box.load("t4x1", seed="node-1")).close()
+    finally:
+        os.umask(before)
+    folder = folder_of(state_path)
+
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*")) if path.is_dir()} == {0o755}
+
+
+def test_where_it_cannot_be_written_nothing_changes(state: State) -> None:
+    """The error says what to do; the cards are as before."""
+    folder, before = folder_of(state.path), state.cards()
+    shutil.rmtree(folder / "gone")
+    (folder / "gone").write_text("in the way")
+
+    for change in (lambda: state.add_card("t4"), lambda: state.remove_card(before[0].uuid), state.reboot):
+        with pytest.raises(StateError, match=r"state\.sys/gone cannot be written: .* must be allowed to write both"):
+            change()
+    assert state.cards() == before
+
+
+def test_cards_change_only_where_the_kernels_word_can_change_with_them(state: State, tmp_path: Path) -> None:
+    """Not in a container that has the state file alone: programs elsewhere would not be told. A link to the file is the file."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/state").hardlink_to(state.path)
+    (tmp_path / "link").symlink_to(state.path)
+    with State.open(tmp_path / "other/state") as alone, pytest.raises(StateError, match="where both are mounted"):
+        alone.add_card("t4")
+    assert len(state.cards()) == 2
+    with State.open(tmp_path / "link") as linked:
+        linked.add_card("t4")
+
+    assert len(served(state)) == 3
+
+
+def test_each_card_has_an_address_of_its_own(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
+    """Also beside recorded ones, which have theirs, and cards that come later."""
+    with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:
+        entries = yaml.safe_load(yaml.safe_dump(record(state=state.path, library=None)))
+    entries["cards"].reverse()
+    entries["cards"].insert(0, {"model": "t4"})
+    (tmp_path / "box.yaml").write_text(yaml.safe_dump(entries))
+    with State.create(state_path, Box.load(str(tmp_path / "box.yaml"), seed="node-1")) as state:
+        state.add_card("t4")
+
+        assert len(served(state)) == len({card.bus_id for card in state.cards()}) == 4

@@ -104,6 +104,11 @@ def test_unknown_words_end_with_usage_and_code_two(argv: list[str], capsys: pyte
     assert (ended.value.code, "usage:" in capsys.readouterr().err) == (2, True)
 
 
+def test_the_kernels_files_may_lie_elsewhere() -> None:
+    """In a container that has the host's at another place."""
+    assert (plugin().sys_root, plugin("--sys-root=/host/sys").sys_root) == ("/sys", "/host/sys")
+
+
 def test_slots_mode_has_a_number_of_slots() -> None:
     """As many as MPS serves where nothing is said; in ids mode nobody counts them."""
     assert (plugin().slots, plugin("--mode=slots").slots, plugin("--mode", "slots", "--slots=7").slots) == (0, 48, 7)

@@ -11,6 +11,7 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
+from fake_nvml.sysfs import folder_of
 from gpushare.nvml import events
 from gpushare.nvml.api import Checkup, Heard, Xid
 from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
@@ -308,6 +309,54 @@ def test_a_count_that_may_not_be_whole_is_made_anew(
     assert len(opened) == 2
 
 
+def test_a_driver_that_goes_away_and_comes_back_is_told_by_the_kernel(
+    simulate: Simulate, clean_pynvml: None, opened: list[int]
+) -> None:
+    """Each time at the next poll, and the count after it is of the driver as it is."""
+    state = simulate("t4x2")
+    session = NvmlSession(None, sysfs=folder_of(state.path))
+    session.count()
+    state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    assert session.poll() == Heard(is_outdated=True)
+    with pytest.raises(NoDriverError):
+        session.count()
+    state.set_init_return(0)
+
+    assert [card.uuid for card in session.count().cards] == uuids(state)
+    assert session.poll() == Heard()
+    session.close()
+
+
+def test_a_card_that_is_put_back_is_told_by_the_kernel(simulate: Simulate, clean_pynvml: None) -> None:
+    """Though the count and all names are as before: to the old session it is lost."""
+    state = simulate("t4x2")
+    first, _ = uuids(state)
+    session = NvmlSession(None, sysfs=folder_of(state.path))
+    session.count()
+    state.remove_card(first)
+    state.add_card("t4", uuid=first)
+
+    assert session.poll().is_outdated
+    assert session.count().unreadable == ()
+    session.close()
+
+
+def test_a_kernel_that_does_not_tell_is_worth_one_line(
+    simulate: Simulate, clean_pynvml: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the folder: it may be a flag with a slip of the pen, or a mount that is missing."""
+    simulate("t4x2")
+    session = NvmlSession(None, sysfs=tmp_path / "nowhere")
+    session.count()
+    session.count()
+    session.close()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "the kernel does not tell which cards the driver has, NVML is opened anew for each count "
+        f"sys_root={tmp_path}/nowhere"
+    ]
+
+
 def test_a_card_that_failed_to_be_heard_is_listened_to_at_the_next_count(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
@@ -362,7 +411,7 @@ def test_a_card_whose_events_cannot_be_had_is_only_not_heard(
         session.renew()
 
     assert [card.uuid for card in survey.cards] == [first, second]
-    assert [first in record.getMessage() for record in caplog.records] == [True]
+    assert [first in line for line in caplog.messages if "not watched" in line] == [True]
     state.post_xid(second, 48)
     assert session.poll() == Heard((Xid(second, 48),))
 
