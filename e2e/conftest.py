@@ -45,6 +45,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--image-base", default="", help="image that kind's programs are built on (default: of this machine's packages)"
     )
+    # Here, not beside their cases: pytest reads options of the folder that it is given, and not of those in it.
+    group.addoption("--restarts", type=int, default=3, help="restarts of each kind under churn (default: %(default)s)")
+    group.addoption(
+        "--bursts", type=int, help="random bursts of pods (default: 100 on embedded, 20 on kind, 5 elsewhere)"
+    )
+    group.addoption("--burst-seed", type=int, help="seed of the first burst (default: the commit)")
     real_kubelets.add_option(group)
     verdicts.add_options(group)
 

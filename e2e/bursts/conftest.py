@@ -15,13 +15,6 @@ SEED: Final = pytest.StashKey[int]()
 _COUNTS: Final = defaultdict(lambda: 5, embedded=100, kind=20)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much of what is random a run shall see."""
-    group = parser.getgroup("bursts", "random bursts of pods")
-    group.addoption("--bursts", type=int, help="how many (default: 100 on embedded, 20 on kind, 5 elsewhere)")
-    group.addoption("--burst-seed", type=int, help="seed of the first (default: the commit)")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """The seed is the same for every worker of this run."""
     config.stash[RESULTS] = []

@@ -1,18 +1,8 @@
-"""How many restarts a run shall see; what was seen under them is printed at the end."""
+"""What was seen under restarts is printed at the end."""
 
 from __future__ import annotations
 
 import pytest
-
-_FEW = 3
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """More for a long run."""
-    group = parser.getgroup("restarts", "restarts under churn")
-    group.addoption(
-        "--restarts", type=int, default=_FEW, help="restarts of each kind under churn (default: %(default)s)"
-    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
