@@ -102,6 +102,14 @@ class Churn:
 
         await eventually(allocatable, lambda seen: seen == units, f"{self._node} has its memory back", seconds=120)
 
+    async def creates_more_than(self, count: int) -> None:
+        """Wait until more pods than so many have been created."""
+
+        async def created() -> int:
+            return self.created
+
+        await eventually(created, lambda seen: seen > count, "a pod has come", seconds=_SETTLE_SECONDS)
+
     async def _go_on(self) -> None:
         while True:
             await self._replace_refused()

@@ -26,6 +26,7 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
     before = await churn.settle_in()
     async with churn.going_on():
         for _ in range(count):
+            created = churn.created
             if what != "kubelet":
                 await cluster.kill("device_plugin", NODE)
             if what != "plugin":
@@ -33,6 +34,8 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
             if what != "kubelet":
                 await cluster.launch("device_plugin", NODE)
             await churn.whole(UNITS)
+            # Not all restarts before the first pod: a kubelet must be up again to let one go.
+            await churn.creates_more_than(created)
     pods = await churn.settled()
     await churn.count_wrong_totals(pods)
 
