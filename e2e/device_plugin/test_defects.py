@@ -168,20 +168,17 @@ async def test_d27_the_runtime_is_told_the_right_card(stage: PluginStage, strate
     await stage.cards.fake_nvml("remove", "0")
     (left,) = stage.cards.cards()
     registration = await stage.registered()
-    await eventually(
-        lambda: _healthy(stage), lambda count: count == len(registration.ids()) // 2 or count == 15, "one card is left"
-    )
+
+    async def offered() -> tuple[int, int]:
+        return len(registration.ids()), len(registration.ids(healthy=True))
+
+    await eventually(offered, lambda seen: seen == (15, 15), "the card is gone, not only lost: NVML was counted")
     healthy = registration.ids(healthy=True)
     _, told = await take(stage, healthy, 3)
 
     assert left["index"] == 0
     assert told[spec.ENV_INDEX] == "1"
     assert told[spec.ENV_VISIBLE] == (left["uuid"] if strategy == "uuid" else "0")
-
-
-async def _healthy(stage: PluginStage) -> int:
-    registration = stage.kubelet.latest(MEMORY)
-    return len(registration.ids(healthy=True)) if registration is not None else 0
 
 
 async def _lists(stage: PluginStage, count: int) -> None:

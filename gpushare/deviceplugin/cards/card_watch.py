@@ -34,7 +34,7 @@ TURN_SECONDS: Final = 1.0
 _QUIET_TURNS: Final = 10
 # How often a node without a driver or without cards is looked at again, in seconds.
 NO_CARDS_SECONDS: Final = 1.0
-# A card that is lost, or a driver that is away, is counted again after this; twice as long each time, in seconds.
+# A card that is lost, or a driver that is away, is counted again at once, then after this; twice as long each time, in seconds.
 FIRST_RETRY_SECONDS: Final = 1.0
 # A count may take no more than this part of the time between two.
 _DEAF_PART: Final = 1 / 500
@@ -80,7 +80,7 @@ class CardWatch:
         self._survey = Survey((), ())
         self._known: tuple[PhysicalCard, ...] = ()
         self._next_survey = 0.0
-        self._retry_seconds = FIRST_RETRY_SECONDS
+        self._retry_seconds = 0.0
         self._rest_seconds = survey_seconds
         # Said once, not at every count: which cards are not shared, and what NVML's trouble is.
         self._mig: frozenset[str] = frozenset()
@@ -159,7 +159,7 @@ class CardWatch:
         self._node.change_cards(self._known)
         self._node.refresh()
         if is_whole:
-            self._retry_seconds = FIRST_RETRY_SECONDS
+            self._retry_seconds = 0.0
 
     async def _reopen(self, error: NvmlError) -> None:
         """NVML was shut under us, or the driver is away: open it again, and say so where that fails."""
@@ -232,9 +232,9 @@ class CardWatch:
             _LOG.warning("card is gone uuid=%s", uuid)
 
     def _hurry(self) -> None:
-        """Count again soon, but not in a tight loop over a card that stays lost."""
+        """Count again, at once if nothing was wrong before (NVML may number the others anew), and the later the longer it lasts."""
         self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
-        self._retry_seconds = min(self._retry_seconds * 2, self._rest_seconds)
+        self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), self._rest_seconds)
 
     async def _patiently(self, act: str, question: Callable[[], _T], turns: int = 1) -> _T:
         """The answer, however long it takes; says so when it takes long. A false one is asked for again in so many turns."""
