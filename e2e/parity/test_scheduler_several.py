@@ -38,7 +38,8 @@ async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
                 made.append(entry(extender, ignorable=ignorable, managedResources=None))
             async with side.scheduler({**BACKOFF, "extenders": made}):
                 await it.pod("p1")
-                return [await it.bound("p1"), order]
+                # Of one attempt: a real scheduler may have to try a binding again, for reasons that are not its extenders'.
+                return [await it.bound("p1"), order[:3]]
 
     seen = await both.same(observe)
     assert seen == ["c", [[1, ["a", "b", "c"]], [2, ["b", "c"]], [0, ["c"]]]]
