@@ -57,8 +57,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The markers of the cases, and the table of their verdicts."""
-    # pytest-cov's; it may be switched off.
-    config.addinivalue_line("markers", "no_cover: run without counting lines")
     real_kubelets.add_markers(config)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
 

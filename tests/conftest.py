@@ -23,11 +23,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The marker is pytest-cov's, which may be switched off."""
-    config.addinivalue_line("markers", "no_cover: run without counting lines")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lines are counted where they are wanted."""
     here = Path(__file__).parent
