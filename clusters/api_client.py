@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 
-import httpcore2
-import httpx2
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
-
+from clusters.connection import ANSWER_SECONDS, Connection, TransportError
 from clusters.resources import NAMESPACES, Resource, resource_of
 
 Object = dict[str, Any]
@@ -38,50 +33,20 @@ class ApiError(Exception):
         self.message = message
 
 
-class _TidyBackend(httpcore2.AnyIOBackend):
-    """Closes a connection that is cancelled while it is made; anyio (in connecting) and httpcore (in the TLS handshake) leave it
-    open, and Python complains of it later."""
-
-    async def connect_tcp(self, *args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
-        connecting = asyncio.ensure_future(super().connect_tcp(*args, **kwargs))
-        try:
-            stream = await asyncio.shield(connecting)
-        except asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # nobody is left who would want to know
-                await (await connecting).aclose()
-            raise
-        start_tls = stream.start_tls
-
-        async def start_or_close(*args: Any, **kwargs: Any) -> httpcore2.AsyncNetworkStream:
-            try:
-                return await start_tls(*args, **kwargs)
-            except asyncio.CancelledError:
-                await stream.aclose()
-                raise
-
-        stream.start_tls = start_or_close  # type: ignore[method-assign]
-        return stream
-
-
 class ApiClient:
-    """One connection pool to one API server."""
+    """One connection pool to one API server; ``http`` is it, for questions of other shapes."""
 
-    def __init__(self, http: httpx2.AsyncClient) -> None:
+    def __init__(self, http: Connection) -> None:
         self.http = http
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
         """Connect as the current context of the kubeconfig at ``path`` says."""
-        config = KubeConfig.from_file(path).get()
-        if config is None:
-            raise ValueError(f"{path}: no current context")
-        http = AsyncClient(config, ConnectionParams(timeout=httpx2.Timeout(30), trust_env=False))
-        http._transport._pool._network_backend = _TidyBackend()  # type: ignore[attr-defined]  # there is no other door
-        return cls(http)
+        return cls(Connection.from_kubeconfig(path))
 
     async def close(self) -> None:
         """Close the connections."""
-        await self.http.aclose()
+        await self.http.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,7 +74,7 @@ class ApiClient:
 
     async def text(self, path: str, params: dict[str, str] | None = None) -> str:
         """GET something that is not JSON (a log)."""
-        response = await self.http.get(path, params=params)
+        response = await self.http.request("GET", path, params=params)
         if response.status_code >= 400:
             raise error_of(response.status_code, response.content)
         return response.text
@@ -185,7 +150,7 @@ class ApiClient:
         while True:
             try:
                 listed = await self._list(resource, namespace, params)
-            except (httpx2.TransportError, ApiError) as error:
+            except (TransportError, ApiError) as error:
                 await retry_after(error)
                 continue
             for event in differences(known, listed.get("items") or []):
@@ -210,32 +175,23 @@ class ApiClient:
                     version = event["object"]["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
                         yield event["type"], event["object"]
-            except (ApiError, httpx2.TransportError) as error:
+            except (ApiError, TransportError) as error:
                 if await retry_after(error):
                     return
 
     async def _stream(self, path: str, params: dict[str, str]) -> AsyncIterator[Object]:
         """The events of one watch request, until the server closes it. Raises ApiError, for an ERROR event too."""
         query = {**params, "watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
-        timeout = httpx2.Timeout(30, read=WATCH_SECONDS + 30)
-        async with self.http.stream("GET", path, params=query, timeout=timeout) as response:
+        silent_for = WATCH_SECONDS + ANSWER_SECONDS
+        async with self.http.stream("GET", path, params=query, silent_for=silent_for) as response:
             if response.status_code >= 400:
-                raise error_of(response.status_code, await response.aread())
-            async for line in lines(response.aiter_bytes()):
+                raise error_of(response.status_code, await response.read())
+            async for line in response.lines():
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise ApiError(status.get("code", 500), status.get("reason", ""), status.get("message", ""))
                 yield event
-
-
-async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Whole lines, ended by a line feed; other line ends of Unicode may stand inside JSON strings."""
-    rest = b""
-    async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line
 
 
 async def retry_after(error: Exception) -> bool:

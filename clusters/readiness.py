@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import httpx2
+import asyncio
+import ssl
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import Connection, TransportError
 from clusters.resources import NODES
 
 # For one question, in seconds.
@@ -13,12 +15,12 @@ _ANSWER_SECONDS = 5
 _COUNT = "aliyun.com/gpu-count"
 
 
-async def says_ready(url: str) -> bool:
+async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:
     """Does a program answer 200 there?"""
     try:
-        async with httpx2.AsyncClient(trust_env=False, timeout=_ANSWER_SECONDS) as http:
-            return (await http.get(url)).status_code == 200
-    except httpx2.TransportError:
+        async with asyncio.timeout(_ANSWER_SECONDS), Connection(tls=tls) as http:
+            return (await http.request("GET", url)).status_code == 200
+    except (TransportError, TimeoutError):
         return False
 
 

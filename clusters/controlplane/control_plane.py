@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,10 +20,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from clusters import kubeconfig
 from clusters.api_client import ApiClient, ApiError
 from clusters.certificates import Authority, KeyPair
+from clusters.connection import Connection
 from clusters.controlplane.binaries import ETCD, Binaries
 from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError
+from clusters.readiness import says_ready
 from clusters.resources import NAMESPACES
 from clusters.service_account_token import service_account_token
 
@@ -135,10 +136,10 @@ class RealControlPlane:
 
     async def compact(self) -> None:
         """Let etcd forget every version but the newest, as it does by itself every five minutes."""
-        async with httpx2.AsyncClient(verify=self._etcd_context(), trust_env=False) as http:
-            status = (await http.post(f"{self._etcd_url}/v3/maintenance/status", json={})).raise_for_status().json()
+        async with ApiClient(Connection(self._etcd_url, tls=self._etcd_context())) as etcd:
+            status = await etcd.request("POST", "/v3/maintenance/status", body={})
             body = {"revision": status["header"]["revision"], "physical": True}
-            (await http.post(f"{self._etcd_url}/v3/kv/compaction", json=body)).raise_for_status()
+            await etcd.request("POST", "/v3/kv/compaction", body=body)
 
     async def _start_etcd(self) -> None:
         pair = self._authority.issue_server("etcd", (_HOST,))
@@ -229,10 +230,10 @@ class RealControlPlane:
         await start()
 
     async def _etcd_is_ready(self) -> bool:
-        return await _answers(f"{self._etcd_url}/health", self._etcd_context())
+        return await says_ready(f"{self._etcd_url}/health", self._etcd_context())
 
     async def _api_server_is_ready(self) -> bool:
-        return await _answers(f"{self.url}/readyz", self._context())
+        return await says_ready(f"{self.url}/readyz", self._context())
 
     async def _controllers_are_ready(self) -> bool:
         """They made the ServiceAccount without which no pod is taken."""
@@ -246,7 +247,7 @@ class RealControlPlane:
     async def _scheduler_is_ready(self) -> bool:
         """Its caches are filled; before 1.31 it only tells that it runs."""
         path = "healthz" if _before_1_31(self._binaries.kubernetes) else "readyz"
-        return await _answers(f"{self.scheduler_url}/{path}", self._context())
+        return await says_ready(f"{self.scheduler_url}/{path}", self._context())
 
     async def _connect(self) -> ApiClient:
         return ApiClient.from_kubeconfig(self.kubeconfig)
@@ -270,15 +271,6 @@ class RealControlPlane:
 def _before_1_31(version: str) -> bool:
     """Is a version like ``v1.30.14`` older than that?"""
     return [int(part) for part in version.lstrip("v").split(".")[:2]] < [1, 31]
-
-
-async def _answers(url: str, context: ssl.SSLContext) -> bool:
-    """Does it answer 200?"""
-    try:
-        async with httpx2.AsyncClient(verify=context, trust_env=False, timeout=5) as http:
-            return (await http.get(url)).status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 def _write_signing_key(path: Path) -> None:

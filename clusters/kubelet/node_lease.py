@@ -12,9 +12,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import httpx2
-
 from clusters.api_client import MERGE_PATCH, ApiClient, ApiError
+from clusters.connection import TransportError
 from clusters.kubelet.timings import Timings
 from clusters.resources import LEASES, NODES
 
@@ -39,12 +38,12 @@ class NodeLease:
         while True:
             try:
                 await self.renew()
-            except (ApiError, httpx2.TransportError) as error:
+            except (ApiError, TransportError) as error:
                 _LOG.warning("lease not renewed, trying again node=%s error=%r", self._node, error)
             await asyncio.sleep(self._timings.heartbeat)
 
     async def renew(self) -> None:
-        """Say that the node is alive. Raises ApiError and httpx2.TransportError."""
+        """Say that the node is alive. Raises ApiError and TransportError."""
         try:
             await self._client.patch(LEASES, self._node, {"spec": self._spec()}, NAMESPACE, content_type=MERGE_PATCH)
         except ApiError as error:

@@ -13,9 +13,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-import httpx2
-
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import TransportError
 from clusters.kubelet.amounts import amount_of, is_extended
 from clusters.kubelet.devices import Count
 from clusters.kubelet.machine import Machine, node_info
@@ -84,7 +83,7 @@ class NodeStatus:
             try:
                 await self._register(is_new_machine)
                 return
-            except (httpx2.TransportError, ApiError) as error:
+            except (TransportError, ApiError) as error:
                 if isinstance(error, ApiError) and error.code < 500:
                     raise
                 _LOG.warning("no answer, trying again node=%s error=%r", self._machine.name, error)
@@ -134,7 +133,7 @@ class NodeStatus:
             self._changed.clear()
             try:
                 await self._report(is_due)
-            except (ApiError, httpx2.TransportError) as error:
+            except (ApiError, TransportError) as error:
                 _LOG.warning("node status not written, trying again node=%s error=%r", self._machine.name, error)
                 self._changed.set()
                 await asyncio.sleep(_RETRY_SECONDS)

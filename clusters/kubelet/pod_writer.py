@@ -7,9 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-import httpx2
-
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import TransportError
 from clusters.kubelet.pod_status import timestamp
 from clusters.kubelet.pods import Object, uid_of
 from clusters.resources import PODS
@@ -92,7 +91,7 @@ class PodWriter:
         }
         try:
             await self._client.create(event)
-        except (ApiError, httpx2.TransportError) as error:
+        except (ApiError, TransportError) as error:
             _LOG.warning("event lost pod=%s/%s reason=%s error=%s", self._namespace, self._name, reason, error)
 
     async def _write(self) -> None:
@@ -115,6 +114,6 @@ class PodWriter:
                     if error.code not in _GONE:
                         _LOG.error("%s refused path=%s error=%s", method, path, error)
                     return
-            except httpx2.TransportError as error:
+            except TransportError as error:
                 _LOG.warning("no answer, trying again path=%s error=%r", path, error)
             await asyncio.sleep(_RETRY_SECONDS)

@@ -108,12 +108,12 @@ async def test_a_log_is_followed_until_the_container_ends(stage: Stage) -> None:
     await stage.reaches("p", "Running")
     path = PODS.path(stage.namespace, "p", "log")
     async with stage.api.http.stream("GET", path, params={"follow": "true"}) as answer:
-        lines = answer.aiter_lines()
+        lines = answer.lines()
         seen = [await anext(lines), await anext(lines)]
         assert (await stage.pod("p"))["status"]["phase"] == "Running"
         seen += [line async for line in lines]
 
-    assert seen == ["begun", "later", "last"]
+    assert seen == [b"begun", b"later", b"last"]
 
 
 @pytest.mark.parametrize(

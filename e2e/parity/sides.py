@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
-
 from clusters.api_client import ApiClient
+from clusters.connection import Connection
 from clusters.control_plane import ControlPlane
 from clusters.waiting import eventually
 from e2e.parity.compare import difference, normalised
@@ -36,7 +35,7 @@ class Side:
 
     name: str
     cluster: ControlPlane
-    http: httpx2.AsyncClient
+    http: Connection
     api: ApiClient
     namespace: str = ""
 
@@ -65,7 +64,8 @@ class Side:
         content = raw if raw is not None or body is None else json.dumps(body).encode()
         sent = {**({"content-type": content_type} if content is not None else {}), **(headers or {})}
         got = await self.http.request(method, path, content=content, params=params, headers=sent)
-        return Answer(got.status_code, dict(got.headers), _decoded(got.content))
+        told = {name.lower(): ", ".join(got.headers.getall(name)) for name in got.headers}
+        return Answer(got.status_code, told, _decoded(got.content))
 
     @asynccontextmanager
     async def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[AsyncIterator[Any]]:
@@ -73,8 +73,8 @@ class Side:
         query = {"watch": "1", **(params or {})}
         async with self.http.stream("GET", path, params=query) as answer:
             if answer.status_code != 200:
-                raise AssertionError(f"{self.name}: {answer.status_code} {(await answer.aread()).decode()}")
-            yield (json.loads(line) async for line in answer.aiter_lines() if line)
+                raise AssertionError(f"{self.name}: {answer.status_code} {(await answer.read()).decode()}")
+            yield (json.loads(line) async for line in answer.lines() if line)
 
     @asynccontextmanager
     async def scheduler(self, configuration: Mapping[str, Any]) -> AsyncIterator[None]:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import yaml
 
 from clusters.certificates import KeyPair
+from clusters.connection import Connection
 from e2e.parity.sides import Side
 
 
@@ -24,7 +24,7 @@ async def stranger(side: Side, *, token: str = "", certificate: KeyPair | None =
     if certificate is not None:
         context.load_cert_chain(certificate.certificate, certificate.key)
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    async with httpx2.AsyncClient(verify=context, base_url=side.url, headers=headers, trust_env=False) as http:
+    async with Connection(side.url, tls=context, headers=headers) as http:
         yield replace(side, http=http)
 
 

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
-
 from clusters.certificates import Authority
+from clusters.connection import TransportError
 from clusters.waiting import eventually
 from e2e.parity.sides import Answer, Both, Side
 from e2e.parity.strangers import account_token, stranger
@@ -115,7 +114,7 @@ async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) ->
         async with stranger(side, certificate=foreign) as who:
             try:
                 return (await who.call("GET", "/api/v1/pods")).code
-            except httpx2.TransportError:
+            except TransportError:
                 return "no connection"
 
     assert await both.differs("foreign-certificates", observe) == ("no connection", 401)

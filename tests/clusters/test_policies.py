@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import Connection
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.policies import install
 from clusters.provider import ClusterError
@@ -53,7 +53,7 @@ async def test_an_api_server_without_the_kind_goes_without() -> None:
     """Releases before 1.36: their manifests name the slot."""
     old = StubApi()
     old.fault = lambda method, path: (404, {"kind": "Status", "message": "404 page not found", "code": 404})
-    async with serve(old) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(old) as url, Connection(url) as http:
         target = load_target("gpushare-slots")
 
         assert not await install(ApiClient(http), target.policy_manifests(), target.policy_probe)

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Final
 
-import httpx2
-
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import TransportError
 from clusters.embedded.controllers import desired, disruption, garbage, node_taints, quotas, service_accounts
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
@@ -113,7 +112,7 @@ class Controllers:
     async def _try(self, action: Action) -> None:
         try:
             await self._do(action)
-        except (ApiError, httpx2.TransportError) as error:
+        except (ApiError, TransportError) as error:
             # The picture was old, or the server is away: the next picture asks again.
             _LOG.info("not done: %s", error)
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import httpx2
-
 from clusters.api_client import ApiClient, ApiError, Object
+from clusters.connection import TransportError
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.pod_requests import uid_of
 from clusters.resources import PODS
@@ -50,5 +49,5 @@ async def bind_directly(api: ApiClient, pod: Object, node: str) -> None:
     }
     try:
         await api.request("POST", PODS.path(namespace, name, "binding"), body=body)
-    except (ApiError, httpx2.HTTPError) as error:
+    except (ApiError, TransportError) as error:
         raise BindError(f'running Bind plugin "DefaultBinder": {str(error) or type(error).__name__}') from error

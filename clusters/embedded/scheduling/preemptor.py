@@ -11,9 +11,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import httpx2
-
 from clusters.api_client import ApiClient, ApiError, Object
+from clusters.connection import TransportError
 from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.fit import Demand
@@ -119,7 +118,7 @@ class Preemptor:
             await asyncio.gather(*(self._evict(pod, node, victim) for victim in victims[:-1]))
             self._evicting[uid_of(pod)] = uid_of(victims[-1])
             await self._evict(pod, node, victims[-1])
-        except (ApiError, httpx2.HTTPError) as error:
+        except (ApiError, TransportError) as error:
             logger.warning("eviction failed pod=%s node=%s: %s", full_name(pod), node, error)
             return False
         finally:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
-import httpx2
 import msgspec
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
 
+from clusters.connection import Connection
 from e2e.parity.histories.operations import (
     END,
     JSON,
@@ -58,20 +53,7 @@ class Record(msgspec.Struct):
     whole: dict[str, Stream] = {}
 
 
-@asynccontextmanager
-async def connection(kubeconfig: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    """An HTTP client for the server of a kubeconfig."""
-    config = KubeConfig.from_file(kubeconfig).get()
-    assert config is not None
-    # The real server takes three seconds to say that it does not know a version yet.
-    http = AsyncClient(config, ConnectionParams(timeout=httpx2.Timeout(30), trust_env=False))
-    try:
-        yield http
-    finally:
-        await http.aclose()
-
-
-async def replay(http: httpx2.AsyncClient, namespace: str, history: History) -> Record:
+async def replay(http: Connection, namespace: str, history: History) -> Record:
     """Replay a history in a new namespace of this name; nodes of the history begin with that name too."""
     run = _Run(http, namespace)
     try:
@@ -85,7 +67,7 @@ async def replay(http: httpx2.AsyncClient, namespace: str, history: History) -> 
 
 
 class _Run:
-    def __init__(self, http: httpx2.AsyncClient, namespace: str) -> None:
+    def __init__(self, http: Connection, namespace: str) -> None:
         self.record = Record(namespace)
         self._http = http
         self._namespace = namespace
@@ -199,15 +181,14 @@ class _Run:
     async def _read(
         self, stream: Stream, path: str, params: dict[str, str], until: str, opened: asyncio.Future[None]
     ) -> None:
-        timeout = httpx2.Timeout(30, read=None)
         try:
-            async with self._http.stream("GET", path, params=params, timeout=timeout) as response:
+            async with self._http.stream("GET", path, params=params, silent_for=None) as response:
                 if response.status_code >= 400:
-                    stream.refusal = Answer(response.status_code, _decoded(await response.aread()))
+                    stream.refusal = Answer(response.status_code, _decoded(await response.read()))
                     stream.ended = "refused"
                     return
                 opened.set_result(None)
-                async for line in response.aiter_lines():
+                async for line in response.lines():
                     if self._take(stream, path, json.loads(line), until):
                         stream.ended = "end"
                         return
@@ -251,4 +232,4 @@ def _decoded(content: bytes) -> Any:
         return content.decode(errors="replace")
 
 
-__all__ = ["Answer", "Kind", "Record", "Stream", "connection", "replay"]
+__all__ = ["Answer", "Kind", "Record", "Stream", "replay"]

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import httpx2
 import pytest
 import yaml
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import Connection, TransportError
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.control_plane import RealControlPlane
 from clusters.resources import EVENTS, NODES, PODS
@@ -76,7 +76,7 @@ async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
         crossed.write_text(first.kubeconfig.read_text().replace(first.url, second.url))
         stranger = await stack.enter_async_context(ApiClient.from_kubeconfig(crossed))
 
-        with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+        with pytest.raises(TransportError, match="certificate verify failed"):
             await stranger.list(NODES)
 
 
@@ -84,8 +84,8 @@ async def test_who_shows_no_certificate_and_no_token_may_not_look(binaries: Bina
     """RBAC is on: anonymous callers see health and no object."""
     async with running(binaries) as plane:
         context = ssl.create_default_context(cafile=str(plane.ca))
-        async with httpx2.AsyncClient(base_url=plane.url, verify=context, trust_env=False) as http:
-            health, pods = await http.get("/readyz"), await http.get("/api/v1/pods")
+        async with Connection(plane.url, tls=context) as http:
+            health, pods = await http.request("GET", "/readyz"), await http.request("GET", "/api/v1/pods")
 
     assert (health.status_code, pods.status_code) == (200, 403)
 

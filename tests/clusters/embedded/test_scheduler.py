@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.connection import Connection
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import Configuration, ExtenderConfiguration, ManagedResource
@@ -440,7 +440,7 @@ async def test_a_pod_that_makes_no_sense_does_not_stop_the_others() -> None:
         return Answer({"metadata": {"resourceVersion": "1"}, "items": items.get(kind, [])})
 
     async with LocalExtender(respond) as server:
-        http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}")
+        http = Connection(f"http://127.0.0.1:{server.port}")
         scheduler = Scheduler(ApiClient(http), Configuration(), seed=1, now=lambda: datetime.now(UTC))
         await scheduler.start()
 
@@ -456,4 +456,4 @@ async def test_a_pod_that_makes_no_sense_does_not_stop_the_others() -> None:
 
         await eventually(reported, bool, "the broken pod has an event that names the operator", seconds=SECONDS)
         await scheduler.stop()
-        await http.aclose()
+        await http.close()

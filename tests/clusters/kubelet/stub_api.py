@@ -13,10 +13,10 @@ import socket
 from typing import Any
 from urllib.parse import parse_qs
 
-import httpx2
 import uvicorn
 
 from clusters.api_client import ApiClient
+from clusters.connection import Connection
 from clusters.kubelet.log_endpoint import _Server
 
 Object = dict[str, Any]
@@ -41,7 +41,7 @@ class StubApi:
         self._server = _Server(config)
         self._task = asyncio.create_task(self._server.serve([listener]))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self.client = ApiClient(httpx2.AsyncClient(base_url=url, trust_env=False))
+        self.client = ApiClient(Connection(url))
         return self.client
 
     async def stop(self) -> None:

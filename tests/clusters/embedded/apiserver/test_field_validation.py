@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-import httpx2
 import pytest
 
 from clusters.api_client import ApiClient
+from clusters.connection import Answer
 from clusters.embedded.apiserver.field_validation import go_text
 
 PODS = "/api/v1/namespaces/default/configmaps"
@@ -15,9 +16,9 @@ ODD = {"metadata": {"name": "odd", "colour": "red"}, "data": {"a": "b"}, "size":
 UNKNOWN = 'unknown field "metadata.colour", unknown field "size"'
 
 
-async def send(client: ApiClient, mode: str, body: Any = ODD) -> httpx2.Response:
+async def send(client: ApiClient, mode: str, body: Any = ODD) -> Answer:
     """Create a ConfigMap."""
-    return await client.http.post(PODS, json=body, params={"fieldValidation": mode})
+    return await client.http.request("POST", PODS, content=json.dumps(body), params={"fieldValidation": mode})
 
 
 async def test_unknown_fields_are_refused_when_the_client_is_strict(client: ApiClient) -> None:
@@ -34,12 +35,12 @@ async def test_unknown_fields_are_dropped(client: ApiClient, mode: str, count: i
     assert answer.status_code == 201
     assert "size" not in answer.json()
     assert "colour" not in answer.json()["metadata"]
-    assert len(answer.headers.get_list("warning")) == count
+    assert len(answer.headers.getall("warning", [])) == count
 
 
 async def test_a_warning_is_quoted(client: ApiClient) -> None:
     """As kubectl reads it."""
-    assert (await send(client, "Warn")).headers.get_list("warning")[1] == '299 - "unknown field \\"size\\""'
+    assert (await send(client, "Warn")).headers.getall("warning")[1] == '299 - "unknown field \\"size\\""'
 
 
 async def test_an_unknown_mode_is_refused(client: ApiClient) -> None:
@@ -53,7 +54,9 @@ async def test_a_patch_is_looked_at_as_well(client: ApiClient, media: str) -> No
     await send(client, "Ignore")
     body = b'{"colour":"red","nothing":null,"$retainKeys":["data"],"data":{"c":"d"}}'
     headers = {"Content-Type": media}
-    strict = await client.http.patch(f"{PODS}/odd", content=body, params={"fieldValidation": "Strict"}, headers=headers)
+    strict = await client.http.request(
+        "PATCH", f"{PODS}/odd", content=body, params={"fieldValidation": "Strict"}, headers=headers
+    )
     assert strict.status_code == 422
     assert strict.json()["message"].endswith('strict decoding error: unknown field "colour"')
 
@@ -82,7 +85,7 @@ async def test_a_patch_is_looked_at_as_well(client: ApiClient, media: str) -> No
 async def test_a_value_of_another_type_is_refused(client: ApiClient, container: Any, text: str) -> None:
     """The message names the field as the real server's decoder does."""
     body = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
-    answer = await client.http.post("/api/v1/namespaces/default/pods", json=body)
+    answer = await client.http.request("POST", "/api/v1/namespaces/default/pods", content=json.dumps(body))
     start = 'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal '
     assert (answer.status_code, answer.json()["message"]) == (400, start + text)
 

@@ -55,7 +55,7 @@ async def test_a_followed_log_arrives_at_once_and_ends_with_its_reader(client: A
     async with serve(kubelet) as url:
         await assign(client, url)
         async with asyncio.timeout(30), client.http.stream("GET", PATH, params={"follow": "true"}) as response:
-            assert await anext(response.aiter_bytes()) == b"a line\n"
+            assert await anext(response.pieces()) == b"a line\n"
         async with asyncio.timeout(30):
             await kubelet.left.wait()
 

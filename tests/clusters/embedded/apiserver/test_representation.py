@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx2
 import pytest
 
 from clusters.api_client import ApiClient
+from clusters.connection import Answer
 from clusters.embedded.apiserver.representation import clauses
 
 PATH = "/api/v1/namespaces"
@@ -16,9 +16,9 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
 
-async def get(client: ApiClient, path: str, accept: str, **params: str) -> httpx2.Response:
+async def get(client: ApiClient, path: str, accept: str, **params: str) -> Answer:
     """The raw answer of a GET."""
-    return await client.http.get(path, params=params, headers={"Accept": accept})
+    return await client.http.request("GET", path, params=params, headers={"Accept": accept})
 
 
 def test_the_most_wanted_clause_comes_first() -> None:
@@ -79,7 +79,7 @@ async def test_only_the_first_row_of_a_watch_names_the_columns(client: ApiClient
     """Each event is a table of one row."""
     params = {"watch": "1", "timeoutSeconds": "1"}
     async with client.http.stream("GET", PATH, params=params, headers={"Accept": TABLE}) as answer:
-        lines = answer.aiter_lines()
+        lines = answer.lines()
         first, second = json.loads(await anext(lines)), json.loads(await anext(lines))
     assert [event["object"]["kind"] for event in (first, second)] == ["Table", "Table"]
     assert [bool(event["object"]["columnDefinitions"]) for event in (first, second)] == [True, False]

@@ -18,12 +18,12 @@ async def test_it_makes_what_is_not_there_and_merges_into_what_is(client: ApiCli
     codes = []
     for data in ({"a": "1"}, {"b": "2"}):
         body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data})
-        codes.append((await client.http.patch(PATH, content=body, params=WHO, headers=HEADERS)).status_code)
+        codes.append((await client.http.request("PATCH", PATH, content=body, params=WHO, headers=HEADERS)).status_code)
     assert codes == [201, 200]
-    assert (await client.http.get(PATH)).json()["data"] == {"a": "1", "b": "2"}
+    assert (await client.http.request("GET", PATH)).json()["data"] == {"a": "1", "b": "2"}
 
 
 @pytest.mark.parametrize(("body", "params", "code"), [(b"{}", {}, 422), (b"[]", WHO, 400), (b"a: [", WHO, 400)])
 async def test_what_it_refuses(client: ApiClient, body: bytes, params: dict[str, str], code: int) -> None:
     """Nobody's, and what is no object."""
-    assert (await client.http.patch(PATH, content=body, params=params, headers=HEADERS)).status_code == code
+    assert (await client.http.request("PATCH", PATH, content=body, params=params, headers=HEADERS)).status_code == code

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
-from clusters.api_client import ApiClient, lines
+from clusters.api_client import ApiClient
+from clusters.connection import Connection, Stream
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.resources import CONFIG_MAPS, PODS
@@ -26,9 +26,9 @@ Event = dict[str, Any]
 class Watch:
     """One watch request, event by event."""
 
-    def __init__(self, response: httpx2.Response) -> None:
+    def __init__(self, response: Stream) -> None:
         self.code = response.status_code
-        self._lines = lines(response.aiter_bytes())
+        self._lines = response.lines()
 
     async def next(self) -> Event:
         """The next event; the limit is against hangs."""
@@ -45,7 +45,7 @@ class Watch:
 async def watching(url: str, path: str = PATH, **params: str) -> AsyncIterator[Watch]:
     """A watch with its own connection."""
     async with (
-        httpx2.AsyncClient(base_url=url, trust_env=False, timeout=30) as http,
+        Connection(url) as http,
         http.stream("GET", path, params={"watch": "1", **params}) as response,
     ):
         yield Watch(response)

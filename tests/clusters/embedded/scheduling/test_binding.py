@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import httpx2
 import pytest
 
 from clusters.api_client import ApiClient
+from clusters.connection import Connection
 from clusters.embedded.scheduling.binding import BindError, bind
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration, ManagedResource
 from clusters.embedded.scheduling.extender_client import ExtenderClient
@@ -39,7 +39,7 @@ async def bind_pod(
         extender.url, bind_verb="bind", managed_resources=(ManagedResource(MEMORY),), ignorable=ignorable
     )
     client = ExtenderClient(configuration)
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{api_server.port}") as http:
+    async with Connection(f"http://127.0.0.1:{api_server.port}") as http:
         try:
             await bind(ApiClient(http), [client], pod, "n1")
         finally:

@@ -3,9 +3,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-import httpx2
-
 from clusters.api_client import ApiClient
+from clusters.connection import Connection
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import PODS
 from clusters.waiting import eventually
@@ -39,7 +38,7 @@ async def follow(lists: LocalLists, until: tuple[str, str], broken: str = "") ->
     async def look() -> list[tuple[str, str]]:
         return seen
 
-    async with lists.server as server, httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+    async with lists.server as server, Connection(f"http://127.0.0.1:{server.port}") as http:
         informer = Informer(ApiClient(http), PODS, take)
         running = asyncio.create_task(informer.run())
         await eventually(look, lambda events: until in events, f"{until} is handed over")

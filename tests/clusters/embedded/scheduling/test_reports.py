@@ -5,9 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-import httpx2
-
 from clusters.api_client import ApiClient
+from clusters.connection import Connection
 from clusters.embedded.scheduling.reports import (
     LONGEST_MESSAGE,
     UNSCHEDULABLE,
@@ -71,7 +70,7 @@ async def written(respond: Respond, pods: list[dict[str, object]], done: Callabl
     """What a reporter sends an API server that answers ``respond``, for one failure of each pod in turn."""
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     async with LocalExtender(respond) as server:
-        http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}")
+        http = Connection(f"http://127.0.0.1:{server.port}")
         reporter = Reporter(ApiClient(http), lambda: now)
         running = asyncio.create_task(reporter.run())
 
@@ -84,7 +83,7 @@ async def written(respond: Respond, pods: list[dict[str, object]], done: Callabl
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-        await http.aclose()
+        await http.close()
         return server.calls
 
 

@@ -1,0 +1,200 @@
+"""HTTP as the harness speaks it: a pool of connections to one server, whole answers and streams."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import aiohttp
+import httpx2
+import multidict
+import yarl
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.config.kubeconfig import KubeConfig
+
+# For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
+# version yet.
+ANSWER_SECONDS: Final = 30.0
+# A server of uvicorn's closes a connection that idled for five seconds; nobody should write into one that is about to go.
+_IDLE_SECONDS: Final = 3.0
+_UNAUTHORIZED: Final = 401
+# Whoever is looked for in a log, or in an object's managed fields.
+_USER_AGENT: Final = "gpushare-clusters"
+
+
+class TransportError(Exception):
+    """No answer, or not the whole of it: the server is away, the connection broke, or its certificate is not trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status, headers (a name may stand there more than once), and the body."""
+
+    status_code: int
+    headers: multidict.CIMultiDictProxy[str]
+    content: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.content.decode(errors="replace")
+
+    def json(self) -> Any:
+        """The body as JSON. Raises ValueError."""
+        return json.loads(self.content)
+
+
+class Stream:
+    """An answer whose body comes piece by piece; ends with the connection. Its methods raise TransportError."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.status_code = response.status
+        self.headers = response.headers
+        self._response = response
+
+    async def read(self) -> bytes:
+        """What is left of the body."""
+        with _as_transport_errors():
+            return await self._response.read()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        with _as_transport_errors():
+            async for piece in self._response.content.iter_any():
+                yield piece
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Whole lines, ended by a line feed; other line ends of Unicode may stand inside JSON strings."""
+        rest = b""
+        async for piece in self.pieces():
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in whole:
+                yield line
+
+
+class Connection:
+    """Paths are asked of ``url``; a whole URL may be given too. It connects when it is first asked something.
+
+    aiohttp, not httpx: most of an end-to-end run's processor time is requests, and one costs a quarter there.
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._tls = tls
+        self._headers = dict(headers or {})
+        self._auth = auth
+        self._opened: aiohttp.ClientSession | None = None
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path) -> Self:
+        """As the current context of the kubeconfig at ``path`` says, with any way to log in that lightkube knows."""
+        config = KubeConfig.from_file(path).get()
+        if config is None or config.user is None:
+            raise ValueError(f"{path}: no current context")
+        url = config.cluster.server
+        is_plain = url.startswith("http://")
+        tls = None if is_plain else verify_cluster(config.cluster, config.user, config.abs_file, trust_env=False)
+        return cls(url, tls=tls, auth=user_auth(config.user))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | str | None = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The whole answer, whatever its status. Raises TransportError."""
+        async with self.stream(method, path, content=content, params=params, headers=headers) as response:
+            return Answer(response.status_code, response.headers, await response.read())
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | str | None = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        silent_for: float | None = ANSWER_SECONDS,
+    ) -> AsyncIterator[Stream]:
+        """The answer from its headers on; it may say nothing ``silent_for`` seconds (None: for ever). Raises TransportError."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=silent_for)
+        url = yarl.URL(path if "://" in path else self._url + path).update_query(params or {})
+        body = content.encode() if isinstance(content, str) else content
+        with _as_transport_errors():
+            response = await self._send(method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
+        async with response:
+            yield Stream(response)
+
+    async def _send(self, method: str, url: yarl.URL, **asked: Any) -> aiohttp.ClientResponse:
+        """Sent as who one is; a server that no longer believes it is shown newer credentials once, where there are some."""
+        session = await self._session()
+        response = await session.request(method, url, **asked)
+        if response.status == _UNAUTHORIZED and await self._log_in(session, refused=True):
+            response.release()
+            response = await session.request(method, url, **asked)
+        return response
+
+    async def _session(self) -> aiohttp.ClientSession:
+        if self._opened is None:
+            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or True, keepalive_timeout=_IDLE_SECONDS)
+            self._opened = aiohttp.ClientSession(
+                connector=connector,
+                headers={"User-Agent": _USER_AGENT, **self._headers},
+                # What is not said is not sent: the server's answer to that is for cases to see.
+                skip_auto_headers=("Content-Type", "Accept-Encoding"),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            await self._log_in(self._opened, refused=False)
+        return self._opened
+
+    async def _log_in(self, session: aiohttp.ClientSession, *, refused: bool) -> bool:
+        """Show credentials from now on, others than those that were ``refused``; whether there are any."""
+        if self._auth is None:
+            return False
+        flow = self._auth.async_auth_flow(httpx2.Request("GET", self._url))
+        try:
+            shown = await anext(flow)
+            if refused:
+                shown = await flow.asend(httpx2.Response(_UNAUTHORIZED))
+        except StopAsyncIteration:
+            return False
+        finally:
+            await flow.aclose()
+        session.headers["Authorization"] = shown.headers["Authorization"]
+        return True
+
+
+@contextmanager
+def _as_transport_errors() -> Generator[None]:
+    try:
+        yield
+    # A TimeoutError in here is aiohttp's own: one of the caller's comes as a cancellation.
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise TransportError(f"{type(error).__name__}: {error}") from error

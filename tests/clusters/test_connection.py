@@ -1,0 +1,205 @@
+"""Promises of clusters.connection: whole answers, streams, credentials, and what goes wrong told as one error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.connection import Connection, TransportError
+from tests.servers import serve
+
+Answering = Callable[[dict[str, Any], bytes], Awaitable[tuple[int, list[tuple[bytes, bytes]], list[bytes]]]]
+
+
+def application(answering: Answering) -> Callable[..., Awaitable[None]]:
+    """A server that is given what was asked and its body, and answers status, headers and pieces of a body."""
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        body = b""
+        while (message := await receive()).get("more_body") or message.get("body"):
+            body += message["body"]
+            if not message.get("more_body"):
+                break
+        code, headers, pieces = await answering(scope, body)
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+async def test_only_what_is_said_is_sent() -> None:
+    """No type of content, no codings of our own, nothing that a server left here; an answer is all that came."""
+    asked = {}
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        asked.update(scope, body=body)
+        return 201, [(b"warning", b"one"), (b"warning", b"two"), (b"set-cookie", b"a=b")], [b'{"a":', b"1}"]
+
+    async with serve(application(answer)) as url, Connection(url) as http:
+        given = await http.request("GET", "/")
+        await http.request("POST", "/", content="x")
+
+    assert (given.status_code, given.json(), given.text) == (201, {"a": 1}, '{"a":1}')
+    assert given.headers.getall("Warning") == ["one", "two"]
+    # What the second said, and no cookie.
+    assert {name for name, _ in asked["headers"]} == {b"host", b"user-agent", b"accept", b"content-length"}
+
+
+async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
+    """Escapes stay escapes, and a query is read as it was meant."""
+    asked = []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        asked.append((scope["raw_path"], scope["query_string"], body, dict(scope["headers"]).get(b"content-type")))
+        return 200, [], []
+
+    async with serve(application(answer)) as url, Connection(url) as http:
+        await http.request("POST", "/a%2Fb/c", content="ü", params={"s": "x=1,y"}, headers={"Content-Type": "text/odd"})
+
+    assert asked == [(b"/a%2Fb/c", b"s=x%3D1,y", "ü".encode(), b"text/odd")]
+
+
+async def test_a_redirection_is_an_answer() -> None:
+    """It is not followed: an API server's is for the caller to see."""
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        return 301, [(b"location", b"/elsewhere")], []
+
+    async with serve(application(answer)) as url, Connection(url) as http:
+        assert (await http.request("GET", "/")).status_code == 301
+
+
+async def test_lines_end_at_line_feeds_alone() -> None:
+    """Wherever the pieces were cut; what no line feed ended is no line."""
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        return 200, [], [b"on", b"e\ntwo\r", "\u2028still two\nhalf".encode()]
+
+    async with serve(application(answer)) as url, Connection(url) as http, http.stream("GET", "/") as stream:
+        seen = [line async for line in stream.lines()]
+
+    assert seen == [b"one", "two\r\u2028still two".encode()]
+
+
+async def test_no_server_is_a_transport_error() -> None:
+    """The text names where it was looked for."""
+    async with serve(None) as url:
+        pass
+    async with Connection(url) as http:
+        with pytest.raises(TransportError, match=url.removeprefix("http://").split(":")[1]):
+            await http.request("GET", "/")
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", b"nonsense\r\n\r\n"])
+async def test_half_an_answer_is_a_transport_error(said: bytes) -> None:
+    """Whatever was there already is not taken for the whole."""
+
+    async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(said)
+        await writer.drain()
+
+    async with peer(break_off) as http:
+        with pytest.raises(TransportError):
+            await http.request("POST", "/")
+
+
+async def test_a_stream_may_be_silent_for_so_long_and_no_longer() -> None:
+    """A watch of a server that hangs is given up."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await reader.read()
+
+    async with peer(say_nothing) as http, http.stream("GET", "/", silent_for=0.05) as stream:
+        with pytest.raises(TransportError):
+            await stream.read()
+
+
+async def test_a_callers_own_limit_is_the_callers() -> None:
+    """It is a TimeoutError there, and no TransportError that one would try again."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with peer(say_nothing) as http:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await http.request("GET", "/")
+
+
+@asynccontextmanager
+async def peer(
+    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[Connection]:
+    """A connection to a server that is no server of HTTP; it is left when all that it had taken have ended."""
+    talking: list[asyncio.Task[None]] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talking.append(asyncio.current_task())  # type: ignore[arg-type]
+        await talk(reader, writer)
+        writer.close()
+        await asyncio.wait([asyncio.ensure_future(writer.wait_closed())])
+
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
+        async with Connection(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as http:
+            yield http
+        await asyncio.wait(talking, timeout=30)
+
+
+def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
+    """One for this user of this server."""
+    path = folder / "kubeconfig"
+    context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+    clusters, users = [{"name": "c", "cluster": {"server": url}}], [{"name": "u", "user": user}]
+    path.write_text(json.dumps({"clusters": clusters, "contexts": [context], "users": users, "current-context": "x"}))
+    return path
+
+
+async def test_a_token_file_is_read_anew_when_the_server_no_longer_takes_what_it_said(tmp_path: Path) -> None:
+    """Tokens of ServiceAccounts rotate; once for each refusal."""
+    token, taken, shown = tmp_path / "token", ["one"], []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        shown.append(dict(scope["headers"])[b"authorization"].decode())
+        return (200 if shown[-1] == f"Bearer {taken[0]}" else 401), [], []
+
+    async with serve(application(answer)) as url:
+        token.write_text("one")
+        async with Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(token)})) as http:
+            codes = [(await http.request("GET", "/")).status_code]
+            taken[0] = "two"
+            codes.append((await http.request("GET", "/")).status_code)
+            token.write_text("two")
+            codes += [(await http.request("GET", "/")).status_code for _ in range(2)]
+
+    assert codes == [200, 401, 200, 200]
+    assert [one.removeprefix("Bearer ") for one in shown] == ["one", "one", "one", "one", "two", "two"]
+
+
+@pytest.mark.parametrize(
+    ("user", "shown"),
+    [({}, None), ({"token": "t"}, b"Bearer t"), ({"username": "a", "password": "b"}, b"Basic YTpi")],
+    ids=["nobody", "token", "password"],
+)
+async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[str, Any], shown: bytes | None) -> None:
+    """And a server that does not believe it is not asked twice where there is nothing else to show."""
+    seen = []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        seen.append(dict(scope["headers"]).get(b"authorization"))
+        return 401, [], []
+
+    async with serve(application(answer)) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
+        assert (await http.request("GET", "/")).status_code == 401
+
+    assert seen == [shown]
