@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator, Generator, Mapping
@@ -22,6 +23,8 @@ from lightkube.config.kubeconfig import KubeConfig
 ANSWER_SECONDS: Final = 30.0
 # A server of uvicorn's closes a connection that idled for five seconds; nobody should write into one that is about to go.
 _IDLE_SECONDS: Final = 3.0
+# A body from here on is not written in one go.
+_PIECEMEAL_BYTES: Final = 1 << 16
 _UNAUTHORIZED: Final = 401
 # Whoever is looked for in a log, or in an object's managed fields.
 _USER_AGENT: Final = "gpushare-clusters"
@@ -148,17 +151,17 @@ class Connection:
         url = yarl.URL(path if "://" in path else self._url + path).update_query(params or {})
         body = content.encode() if isinstance(content, str) else content
         with _as_transport_errors():
-            response = await self._send(method, url, data=body, headers=headers, timeout=timeout, allow_redirects=False)
+            response = await self._send(method, url, body, headers=headers, timeout=timeout, allow_redirects=False)
         async with response:
             yield Stream(response)
 
-    async def _send(self, method: str, url: yarl.URL, **asked: Any) -> aiohttp.ClientResponse:
+    async def _send(self, method: str, url: yarl.URL, body: bytes | None, **asked: Any) -> aiohttp.ClientResponse:
         """Sent as who one is; a server that no longer believes it is shown newer credentials once, where there are some."""
         session = await self._session()
-        response = await session.request(method, url, **asked)
+        response = await session.request(method, url, data=_payload(body), **asked)
         if response.status == _UNAUTHORIZED and await self._log_in(session, refused=True):
             response.release()
-            response = await session.request(method, url, **asked)
+            response = await session.request(method, url, data=_payload(body), **asked)
         return response
 
     async def _session(self) -> aiohttp.ClientSession:
@@ -189,6 +192,11 @@ class Connection:
             await flow.aclose()
         session.headers["Authorization"] = shown.headers["Authorization"]
         return True
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body is sent piece by piece: others have their turn meanwhile."""
+    return body if body is None or len(body) < _PIECEMEAL_BYTES else io.BytesIO(body)
 
 
 @contextmanager

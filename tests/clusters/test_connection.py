@@ -67,6 +67,24 @@ async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
     assert asked == [(b"/a%2Fb/c", b"s=x%3D1,y", "ü".encode(), b"text/odd")]
 
 
+async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
+    """With its length said, and again where the server wanted newer credentials."""
+    asked = []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        asked.append((len(body), dict(scope["headers"])[b"content-length"]))
+        return 401, [], []
+
+    (tmp_path / "token").write_text("t")
+    async with (
+        serve(application(answer)) as url,
+        Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(tmp_path / "token")})) as http,
+    ):
+        await http.request("POST", "/", content=b"x" * (3 << 20))
+
+    assert asked == [(3 << 20, b"3145728")] * 2
+
+
 async def test_a_redirection_is_an_answer() -> None:
     """It is not followed: an API server's is for the caller to see."""
 

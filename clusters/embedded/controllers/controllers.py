@@ -204,7 +204,7 @@ class Controllers:
         name = namespace["metadata"]["name"]
         left = 0
         for resource in ALL:
-            if resource.namespaced:
+            if resource.namespaced and await self._api.list(resource, name):
                 await self._api.request("DELETE", resource.path(name))
                 left += len(await self._api.list(resource, name))
         if not left:
