@@ -14,7 +14,8 @@ TARGET ?= gpushare
 # Minor of the real control plane; empty: the newest that is pinned.
 KUBERNETES ?=
 # How many tests run at once, each in a process and on clusters of its own; most of them wait. 0: one after the other.
-WORKERS ?= 2
+# Real kubelets wait less: two of their clusters keep two cores busy, and a third only costs its own nodes.
+WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import yaml
 
+from fake_nvml import yaml_text
 from fake_nvml.cards import RECORDED, CardModel, model
 from fake_nvml.drivers import complete, cuda_version
 from fake_nvml.errors import CatalogueError
@@ -109,7 +110,7 @@ def _find(name_or_path: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml_text.parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CatalogueError(f"cannot be read as YAML: {error}") from error
     if not isinstance(content, dict) or not content.keys() <= _KEYS:

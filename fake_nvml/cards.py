@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-import yaml
-
+from fake_nvml import yaml_text
 from fake_nvml.drivers import at_branch, branch
 from fake_nvml.errors import CatalogueError
 
@@ -62,7 +61,7 @@ RECORDED = CardModel("recorded", {0: ""}, {0: 0}, pci_device=0, compute=(0, 0), 
 @functools.cache
 def catalogue() -> Mapping[str, CardModel]:
     """All models by id."""
-    entries = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    entries = yaml_text.parse(_FILE.read_text(encoding="utf-8"))
     return MappingProxyType({name: _model(name, entry) for name, entry in entries.items()})
 
 

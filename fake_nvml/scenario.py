@@ -24,7 +24,7 @@ from typing import Final
 
 import yaml
 
-from fake_nvml import sysfs
+from fake_nvml import sysfs, yaml_text
 from fake_nvml.changes import CHANGES, change
 from fake_nvml.command_line import UsageError, parse_words
 from fake_nvml.errors import FakeNvmlError, ScenarioError
@@ -47,7 +47,7 @@ class Step:
 def load(path: Path) -> tuple[Step, ...]:
     """Read a scenario. Raises ScenarioError with the step where the file, a key, a time or a command is wrong."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml_text.parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ScenarioError(f"{path} cannot be read as YAML: {error}") from error
     entries = content.get("steps") if isinstance(content, dict) and content.keys() <= {"about", "steps"} else content

@@ -26,7 +26,7 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import ClusterError
 from clusters.readiness import says_ready
-from clusters.resources import NAMESPACES
+from clusters.resources import SERVICE_ACCOUNTS
 from clusters.service_account_token import service_account_token
 
 API_SERVER: Final = "kube-apiserver"
@@ -205,7 +205,8 @@ class RealControlPlane:
             "secure-port": "0",
             "profiling": "false",
         }
-        await self._launch(CONTROLLERS, flags, self._controllers_are_ready)
+        async with await self._connect() as api:
+            await self._launch(CONTROLLERS, flags, lambda: _furnish_namespaces(api))
 
     async def _start_scheduler(self, flags: Mapping[str, str]) -> None:
         self.scheduler_url = f"https://{_HOST}:{free_port()}"
@@ -235,15 +236,6 @@ class RealControlPlane:
     async def _api_server_is_ready(self) -> bool:
         return await says_ready(f"{self.url}/readyz", self._context())
 
-    async def _controllers_are_ready(self) -> bool:
-        """They made the ServiceAccount without which no pod is taken."""
-        async with await self._connect() as api:
-            try:
-                await api.request("GET", NAMESPACES.path(None, "default") + "/serviceaccounts/default")
-            except ApiError:
-                return False
-            return True
-
     async def _scheduler_is_ready(self) -> bool:
         """Its caches are filled; before 1.31 it only tells that it runs."""
         path = "healthz" if _before_1_31(self._binaries.kubernetes) else "readyz"
@@ -271,6 +263,15 @@ class RealControlPlane:
 def _before_1_31(version: str) -> bool:
     """Is a version like ``v1.30.14`` older than that?"""
     return [int(part) for part in version.lstrip("v").split(".")[:2]] < [1, 31]
+
+
+async def _furnish_namespaces(api: ApiClient) -> bool:
+    """Are the controllers at work? They make the ServiceAccount without which no pod is taken."""
+    try:
+        await api.get(SERVICE_ACCOUNTS, "default", "default")
+    except ApiError:
+        return False
+    return True
 
 
 def _write_signing_key(path: Path) -> None:
