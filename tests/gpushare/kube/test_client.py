@@ -90,6 +90,22 @@ async def test_a_refusal_is_an_error_of_its_kind(code: int, kind: type[ApiError]
     assert "the words of the server" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("message", "is_the_role"),
+    [
+        ('pods is forbidden: User "system:serviceaccount:a:b" cannot list resource "pods" in API group ""', True),
+        ('pods "p" is forbidden: unable to create new content in namespace n because it is being terminated', False),
+        ('pods "p" is forbidden: exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=5', False),
+    ],
+)
+async def test_only_the_authorizers_refusal_is_put_down_to_the_role(message: str, is_the_role: bool) -> None:
+    """Admission answers 403 as well; who reads the log at night must not look for a role then."""
+    error = await refused(Answer(status(403, "Forbidden", message), 403), "POST")
+
+    assert isinstance(error, ForbiddenError)
+    assert ("lacks the right" in str(error)) is is_the_role
+
+
 async def test_only_a_status_object_is_quoted() -> None:
     """A page of a proxy in between may hold what is not ours to log."""
     error = await refused(Answer(b"<html>secret</html>", 502))
