@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ import multidict
 import yarl
 from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.kubeconfig import KubeConfig
+from lightkube.config.models import User
 
 # For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
 # version yet.
@@ -55,21 +58,26 @@ class Answer:
 class Stream:
     """An answer whose body comes piece by piece; ends with the connection. Its methods raise TransportError."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, silent_for: float | None) -> None:
         self.status_code = response.status
         self.headers = response.headers
         self._response = response
+        self._silent_for = silent_for
 
     async def read(self) -> bytes:
         """What is left of the body."""
-        with _as_transport_errors():
-            return await self._response.read()
+        return b"".join([piece async for piece in self.pieces()])
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
-        with _as_transport_errors():
-            async for piece in self._response.content.iter_any():
-                yield piece
+        """The body as it comes. Where it breaks off, pieces that nobody had taken yet are lost with the rest."""
+        while True:
+            # aiohttp's own limit is gone once it has met a chunk that is none.
+            with _as_transport_errors():
+                async with asyncio.timeout(self._silent_for):
+                    piece = await self._response.content.readany()
+            if not piece:
+                return
+            yield piece
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Whole lines, ended by a line feed; other line ends of Unicode may stand inside JSON strings."""
@@ -99,17 +107,19 @@ class Connection:
         self._headers = dict(headers or {})
         self._auth = auth
         self._opened: aiohttp.ClientSession | None = None
+        self._entering = asyncio.Lock()
+        self._is_known = False
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
         """As the current context of the kubeconfig at ``path`` says, with any way to log in that lightkube knows."""
         config = KubeConfig.from_file(path).get()
-        if config is None or config.user is None:
+        if config is None:
             raise ValueError(f"{path}: no current context")
-        url = config.cluster.server
+        user, url = config.user or User(), config.cluster.server
         is_plain = url.startswith("http://")
-        tls = None if is_plain else verify_cluster(config.cluster, config.user, config.abs_file, trust_env=False)
-        return cls(url, tls=tls, auth=user_auth(config.user))
+        tls = None if is_plain else verify_cluster(config.cluster, user, config.abs_file, trust_env=False)
+        return cls(url, tls=tls, auth=user_auth(user))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -147,34 +157,28 @@ class Connection:
         silent_for: float | None = ANSWER_SECONDS,
     ) -> AsyncIterator[Stream]:
         """The answer from its headers on; it may say nothing ``silent_for`` seconds (None: for ever). Raises TransportError."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=silent_for)
-        url = yarl.URL(path if "://" in path else self._url + path).update_query(params or {})
+        url = yarl.URL(path if path.startswith(("http://", "https://")) else self._url + path).update_query(
+            params or {}
+        )
         body = content.encode() if isinstance(content, str) else content
-        with _as_transport_errors():
-            response = await self._send(method, url, body, headers=headers, timeout=timeout, allow_redirects=False)
-        async with response:
-            yield Stream(response)
-
-    async def _send(self, method: str, url: yarl.URL, body: bytes | None, **asked: Any) -> aiohttp.ClientResponse:
-        """Sent as who one is; a server that no longer believes it is shown newer credentials once, where there are some."""
         session = await self._session()
-        response = await session.request(method, url, data=_payload(body), **asked)
+        response = await _send(session, method, url, body, headers, silent_for)
+        # A server that no longer believes who one is is shown newer credentials, where there are some.
         if response.status == _UNAUTHORIZED and await self._log_in(session, refused=True):
             response.release()
-            response = await session.request(method, url, data=_payload(body), **asked)
-        return response
+            response = await _send(session, method, url, body, headers, silent_for)
+        async with response:
+            yield Stream(response, silent_for)
 
     async def _session(self) -> aiohttp.ClientSession:
+        """Known to the server, as far as that is in our hands: nobody asks before that."""
         if self._opened is None:
-            connector = aiohttp.TCPConnector(limit=0, ssl=self._tls or True, keepalive_timeout=_IDLE_SECONDS)
-            self._opened = aiohttp.ClientSession(
-                connector=connector,
-                headers={"User-Agent": _USER_AGENT, **self._headers},
-                # What is not said is not sent: the server's answer to that is for cases to see.
-                skip_auto_headers=("Content-Type", "Accept-Encoding"),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-            await self._log_in(self._opened, refused=False)
+            self._opened = _open(self._tls, self._headers)
+        if not self._is_known:
+            async with self._entering:
+                if not self._is_known:
+                    await self._log_in(self._opened, refused=False)
+                    self._is_known = True
         return self._opened
 
     async def _log_in(self, session: aiohttp.ClientSession, *, refused: bool) -> bool:
@@ -194,6 +198,50 @@ class Connection:
         return True
 
 
+def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(
+        limit=0,
+        ssl=tls or True,
+        keepalive_timeout=_IDLE_SECONDS,
+        # Before 3.12.8 asyncio keeps a TLS connection whose peer does not answer the good-bye; later aiohttp warns of the word.
+        enable_cleanup_closed=sys.version_info < (3, 12, 8),
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        headers={"User-Agent": _USER_AGENT, **headers},
+        # What is not said is not sent: the server's answer to that is for cases to see.
+        skip_auto_headers=("Content-Type", "Accept-Encoding"),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=(_once,),
+    )
+
+
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """aiohttp would send a GET, PUT or DELETE again whose connection broke: the second finds what the first has done."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+        raise aiohttp.ClientConnectionError(f"{type(error).__name__}: {error}") from error
+
+
+async def _send(
+    session: aiohttp.ClientSession,
+    method: str,
+    url: yarl.URL,
+    body: bytes | None,
+    headers: Mapping[str, str] | None,
+    silent_for: float | None,
+) -> aiohttp.ClientResponse:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=silent_for)
+    asked: dict[str, Any] = {"data": _payload(body), "headers": headers, "timeout": timeout, "allow_redirects": False}
+    with _as_transport_errors():
+        # Those count from when all is sent, which a server that reads nothing can put off.
+        async with asyncio.timeout(None if silent_for is None else ANSWER_SECONDS + silent_for):
+            return await session.request(method, url, **asked)
+
+
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
     """A large body is sent piece by piece: others have their turn meanwhile."""
     return body if body is None or len(body) < _PIECEMEAL_BYTES else io.BytesIO(body)
@@ -203,6 +251,6 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
 def _as_transport_errors() -> Generator[None]:
     try:
         yield
-    # A TimeoutError in here is aiohttp's own: one of the caller's comes as a cancellation.
+    # A TimeoutError in here is one of ours: one of the caller's comes as a cancellation.
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise TransportError(f"{type(error).__name__}: {error}") from error

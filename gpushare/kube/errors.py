@@ -6,7 +6,8 @@ ApiError
 ├── GoneError            410: the resourceVersion is too old, list again
 ├── InvalidError         400, 422: the request makes no sense
 ├── UnauthorizedError    401: who are you
-├── ForbiddenError       403: a role lacks a right, or admission says no (a namespace that ends, a quota)
+├── ForbiddenError       403: admission says no (a namespace that ends, a quota)
+│   └── MissingRightError    403: the authorizer says no, a role lacks a right
 ├── TooManyRequestsError 429: later
 ├── ServerError          5xx: it may have happened all the same
 └── UnreachableError     no answer; it may have happened where the request was sent
@@ -57,6 +58,10 @@ class ForbiddenError(ApiError):
     """403."""
 
 
+class MissingRightError(ForbiddenError):
+    """403 of the authorizer."""
+
+
 class TooManyRequestsError(ApiError):
     """429; ``retry_after_seconds`` is what the server asks for."""
 
@@ -95,13 +100,15 @@ _BY_CODE: dict[int, type[ApiError]] = {
 # How the authorizer's refusals say who may not do what; those of admission name no user.
 _NO_RIGHT = re.compile(r'\bUser ".*" cannot ')
 
+_HINTS: dict[type[ApiError], str] = {
+    UnauthorizedError: " (are the token or certificates of the kubeconfig still valid?)",
+    MissingRightError: " (the role of this ServiceAccount lacks the right; see clusters/deploy)",
+}
+
 
 def error_for(code: int, reason: str, message: str, what: str) -> ApiError:
     """The error for a refusal; ``what`` is the request, as method and path."""
     kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
-    hint = ""
-    if kind is UnauthorizedError:
-        hint = " (are the token or certificates of the kubeconfig still valid?)"
-    elif kind is ForbiddenError and _NO_RIGHT.search(message):
-        hint = " (the role of this ServiceAccount lacks the right; see clusters/deploy)"
-    return kind(f"{what}: {code} {message or reason or 'no reason given'}{hint}", code, reason)
+    if kind is ForbiddenError and _NO_RIGHT.search(message):
+        kind = MissingRightError
+    return kind(f"{what}: {code} {message or reason or 'no reason given'}{_HINTS.get(kind, '')}", code, reason)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
+import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lightkube.core.exceptions import ConfigError
 
+from clusters.certificates import Authority
 from clusters.connection import Connection, TransportError
 from tests.servers import serve
 
@@ -143,6 +149,82 @@ async def test_a_stream_may_be_silent_for_so_long_and_no_longer() -> None:
             await stream.read()
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
+async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -> None:
+    """It may have happened: the second would find what the first has done."""
+    asked = []
+
+    async def read_and_go(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split()[0].decode())
+
+    async with peer(read_and_go) as http:
+        with pytest.raises(TransportError):
+            await http.request(method, "/")
+
+    assert asked == [method]
+
+
+async def test_a_chunk_that_is_none_ends_a_stream() -> None:
+    """Though the server then says nothing more and keeps the connection."""
+    taken = asyncio.Event()
+
+    async def say_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
+        await taken.wait()
+        writer.write(b"no length\r\n")
+        await reader.read()
+
+    async with peer(say_nonsense) as http, http.stream("GET", "/", silent_for=0.2) as stream:
+        pieces = stream.pieces()
+        assert await anext(pieces) == b"ab"
+        taken.set()
+        with pytest.raises(TransportError):
+            await anext(pieces)
+
+
+def talk_and_freeze(listener: socket.socket, context: ssl.SSLContext, closed: threading.Event) -> None:
+    """A server that takes one request and then does nothing, not even say good-bye; ``closed`` once the client has gone."""
+    with context.wrap_socket(listener.accept()[0], server_side=True) as talking:
+        talking.recv(65536)
+        while os.read(talking.fileno(), 65536):
+            pass
+        closed.set()
+
+
+async def test_a_connection_that_is_given_up_is_closed_though_its_peer_does_nothing(tmp_path: Path) -> None:
+    """Over TLS a good-bye waits for an answer."""
+    authority, closed = Authority(tmp_path), threading.Event()
+    pair = authority.issue_server("frozen", ("127.0.0.1",))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    trust = ssl.create_default_context(cafile=str(authority.ca))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=talk_and_freeze, args=(listener, context, closed))
+        server.start()
+        async with Connection(f"https://127.0.0.1:{listener.getsockname()[1]}", tls=trust) as http:
+            with pytest.raises(TransportError):
+                async with http.stream("GET", "/", silent_for=0.05):
+                    pass
+        assert await asyncio.to_thread(closed.wait, 10)
+        server.join()
+
+
+async def test_a_server_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a body is being sent, too."""
+    monkeypatch.setattr("clusters.connection.ANSWER_SECONDS", 0.05)
+    over = asyncio.Event()
+
+    async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+
+    async with peer(read_nothing) as http:
+        with pytest.raises(TransportError):
+            async with http.stream("POST", "/", content=b"x" * (20 << 20), silent_for=0.05):
+                pass
+        over.set()
+
+
 async def test_a_callers_own_limit_is_the_callers() -> None:
     """It is a TimeoutError there, and no TransportError that one would try again."""
 
@@ -221,3 +303,41 @@ async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[s
         assert (await http.request("GET", "/")).status_code == 401
 
     assert seen == [shown]
+
+
+async def test_nobody_asks_before_the_log_in_is_done(tmp_path: Path) -> None:
+    """A plugin that says who one is is run once, however many ask at first; a server may take strangers, and refuse them."""
+    plugin, runs, shown = tmp_path / "plugin", tmp_path / "runs", []
+    credential = json.dumps({"status": {"token": "t"}})
+    plugin.write_text(f"#!/bin/sh\necho run >> {runs}\necho '{credential}'\n")
+    plugin.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": str(plugin)}}
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        shown.append(dict(scope["headers"]).get(b"authorization"))
+        return 200, [], []
+
+    async with serve(application(answer)) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
+        await asyncio.gather(*(http.request("GET", "/") for _ in range(3)))
+
+    assert shown == [b"Bearer t"] * 3
+    assert runs.read_text() == "run\n"
+
+
+async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
+    """A token that is not there yet is an error of its own, and nobody goes on as a stranger."""
+    token, shown = tmp_path / "token", []
+
+    async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
+        shown.append(dict(scope["headers"]).get(b"authorization"))
+        return 200, [], []
+
+    async with serve(application(answer)) as url:
+        config = kubeconfig(tmp_path, url, {"tokenFile": str(token)})
+        async with Connection.from_kubeconfig(config) as http:
+            with pytest.raises(ConfigError):
+                await http.request("GET", "/")
+            token.write_text("t")
+            await http.request("GET", "/")
+
+    assert shown == [b"Bearer t"]

@@ -10,7 +10,7 @@ from typing import Final
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.unadmitted.stuck_pods import DeletionBudget, StuckPod, stuck_pods
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError
+from gpushare.kube.errors import ApiError, ConflictError, MissingRightError, NotFoundError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.node import NodeCards
@@ -110,7 +110,7 @@ class StuckPodSweeper:
 
     def _say_once(self, error: ApiError) -> None:
         """The same trouble is worth one line; a later look tries again."""
-        hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, ForbiddenError) else ""
+        hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, MissingRightError) else ""
         if (text := f"{error}{hint}") != self._said:
             _LOG.warning("cannot delete stuck pods error=%s", text)
             self._said = text

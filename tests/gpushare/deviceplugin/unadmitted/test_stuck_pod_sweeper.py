@@ -176,16 +176,25 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
         assert node.names() == []
 
 
-async def test_a_role_without_the_right_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """With the file that grants it; tried again as long as the pod is there."""
+@pytest.mark.parametrize(
+    ("message", "hints_of_a_role"),
+    [
+        ('pods "owned" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"', 1),
+        ('pods "owned" is forbidden: the webhook of a policy says no', 0),
+    ],
+)
+async def test_a_deletion_that_is_refused_is_said_once(
+    caplog: pytest.LogCaptureFixture, message: str, hints_of_a_role: int
+) -> None:
+    """With the file that grants it where a role lacks the right; tried again as long as the pod is there."""
     async with rig(failed("owned")) as node:
-        node.api.fault = lambda method, path: status(403, "pods is forbidden") if method == "DELETE" else None
+        node.api.fault = lambda method, path: status(403, message) if method == "DELETE" else None
         await node.sweeper.look()
         await node.sweeper.look()
 
         assert node.names() == ["owned"]
-        hints = [record for record in caplog.records if "delete-unadmitted-rbac.yaml" in record.getMessage()]
-        assert len(hints) == 1
+        said = [text for record in caplog.records if "cannot delete stuck pods" in (text := record.getMessage())]
+        assert (len(said), sum("delete-unadmitted-rbac.yaml" in text for text in said)) == (1, hints_of_a_role)
 
 
 async def test_a_pod_held_for_good_is_replaced() -> None:
