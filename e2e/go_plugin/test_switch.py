@@ -54,9 +54,20 @@ async def whole(observer: Observer) -> None:
     await eventually(lambda: units(observer), lambda seen: seen == "28", f"{NODE} has its memory")
 
 
+def all_there(pod: Object) -> bool:
+    """Has each container been made?"""
+    return all(one.get("containerID") for one in pod["status"]["containerStatuses"])
+
+
 async def lives(observer: Observer, *names: str) -> dict[str, tuple[Any, ...]]:
-    """Which container of each pod runs, and on which card."""
-    pods = await observer.running(*names)
+    """Which containers of each pod run, and on which card."""
+    await observer.running(*names)
+
+    async def named() -> list[Object]:
+        return [await observer.pod(name) for name in names]
+
+    # A pod runs with its first container: the second may not be there yet.
+    pods = await eventually(named, lambda found: all(map(all_there, found)), f"all containers of {names} are there")
     return {
         pod["metadata"]["name"]: (
             [one["containerID"] for one in pod["status"]["containerStatuses"]],
