@@ -107,8 +107,7 @@ class Connection:
         self._headers = dict(headers or {})
         self._auth = auth
         self._opened: aiohttp.ClientSession | None = None
-        self._entering = asyncio.Lock()
-        self._is_known = False
+        self._opening = asyncio.Lock()
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
@@ -164,38 +163,34 @@ class Connection:
         session = await self._session()
         response = await _send(session, method, url, body, headers, silent_for)
         # A server that no longer believes who one is is shown newer credentials, where there are some.
-        if response.status == _UNAUTHORIZED and await self._log_in(session, refused=True):
+        if response.status == _UNAUTHORIZED and (newer := await self._credentials(refused=True)):
+            session.headers.update(newer)
             response.release()
             response = await _send(session, method, url, body, headers, silent_for)
         async with response:
             yield Stream(response, silent_for)
 
     async def _session(self) -> aiohttp.ClientSession:
-        """Known to the server, as far as that is in our hands: nobody asks before that."""
-        if self._opened is None:
-            self._opened = _open(self._tls, self._headers)
-        if not self._is_known:
-            async with self._entering:
-                if not self._is_known:
-                    await self._log_in(self._opened, refused=False)
-                    self._is_known = True
-        return self._opened
+        """With what says who one is: nobody asks before that is known."""
+        async with self._opening:
+            if self._opened is None:
+                self._opened = _open(self._tls, {**self._headers, **await self._credentials(refused=False)})
+            return self._opened
 
-    async def _log_in(self, session: aiohttp.ClientSession, *, refused: bool) -> bool:
-        """Show credentials from now on, others than those that were ``refused``; whether there are any."""
+    async def _credentials(self, *, refused: bool) -> dict[str, str]:
+        """The header that says who one is, another than the one that was ``refused``; none where there is nothing to show."""
         if self._auth is None:
-            return False
+            return {}
         flow = self._auth.async_auth_flow(httpx2.Request("GET", self._url))
         try:
             shown = await anext(flow)
             if refused:
                 shown = await flow.asend(httpx2.Response(_UNAUTHORIZED))
         except StopAsyncIteration:
-            return False
+            return {}
         finally:
             await flow.aclose()
-        session.headers["Authorization"] = shown.headers["Authorization"]
-        return True
+        return {"Authorization": shown.headers["Authorization"]}
 
 
 def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.ClientSession:
