@@ -103,6 +103,8 @@ async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Si
         try:
             rig.state.lose(rig.uuids[0])
             await rig.reached(["lost", ""])
+            # The kubelet hears of it before the first count: time stands still until that is done.
+            await rig.settled()
             for _ in range(60):
                 rig.clock.now += 0.5
                 await rig.settled()
