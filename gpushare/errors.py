@@ -4,6 +4,7 @@
     ├── UsageError             flags or environment that make no sense; exit code 2
     ├── InvalidQuantityError   a text that is no Kubernetes quantity, or no whole number of units
     ├── InvalidAllocationError annotations that do not say a card and an amount
+    ├── InvalidWishError       an annotation by which a pod wishes for a card, and that cannot be read
     ├── DoesNotFitError        no card of the node holds the request
     ├── NoCandidateError       no pod of the node is waiting for what the kubelet asks
     ├── TooManyIdsError        a device list that a kubelet would refuse or choke on
@@ -31,6 +32,10 @@ class InvalidQuantityError(GpushareError):
 
 class InvalidAllocationError(GpushareError):
     """Annotations that do not say a card and an amount."""
+
+
+class InvalidWishError(GpushareError):
+    """An annotation by which a pod wishes for a card, and that cannot be read; the text is the reason for the scheduler."""
 
 
 class DoesNotFitError(GpushareError):

@@ -20,6 +20,8 @@ class _OneLine(logging.Formatter):
 
 def configure(level: int) -> None:
     """Log to standard error from ``level`` on."""
+    # What our lines do not say need not be found out for each.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     formatter = _OneLine(_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime

@@ -40,12 +40,36 @@ class Resources(msgspec.Struct, gc=False):
     requests: dict[str, str | int | float] | None = None
 
 
+class ContainerPort(msgspec.Struct, rename="camel", gc=False):
+    """A port of a container; ``host_port`` is one of its node."""
+
+    host_port: int | None = None
+
+
 class Container(msgspec.Struct, rename="camel", gc=False):
     """A container of a pod; an init container with ``restartPolicy: Always`` is a sidecar."""
 
     name: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
+
+
+class Presence(msgspec.Struct, gc=False):
+    """Something of which only matters that it is there."""
+
+
+class Affinity(msgspec.Struct, rename="camel", gc=False):
+    """Which pods a pod wants to be beside, or not to be beside."""
+
+    pod_affinity: Presence | None = None
+    pod_anti_affinity: Presence | None = None
+
+
+class Volume(msgspec.Struct, rename="camel", gc=False):
+    """A volume of a pod, as far as another pod may be in its way."""
+
+    persistent_volume_claim: Presence | None = None
 
 
 class PodSpec(msgspec.Struct, rename="camel", gc=False):
@@ -54,6 +78,10 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     node_name: str | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
+    priority: int | None = None
+    affinity: Affinity | None = None
+    topology_spread_constraints: list[Presence] | None = None
+    volumes: list[Volume] | None = None
 
 
 class StateDetails(msgspec.Struct, gc=False):
@@ -130,6 +158,42 @@ class Node(msgspec.Struct, gc=False):
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     status: NodeStatus | None = None
+
+
+class LabelRequirement(msgspec.Struct, gc=False):
+    """One of ``matchExpressions``."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(msgspec.Struct, rename="camel", gc=False):
+    """Which pods something is about; an empty one is about all of its namespace."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+
+
+class DisruptionBudgetSpec(msgspec.Struct, gc=False):
+    """Whom a budget protects."""
+
+    selector: LabelSelector | None = None
+
+
+class DisruptionBudgetStatus(msgspec.Struct, rename="camel", gc=False):
+    """How many of them may be evicted now, and whose eviction is counted already, by name."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None
+
+
+class DisruptionBudget(msgspec.Struct, gc=False):
+    """A PodDisruptionBudget."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: DisruptionBudgetSpec = msgspec.field(default_factory=DisruptionBudgetSpec)
+    status: DisruptionBudgetStatus = msgspec.field(default_factory=DisruptionBudgetStatus)
 
 
 class ConfigMap(msgspec.Struct, gc=False):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.errors import UsageError
+from gpushare.metrics_flags import add_metrics_flag, read_metrics_flag
 
 ENVVAR: Final = "envvar"
 VOLUME_MOUNTS: Final = "volume-mounts"
@@ -22,7 +23,6 @@ ID_STRATEGIES: Final = ("uuid", "index")
 # A tenth: room for what a context takes on a card, which nobody books.
 DEFAULT_TOLERANCE: Final = "10%"
 
-_LOOPBACK: Final = "127.0.0.1"
 _MIB: Final = 1024 * 1024
 _DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
 _SIZES: Final = {"MiB": _MIB, "GiB": 1024 * _MIB}
@@ -79,12 +79,7 @@ class PluginFlags:
 
 def add_flags(parser: argparse.ArgumentParser, flag: Flag, switch: Flag) -> None:
     """Declare them; ``flag`` and ``switch`` add one to the parser in both of Go's spellings."""
-    flag(
-        parser,
-        "metrics-address",
-        default="",
-        help="serve /metrics and /healthz on HOST:PORT; :PORT is on loopback, port 0 takes a free one (default: off)",
-    )
+    add_metrics_flag(parser, flag, "/metrics and /healthz")
     switch(parser, "usage", "compare what pods use of the cards with what they booked; needs hostPID: true")
     flag(parser, "usage-interval", default="15s", help="between two looks at the cards' processes (default: 15s)")
     flag(
@@ -123,7 +118,7 @@ def read_flags(parsed: argparse.Namespace) -> PluginFlags:
         proc_root=parsed.proc_root,
     )
     return PluginFlags(
-        metrics_address=_address(parsed.metrics_address) if parsed.metrics_address else None,
+        metrics_address=read_metrics_flag(parsed),
         usage=usage if parsed.usage else None,
         delete_unadmitted=parsed.delete_unadmitted,
         container=ContainerFlags(
@@ -161,16 +156,6 @@ def _tolerance(text: str) -> tuple[int, int]:
         )
     number, unit = int(match[1]), match[2]
     return (number, 0) if unit == "%" else (0, number * _SIZES.get(unit, 0))
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Host and port; no host is loopback: whoever wants to be reached from elsewhere says so."""
-    host, colon, port = text.rpartition(":")
-    known = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
-    in_brackets = host.startswith("[") and host.endswith("]")
-    if not colon or not known or (":" in host and not in_brackets):
-        raise UsageError(f"--metrics-address is {text!r}, not HOST:PORT, [IPV6]:PORT or :PORT with a port up to 65535")
-    return (host[1:-1] if in_brackets else host) or _LOOPBACK, int(port)
 
 
 def _list_strategies(texts: Sequence[str]) -> tuple[str, ...]:

@@ -11,13 +11,15 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gpushare import __version__, wire
 from gpushare.errors import InvalidQuantityError, UsageError
 from gpushare.health_flags import HealthFlags, add_health_flags, read_health_flags
+from gpushare.metrics_flags import add_metrics_flag, read_metrics_flag
 from gpushare.model.quantity import MemoryUnit
-from gpushare.plugin_flags import PluginFlags, add_flags, read_flags
+from gpushare.plugin_flags import PluginFlags, add_flags, duration, read_flags
 
 # LOG_LEVEL of the original, and Python's own names.
 LOG_LEVELS: Final = {
@@ -40,6 +42,15 @@ _FALSE: Final = ("false", "0", "f", "no")
 
 
 @dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Paths in PEM: the certificate with what it is signed by, its key, the authority of the callers' certificates."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+
+
+@dataclass(frozen=True, slots=True)
 class ExtenderSettings:
     """What the extender is told."""
 
@@ -47,6 +58,16 @@ class ExtenderSettings:
     """Where to listen. All addresses where nothing is said, as the original's manifests need (with a warning)."""
     port: int
     """TCP port; 0 takes a free one and logs it."""
+    tls: TlsFiles | None
+    """Its certificates, or None for plain HTTP."""
+    guarded: bool
+    """Whether other extenders may bind on this cluster, so that a bind must first win its node's guard."""
+    metrics_address: tuple[str, int] | None
+    """Where /metrics is served, host and port, always plain HTTP; None for nowhere."""
+    policy: str
+    """Of pods that name none: one of ``wire.POLICIES``."""
+    audit_interval: float
+    """Seconds between two comparisons of the book with the API; 0 for none."""
     kubeconfig: str | None
     """A kubeconfig, or None for in-cluster."""
     context: str | None
@@ -102,15 +123,67 @@ def extender_settings(argv: Sequence[str], environment: Mapping[str, str] | None
         default=env.get("PORT", str(DEFAULT_EXTENDER_PORT)),
         help="port, 0 for a free one (default: $PORT or %(default)s)",
     )
+    _switch(
+        parser,
+        "guarded",
+        "other extenders may bind on this cluster too: each bind first writes a Lease of its node in kube-system, which only one "
+        "can win (two writes a bind instead of one; default: false)",
+    )
+    _flag(parser, "tls-cert-file", default="", help="certificate in PEM, with what it is signed by: serve HTTPS")
+    _flag(parser, "tls-private-key-file", default="", help="its key")
+    _flag(
+        parser,
+        "client-ca-file",
+        default="",
+        help="authority of the callers' certificates; others are not answered. The three files are read anew when they change",
+    )
+    add_metrics_flag(parser, _flag, "/metrics, /healthz and /readyz, in plain HTTP,")
+    _flag(
+        parser,
+        "policy",
+        default=wire.POLICY_BINPACK,
+        choices=wire.POLICIES,
+        help="which card and which node a pod gets that names no policy: binpack fills what is in use, spread uses all evenly, "
+        "fragmentation keeps what is free useful to usual requests (default: binpack)",
+    )
+    _flag(
+        parser,
+        "audit-interval",
+        default="5m",
+        help="how often the book is compared with a fresh list of pods and nodes, and put right; 0 for never (default: 5m)",
+    )
     _connection_flags(parser, env)
     parsed = _parse(parser, argv)
     return ExtenderSettings(
         address=parsed.address,
         port=_number(parsed.port, "port", 0, 65535),
+        tls=_tls(parsed),
+        guarded=parsed.guarded,
+        metrics_address=read_metrics_flag(parsed),
+        policy=parsed.policy,
+        audit_interval=_audit_interval(parsed.audit_interval),
         kubeconfig=parsed.kubeconfig or None,
         context=parsed.context or None,
         log_level=_log_level(parsed.log_level),
     )
+
+
+def _audit_interval(text: str) -> float:
+    """Seconds, 0 for never. Raises UsageError, also for an interval that would keep the API server busy."""
+    return 0.0 if duration(text, "audit-interval") == 0 else duration(text, "audit-interval", least=10.0)
+
+
+def _tls(parsed: argparse.Namespace) -> TlsFiles | None:
+    """All three files or none. Raises UsageError."""
+    given = [parsed.tls_cert_file, parsed.tls_private_key_file, parsed.client_ca_file]
+    if not any(given):
+        return None
+    if not all(given):
+        raise UsageError(
+            "--tls-cert-file, --tls-private-key-file and --client-ca-file go together: over TLS only callers with a certificate of "
+            "that authority are answered"
+        )
+    return TlsFiles(*map(Path, given))
 
 
 def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> DevicePluginSettings:

@@ -29,11 +29,39 @@ EXTENDER_BOOK: Final = "gpushare/1"
 # Several cards for one pod: {"<container index>": {"<card index>": units}}.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 
+# Annotations of a pod, written by people (ours): what the pod wishes of its card.
+PEOPLE_PREFIX: Final = "gpushare.aliyun.com/"
+# Which of the cards, and of the nodes, that hold the request: one of POLICIES.
+WISH_POLICY: Final = PEOPLE_PREFIX + "policy"
+# Words of a card's model, and UUIDs, with commas between: wanted, or banned.
+WISH_MODEL: Final = PEOPLE_PREFIX + "card-model"
+WISH_MODEL_NOT: Final = PEOPLE_PREFIX + "card-model-not"
+WISH_UUID: Final = PEOPLE_PREFIX + "card-uuid"
+WISH_UUID_NOT: Final = PEOPLE_PREFIX + "card-uuid-not"
+# A name; pods of a namespace that say the same one share one card.
+WISH_SAME_CARD: Final = PEOPLE_PREFIX + "same-card"
+# Units on each of several cards, "8,4"; or a whole card, "whole".
+WISH_SPLIT: Final = PEOPLE_PREFIX + "split"
+WHOLE_CARD: Final = "whole"
+# Fill what is in use, use all evenly, or keep what is free useful to the requests that are usual.
+POLICY_BINPACK: Final = "binpack"
+POLICY_SPREAD: Final = "spread"
+POLICY_FRAGMENTATION: Final = "fragmentation"
+POLICIES: Final = (POLICY_BINPACK, POLICY_SPREAD, POLICY_FRAGMENTATION)
+
 # Annotation of a node (ours): what each card of it is, as model.node.NodeCards.
 ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
 # Annotation of a node, written by an operator and removed by the device plugin that acted on it: cards, by index or
 # UUID and with commas between, that are well again. Ours.
 ANNOTATION_RECOVERED: Final = "gpushare.aliyun.com/recovered"
+
+# Annotations of a node's guard, a Lease: pods that are about to be bound there, and which node it is. Ours.
+GUARDS_NAMESPACE: Final = "kube-system"
+ANNOTATION_RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
+ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
+
+# Annotation of a node, written by the extender when it has room for a pod that nobody asks about: schedulers look again. Ours.
+ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
 # Variables of a container, set by the device plugin.
 ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
@@ -49,8 +77,12 @@ LABEL_ISOLATION_OFF: Final = "cgpu.disable.isolation"
 # HTTP paths of the extender.
 PATH_PREFIX: Final = "/gpushare-scheduler"
 PATH_FILTER: Final = PATH_PREFIX + "/filter"
+PATH_PRIORITIZE: Final = PATH_PREFIX + "/prioritize"
+PATH_PREEMPT: Final = PATH_PREFIX + "/preempt"
 PATH_BIND: Final = PATH_PREFIX + "/bind"
 PATH_INSPECT: Final = PATH_PREFIX + "/inspect"
+# Ours: /<namespace>/<pod> says why a pod has no card; a manifest posted here is explained without effect.
+PATH_EXPLAIN: Final = PATH_PREFIX + "/explain"
 PATH_VERSION: Final = "/version"
 # What /version answers; the original's constant, which monitoring compares.
 API_VERSION: Final = "0.1.0"
@@ -81,3 +113,11 @@ REASON_NO_SLOT: Final = "no free slot on the GPUs that have the memory"
 REASON_TOO_MANY_CONTAINERS: Final = "no GPU of the node has a slot for each container"
 REASON_SLOT_MISSING: Final = "a container asks for aliyun.com/gpu-mem without exactly one aliyun.com/gpu-slot"
 REASON_UNKNOWN_NODE: Final = "node is not known to the extender"
+# To pods that wish for a card.
+REASON_NO_SUCH_CARD: Final = "no GPU of the node is one that the pod wishes for"
+REASON_CARDS_UNSAID: Final = "the node does not say what its GPUs are, and the pod wishes for some"
+REASON_OTHER_CARD: Final = "the pods that this one shares a GPU with are on another"
+REASON_NO_WHOLE_CARD: Final = "no GPU of the node has exactly what the pod asks for, to be its alone"
+REASON_TOO_FEW_CARDS: Final = "the node has too few GPUs that are large enough for the split"
+REASON_NO_CARDS_FOR_SPLIT: Final = "Insufficient GPU Memory on several devices for the split"
+REASON_ONE_CARD_A_CONTAINER: Final = "the node's device plugin gives a container one GPU"

@@ -1,6 +1,6 @@
 """Program 1: the scheduler extender.
 
-A request walks ``http_server`` (bytes) → ``messages`` (values) → ``filter`` or ``bind`` → ``placement`` (which card),
-over the ``cache``, which ``controller`` feeds from the API server. ``placement``, ``filter`` and ``inspection`` are
-pure.
+A request walks ``edge`` (bytes, who may ask what) → ``verbs`` (decode, decide, encode; ``messages``) → ``decisions`` (pure: which
+nodes, which card, whose end) or ``bind``, over the ``book``, which follows the API server.
+``telemetry`` counts the answers, and shows them and the book to Prometheus.
 """

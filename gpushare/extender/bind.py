@@ -12,33 +12,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
-from gpushare.extender.cache import SchedulerCache, booking_of
+from gpushare.extender.book.cache import SchedulerCache, booking_of
+from gpushare.extender.decisions.placement import Shares, choose, question
 from gpushare.extender.messages import BindingArgs
-from gpushare.extender.placement import choose_device
+from gpushare.extender.replicas.guard import NodeGuards
+from gpushare.extender.replicas.reservations import Guard, laid_on
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, encode
-from gpushare.model.device import Device
+from gpushare.model.allocation import Allocation, blanks, encode
 from gpushare.model.node import Booking, NodeInfo
-from gpushare.model.pod import Request, is_deleting, request_of
+from gpushare.model.pod import Request, is_deleting, request_of, split_container
 
 _LOG = logging.getLogger(__name__)
 
 # How long a request whose answer was lost may still take effect, in seconds: the API server ends every request after
 # 60.
 UNKNOWN_OUTCOME_SECONDS = 90.0
+_NO_GUARD = Guard()
+# Pods that are remembered as bound: far more than can be on their way to our copy.
+_BOUND_REMEMBERED = 10_000
 # How often such an outcome is asked for, in seconds.
 _ASK_SECONDS = 1.0
 
 
 class BindError(GpushareError):
     """The pod was not bound; the text is for the pod's event."""
+
+
+class _OvertakenError(BindError):
+    """The book knows more of the pod than what we decided on."""
 
 
 class Binder:
@@ -51,13 +59,20 @@ class Binder:
         *,
         clock_ns: Callable[[], int],
         monotonic: Callable[[], float],
+        policy: str = wire.POLICY_BINPACK,
+        guards: NodeGuards | None = None,
     ) -> None:
+        """``policy`` is that of pods which name none; ``guards`` are there where other extenders may bind as well."""
         self._client = client
         self._cache = cache
         self._clock_ns = clock_ns
         self._monotonic = monotonic
+        self._policy = policy
+        self._guards = guards
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._resolving: set[asyncio.Task[None]] = set()
+        # The node of each pod that the API server said is bound, newest last: our copy of the pod may not show it yet.
+        self._bound: OrderedDict[str, str] = OrderedDict()
         # By uid and node: how many requests may still take effect.
         self._unknown: Counter[tuple[str, str]] = Counter()
 
@@ -74,6 +89,10 @@ class Binder:
         task.add_done_callback(lambda done: self._landed(pod_key, done))
         # The scheduler's disconnect must not stop a bind half way.
         await asyncio.shield(task)
+
+    def is_under_way(self, namespace: str, name: str, uid: str) -> bool:
+        """May a request of ours still bind this pod?"""
+        return f"{namespace}/{name}" in self._in_flight or any(of == uid for of, _ in self._unknown)
 
     async def close(self) -> None:
         """Let binds under way end (each has the client's timeout); stop asking for lost answers."""
@@ -95,46 +114,83 @@ class Binder:
         if pod.spec.node_name:
             self._accept_bound(pod, args.node)
             return
+        if (node := self._bound.get(pod.metadata.uid)) is not None:
+            if node != args.node:
+                raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is already bound to node {node}")
+            return
         if is_deleting(pod):
             raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is being deleted")
-        annotations = self._assume(pod, args.node)
+        try:
+            annotations = await self._take(pod, args.node)
+        except _OvertakenError:
+            # Another extender was faster, or the pod has gone: what it is now decides.
+            pod = await self._fetch(args)
+            if not pod.spec.node_name:
+                raise
+            self._accept_bound(pod, args.node)
+            return
         await self._post(pod, args.node, annotations)
 
-    def _assume(self, pod: Pod, node_name: str) -> dict[str, str]:
-        """Choose a card and book it, in memory; the annotations that say so. No await: nobody sees half of it."""
+    async def _take(self, pod: Pod, node: str) -> dict[str, str]:
+        """Book a card; with other extenders about, in the node's guard too. The annotations that say so."""
         request = request_of(pod)
         if request.units == 0:
             return {}
-        node = self._cache.snapshot().nodes.get(node_name)
+        if self._guards is None:
+            booking = self._assume(pod, node, request)
+        else:
+            booking = await self._guards.reserve(
+                node,
+                lambda guard: self._assume(pod, node, request, guard),
+                lambda: self._forget(pod.metadata.uid, node),
+            )
+        return self._annotations(pod, node, booking)
+
+    def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = _NO_GUARD) -> Booking:
+        """Choose a card and book it, in memory. No await: nobody sees half of it."""
+        snapshot = self._cache.snapshot()
+        node = snapshot.nodes.get(node_name)
         if node is None:
             raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node_name}")
-        assumed = self._cache.assumed(pod.metadata.uid, node_name)
+        if self._cache.confirmed(pod.metadata.uid) is not None:
+            raise _OvertakenError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was bound meanwhile")
+        # An earlier try whose outcome is not known, ours or another's: the same cards again, so that both requests say the same.
+        uid, metadata = pod.metadata.uid, pod.metadata
+        assumed, reserved = self._cache.assumed(uid, node_name), guard.reserved.get(uid)
         if assumed is not None:
-            # An earlier try whose outcome is not known: the same card again, so that both requests say the same.
-            device = _device(node, assumed.shares[0][0])
+            # An audit that asked for this pod before now must not believe the answer.
+            self._cache.heard.note(uid)
+        earlier = assumed or (reserved.booking if reserved is not None else None)
+        if earlier is None:
+            shares = choose(laid_on(node, guard), question(request, snapshot, self._policy))
         else:
-            device = choose_device(node, request)
-            self._book(pod, node_name, device.index, request)
-        _LOG.info(
-            "assumed pod=%s/%s uid=%s node=%s device=%d units=%d free_before=%d",
-            pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name, device.index, request.units, device.free,
-        )  # fmt: skip
-        allocation = Allocation(((device.index, request.units),), device.total, self._clock_ns())
-        # Says that our book follows a change of the card. A mark in the pod's template is nobody's repair.
-        ours = {wire.ANNOTATION_EXTENDER: wire.EXTENDER_BOOK}
-        if wire.ANNOTATION_REPAIR in (pod.metadata.annotations or {}):
-            ours[wire.ANNOTATION_REPAIR] = ""
-        return encode(allocation) | ours
+            shares = _still_there(earlier.shares, node)
+        booking = Booking(
+            uid, metadata.namespace, metadata.name, request.units, shares, request.slots, request.wishes.group
+        )
+        if assumed is None:
+            try:
+                self._cache.assume(node_name, booking)
+            except ValueError as error:
+                # The watch was ahead of what we read: somebody bound or deleted the pod meanwhile.
+                raise _OvertakenError(str(error)) from error
+        return booking
 
-    def _book(self, pod: Pod, node: str, index: int, request: Request) -> None:
-        metadata, units = pod.metadata, request.units
-        shares = ((index, units),)
-        booking = Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, request.slots)
-        try:
-            self._cache.assume(node, booking)
-        except ValueError as error:
-            # The watch was ahead of what we read: somebody bound or deleted the pod meanwhile.
-            raise BindError(str(error)) from error
+    def _annotations(self, pod: Pod, node_name: str, booking: Booking) -> dict[str, str]:
+        """What is written on the pod."""
+        node, shares = self._cache.snapshot().nodes.get(node_name), booking.shares
+        totals = {device.index: device.total for device in (node.devices if node is not None else ())}
+        indices = [index for index, _ in shares]
+        _LOG.info(
+            "assumed pod=%s/%s uid=%s node=%s devices=%s units=%d",
+            booking.namespace, booking.name, booking.uid, node_name, "+".join(map(str, indices)), booking.units,
+        )  # fmt: skip
+        several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
+        device_units = sum(totals.get(index, 0) for index in indices)
+        allocation = Allocation(shares, device_units, self._clock_ns(), by_container=several)
+        # Says that our book follows a change of the card.
+        annotations = encode(allocation) | {wire.ANNOTATION_EXTENDER: wire.EXTENDER_BOOK}
+        return annotations | blanks(pod.metadata.annotations, annotations)
 
     async def _post(self, pod: Pod, node: str, annotations: dict[str, str]) -> None:
         metadata = pod.metadata
@@ -148,13 +204,22 @@ class Binder:
                 self._resolve_later(pod, node, sent)
                 raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
             self._forget(metadata.uid, node)
+            self._release(metadata.uid, node, error)
             raise BindError(f"the API server refused to bind: {error}") from error
+        self._bound[metadata.uid] = node
+        if len(self._bound) > _BOUND_REMEMBERED:
+            self._bound.popitem(last=False)
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
     def _forget(self, uid: str, node: str) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""
         if not self._unknown[uid, node]:
             self._cache.forget(uid, node)
+
+    def _release(self, uid: str, node: str, error: ApiError) -> None:
+        """Nothing that was sent can bind the pod here any more; after a conflict (409) it may be bound already, by whoever."""
+        if self._guards is not None and error.code != 409 and not self._unknown[uid, node]:
+            self._guards.release(node, uid)
 
     async def _is_bound(self, pod: Pod, node: str, error: ApiError) -> bool:
         """After a failed request: did this bind, or one before it, in fact succeed?"""
@@ -232,9 +297,10 @@ class Binder:
                 return None
 
 
-def _device(node: NodeInfo, index: int) -> Device:
-    """A card by its index. Raises DoesNotFitError when the node has it no more."""
-    for device in node.devices:
-        if device.index == index:
-            return device
-    raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {index} of node {node.name} is gone")
+def _still_there(shares: Shares, node: NodeInfo) -> Shares:
+    """The cards of an earlier try. Raises DoesNotFitError when the node has one no more."""
+    indices = {device.index for device in node.devices}
+    gone = [index for index, _ in shares if index not in indices]
+    if gone:
+        raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {gone[0]} of node {node.name} is gone")
+    return shares

@@ -1,4 +1,4 @@
-"""Wiring of the extender: settings → client, cache, controller, binder, HTTP server; and its end."""
+"""Wiring of the extender: settings → client, cache, controller, binder, HTTP edge; and its end."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
-from typing import Final
+import uuid
+from collections.abc import Coroutine, Sequence
+from ipaddress import ip_address
+from typing import Any
 
-import uvicorn
-
-from gpushare import __version__, logs
+from gpushare import __version__, logs, wire
 from gpushare.errors import UsageError
 from gpushare.extender.bind import Binder
-from gpushare.extender.cache import SchedulerCache
-from gpushare.extender.controller import Controller
-from gpushare.extender.http_server import HttpServer
+from gpushare.extender.book.audit import Audit, Pace
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.controller import Controller
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.book.wake import Waker
+from gpushare.extender.edge.http_edge import HttpEdge, listen
+from gpushare.extender.edge.routes import Routes
+from gpushare.extender.edge.tls import follow, load
+from gpushare.extender.replicas.guard import NodeGuards
+from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)
-
-# Go's client keeps an idle connection for 90 s; we close later than it, so that it never sends into a closing one.
-_KEEP_ALIVE_SECONDS: Final = 120
-# How long answers under way may take at the end, in seconds; binds have the client's own limit.
-_SHUTDOWN_SECONDS: Final = 10
-# Connections that wait to be accepted; uvicorn's own figure.
-_BACKLOG: Final = 2048
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,72 +54,91 @@ async def _run(settings: ExtenderSettings) -> None:
     cache = SchedulerCache()
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     controller = Controller(client, cache, on_ready=gc.freeze)
-    binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
-    app = HttpServer(cache, binder, controller.is_ready)
+    guards = None
+    if settings.guarded:
+        # Another one with each start: what a former process sent may still be on its way.
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        guards = NodeGuards(client, wire.GUARDS_NAMESPACE, identity, cache.fate_of, controller.pods_come_to)
+    binder = Binder(
+        client, cache, clock_ns=time.time_ns, monotonic=time.monotonic, policy=settings.policy, guards=guards
+    )
+    verdicts = Verdicts()
+    metrics = ExtenderMetrics(time.perf_counter_ns)
+    waker = Waker(
+        client, cache, verdicts, policy=settings.policy, clock_ns=time.time_ns, monotonic=time.monotonic,
+        on_call=metrics.count_call,
+    )  # fmt: skip
+    verbs = Verbs(
+        cache, binder, verdicts, is_ready=controller.is_ready, policy=settings.policy, monotonic=time.monotonic,
+        metrics=metrics,
+    )  # fmt: skip
+    audit = Audit(
+        client,
+        cache,
+        is_ready=controller.is_ready,
+        versions=controller.versions,
+        is_under_way=binder.is_under_way,
+        monotonic=time.monotonic,
+        pace=Pace(settings.audit_interval),
+    )
+    tls = load(settings.tls) if settings.tls is not None else None
     address = settings.address or "0.0.0.0"  # noqa: S104  # what the original's manifests need; the warning says so
-    if not settings.address:
+    if not settings.address and tls is None:
         _LOG.warning("listening on all addresses, without TLS or authentication; --address 127.0.0.1 closes that")
     listener = listen(address, settings.port)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        )
-    )
+    metrics.is_open = tls is None and ip_address(listener.getsockname()[0]).is_unspecified
     _LOG.info("starting version=%s address=%s port=%d", __version__, address, listener.getsockname()[1])
+    edge = HttpEdge(Routes(cache, verbs, controller.is_ready), listener)
+    observed = _metrics_edge(settings.metrics_address, metrics, cache, verdicts, controller, audit)
     try:
-        await _serve(server, listener, controller)
+        await edge.start(tls)
+        if observed is not None:
+            await observed.start()
+        certificates = [] if settings.tls is None else [follow(settings.tls, edge.renew)]
+        audits = [audit.run()] if settings.audit_interval else []
+        await _until_signal(controller.run(), waker.run(), *audits, *certificates)
     finally:
-        listener.close()
+        await edge.stop()
+        if observed is not None:
+            await observed.stop()
         await binder.close()
         await client.close()
 
 
-def listen(address: str, port: int) -> socket.socket:
-    """A listening TCP socket; port 0 takes a free one. Raises UsageError when that cannot be.
+def _metrics_edge(
+    address: tuple[str, int] | None,
+    metrics: ExtenderMetrics,
+    cache: SchedulerCache,
+    verdicts: Verdicts,
+    controller: Controller,
+    audit: Audit,
+) -> HttpEdge | None:
+    """Where the metrics are served, listening; None where they are not."""
+    if address is None:
+        return None
+    # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
+    from gpushare.extender.edge.metrics_routes import MetricsRoutes
+    from gpushare.extender.telemetry.exposition import Exposition
 
-    The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only where it knows that this is TCP.
-    """
-    try:
-        found = socket.getaddrinfo(
-            address, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, where = found[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {address} port {port}: {error.strerror}; see --address and --port"
-        ) from error
-    return listener
+    exposition = Exposition(metrics, cache, verdicts, lambda: controller.contacts, time.monotonic, lambda: audit.last)
+    listener = listen(*address, flags="--metrics-address")
+    _LOG.info("metrics at address=%s port=%d path=/metrics", address[0], listener.getsockname()[1])
+    return HttpEdge(MetricsRoutes(exposition, controller.is_ready), listener)
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, controller: Controller) -> None:
-    """Serve until a signal; a controller that fails ends the program, so that nobody schedules on a dead book."""
-    following = asyncio.create_task(controller.run())
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+async def _until_signal(*endless: Coroutine[Any, Any, None]) -> None:
+    """Run all of it until a signal; what fails ends the program, so that nobody schedules on a dead book."""
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(one) for one in (*endless, stop.wait())]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lambda: setattr(server, "should_exit", True))
-    await asyncio.wait([following, serving], return_when=asyncio.FIRST_COMPLETED)
-    server.should_exit = True
-    await asyncio.wait([serving])
-    following.cancel()
-    await asyncio.wait([following])
-    if not following.cancelled() and (error := following.exception()) is not None:
-        raise error
-    serving.result()
+        loop.add_signal_handler(number, stop.set)
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ matches case exactly and is fast, so the canonical spelling is tried first and a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from gpushare.errors import GpushareError
-from gpushare.extender.filter import FilterResult
+from gpushare.extender.decisions.filter import FilterResult
+from gpushare.extender.decisions.preempt import Victims
 from gpushare.manifests import ObjectMeta, Pod
 
 _T = TypeVar("_T")
@@ -50,12 +52,43 @@ class BindingArgs(
     node: str = ""
 
 
+class _VictimPod(msgspec.Struct, gc=False, rename={"upper": "UID", "lower": "uid"}):
+    """A pod in a preempt question: only its uid, in today's or in the old spelling, or whole."""
+
+    upper: str = ""
+    lower: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class _Victims(
+    msgspec.Struct,
+    gc=False,
+    rename={"pods": "Pods", "violations": "NumPDBViolations", "old_pods": "pods", "old_violations": "numPDBViolations"},
+):
+    pods: list[_VictimPod] | None = None
+    violations: int | None = None
+    old_pods: list[_VictimPod] | None = None
+    old_violations: int | None = None
+
+
+class _PreemptionArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={"pod": "Pod", "victims": "NodeNameToVictims", "meta_victims": "NodeNameToMetaVictims"},
+):
+    pod: Pod | None = None
+    victims: dict[str, _Victims | None] | None = None
+    meta_victims: dict[str, _Victims | None] | None = None
+
+
 class _Named(msgspec.Struct, gc=False):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 _ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_POD: Final = msgspec.json.Decoder(Pod)
 _BINDING: Final = msgspec.json.Decoder(BindingArgs)
+_PREEMPTION: Final = msgspec.json.Decoder(_PreemptionArgs)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NODE_NAME: Final = msgspec.json.Decoder(_Named)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -93,6 +126,32 @@ def decode_binding(body: bytes) -> BindingArgs:
     return args
 
 
+def decode_pod(body: bytes) -> Pod:
+    """A pod's manifest in JSON. Raises MalformedMessageError."""
+    return _decode(_POD, body)
+
+
+def decode_preemption(body: bytes) -> tuple[Pod, dict[str, Victims]]:
+    """The pod and the proposed victims of each node in a preempt's body. Raises MalformedMessageError."""
+    args = _decode(_PREEMPTION, body)
+    if args.pod is None or (args.victims is None and args.meta_victims is None):
+        keys = {
+            "pod": "Pod", "nodenametovictims": "NodeNameToVictims", "nodetovictims": "NodeNameToVictims",
+            "nodenametometavictims": "NodeNameToMetaVictims",
+        }  # fmt: skip
+        args = _decode(_PREEMPTION, _canonical(body, keys))
+    if args.pod is None:
+        raise MalformedMessageError("the request names no Pod")
+    proposed = args.victims if args.meta_victims is None else args.meta_victims
+    return args.pod, {name: _victims(victims or _Victims()) for name, victims in (proposed or {}).items()}
+
+
+def _victims(proposed: _Victims) -> Victims:
+    pods = proposed.pods or proposed.old_pods or ()
+    uids = (pod.upper or pod.lower or pod.metadata.uid for pod in pods)
+    return Victims(tuple(dict.fromkeys(filter(None, uids))), proposed.violations or proposed.old_violations or 0)
+
+
 def names_of(nodes: NodeList) -> list[tuple[str, msgspec.Raw]]:
     """``(name, bytes)`` of each full node. Raises MalformedMessageError."""
     return [(_decode(_NODE_NAME, bytes(item)).metadata.name, item) for item in nodes.items or ()]
@@ -122,6 +181,20 @@ def encode_filter_error(error: str) -> bytes:
             "Error": error,
         }
     )
+
+
+def encode_priorities(scores: Mapping[str, int]) -> bytes:
+    """The answer of prioritize: a bare list, in the order asked."""
+    return _ENCODER.encode([{"Host": name, "Score": score} for name, score in scores.items()])
+
+
+def encode_victims(found: Mapping[str, Victims]) -> bytes:
+    """The answer of preempt: nodes that are not in it are no candidates any more."""
+    by_node = {
+        name: {"Pods": [{"UID": uid} for uid in victims.uids], "NumPDBViolations": victims.violations}
+        for name, victims in found.items()
+    }
+    return _ENCODER.encode({"NodeNameToMetaVictims": by_node})
 
 
 def encode_binding_result(error: str = "") -> bytes:

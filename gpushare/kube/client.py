@@ -133,18 +133,31 @@ class ApiClient:
         Where a list takes so long that its next page is gone (410), it is read anew, in one piece.
         """
         items: list[msgspec.Raw] = []
-        query = {**(params or {}), "limit": str(PAGE)}
+        version = None
+        try:
+            async for page in self.pages(path, params):
+                items.extend(page.items or ())
+                version = page.metadata.resource_version
+        except GoneError:
+            if version is None:
+                raise
+            whole = _decode(_LIST, await self.request("GET", path, params=params), path)
+            return whole.items or [], whole.metadata.resource_version
+        return items, version or ""
+
+    async def pages(
+        self, path: str, params: Mapping[str, str] | None = None, limit: int = PAGE
+    ) -> AsyncGenerator[RawList, None]:
+        """A collection, page by page, all of one moment: for who need not have it all at once. Raises ApiError.
+
+        GoneError: the reader was so slow that the next page is gone; what it has read is not the whole.
+        """
+        query = {**(params or {}), "limit": str(limit)}
         while True:
-            try:
-                page = _decode(_LIST, await self.request("GET", path, params=query), path)
-            except GoneError:
-                if "continue" not in query:
-                    raise
-                query, items = dict(params or {}), []
-                continue
-            items.extend(page.items or ())
+            page = _decode(_LIST, await self.request("GET", path, params=query), path)
+            yield page
             if not page.metadata.continue_:
-                return items, page.metadata.resource_version
+                return
             query["continue"] = page.metadata.continue_
 
     async def list_pods(self, field_selector: str | None = None) -> list[Pod]:

@@ -18,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,6 +60,16 @@ class Handler(Protocol[T_contra]):
 
     def remove(self, metadata: ObjectMeta) -> None:
         """An object is gone: its namespace, name and uid."""
+
+
+@dataclass(slots=True)
+class Contact:
+    """How a reflector hears of its collection, for whoever observes it."""
+
+    heard_at: float | None = None
+    """When the last word came, in seconds of ``time.monotonic``: a list, an event, a bookmark (about one a minute); None before."""
+    lists: int = 0
+    """Whole lists that were read; more than one means that the history was lost, or that something was refused."""
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -116,6 +128,42 @@ class Reflector(Generic[T]):
         self._version = ""
         self._known: dict[tuple[str, str], ObjectMeta] = {}
         self.synced = asyncio.Event()
+        self.contact = Contact()
+        # The resourceVersion up to which the handler was told, and who waits for a later one.
+        self._told = 0
+        self._waiting: set[asyncio.Event] = set()
+
+    async def come_to(self, version: int, seconds: float) -> bool:
+        """Wait until the handler was told as much as this resourceVersion; False where that takes longer.
+
+        Versions are compared as numbers, as Kubernetes allows within a resource (KEP-5504) and etcd always made them.
+        """
+        if self._told >= version:
+            return True
+        news = asyncio.Event()
+        self._waiting.add(news)
+        try:
+            async with asyncio.timeout(seconds):
+                while self._told < version:
+                    news.clear()
+                    await news.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.remove(news)
+        return True
+
+    def _tell(self, version: str) -> None:
+        """The handler was told so much."""
+        if version.isdigit():
+            self._told = int(version)
+        for news in self._waiting:
+            news.set()
+
+    @property
+    def version(self) -> str:
+        """The resourceVersion up to which the handler has been told everything; empty before the first list."""
+        return self._version
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -132,22 +180,36 @@ class Reflector(Generic[T]):
             await self._pause.wait()
 
     async def _list(self) -> None:
-        raw, self._version = await self._client.list_raw(self._path, self._params)
-        items: list[T] = []
-        for count, one in enumerate(raw, start=1):
-            items.append(self._decoder.decode(one))
-            if count % _EVENTS_A_TURN == 0:
-                await asyncio.sleep(0)
-        present = {(item.metadata.namespace, item.metadata.name) for item in items}
+        """Page by page: 50,000 pods at once, as bytes and as objects, are half a gigabyte."""
+        present: set[tuple[str, str]] = set()
+        version = ""
+        try:
+            async for page in self._client.pages(self._path, self._params):
+                version = page.metadata.resource_version
+                await self._take(page.items or (), present)
+        except GoneError:
+            # It took so long that the next page is gone: all over again, and whole.
+            present.clear()
+            items, version = await self._client.list_raw(self._path, self._params)
+            await self._take(items, present)
         for key in [key for key in self._known if key not in present]:
             self._remove(self._known[key])
-        for count, item in enumerate(items, start=1):
-            self._set(item)
-            if count % _EVENTS_A_TURN == 0:
-                await asyncio.sleep(0)
+        self._version = version
+        self._tell(self._version)
+        self.contact.lists += 1
         self.synced.set()
         if self._on_sync is not None:
             self._on_sync()
+
+    async def _take(self, items: Sequence[msgspec.Raw], present: set[tuple[str, str]]) -> None:
+        """Tell the handler of listed objects, some in a turn of the loop, and note that they are there."""
+        self.contact.heard_at = time.monotonic()
+        for count, raw in enumerate(items, start=1):
+            item = self._decoder.decode(raw)
+            present.add((item.metadata.namespace, item.metadata.name))
+            self._set(item)
+            if count % _EVENTS_A_TURN == 0:
+                await asyncio.sleep(0)
 
     async def _watch(self) -> None:
         """Follow changes after the version reached, until the watch ends. Raises ApiError when a new list is due."""
@@ -175,6 +237,8 @@ class Reflector(Generic[T]):
         async with self._client.stream(self._path, params, silence_seconds=_SILENCE_SECONDS) as stream:
             async for line in stream:
                 self._version = self._handle(_EVENT.decode(line)) or self._version
+                self._tell(self._version)
+                self.contact.heard_at = time.monotonic()
                 self._pause.reset()
                 count += 1
                 if count % _EVENTS_A_TURN == 0:

@@ -55,11 +55,20 @@ class Allocation:
 
 
 def encode(allocation: Allocation) -> dict[str, str]:
-    """The five annotations of an allocation on one card."""
-    if len(allocation.shares) != 1:
-        raise InvalidAllocationError(f"an allocation on {len(allocation.shares)} cards has no one-card form")
-    return {
-        wire.ANNOTATION_INDEX: str(allocation.index),
+    """The five annotations of an allocation on one card; of one on several, ``by_container`` in the place of the index.
+
+    What the pod's author wrote in the other form's place is to be blanked, not kept: see ``blanks``.
+    """
+    if allocation.by_container is not None:
+        cards = {str(at): {str(index): units for index, units in of} for at, of in allocation.by_container.items()}
+        where = {wire.ANNOTATION_ALLOCATION: msgspec.json.encode(cards).decode()}
+    elif len(allocation.shares) == 1:
+        where = {wire.ANNOTATION_INDEX: str(allocation.index)}
+    else:
+        raise InvalidAllocationError(
+            f"an allocation on {len(allocation.shares)} cards must say which container has which"
+        )
+    return where | {
         wire.ANNOTATION_DEVICE_UNITS: str(allocation.device_units),
         wire.ANNOTATION_POD_UNITS: str(allocation.units),
         wire.ANNOTATION_ASSIGNED: _TRUE if allocation.assigned else _FALSE,
@@ -67,18 +76,24 @@ def encode(allocation: Allocation) -> dict[str, str]:
     }
 
 
+def blanks(annotations: Mapping[str, str] | None, written: Mapping[str, str]) -> dict[str, str]:
+    """Empty values for what a pod says of its card in other words than those written: its author is not believed (defect D30)."""
+    ours = (wire.ANNOTATION_INDEX, wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR)
+    return {name: "" for name in ours if name in (annotations or {}) and name not in written}
+
+
 def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | None:
     """The allocation that a pod's annotations say, or None where there is none.
 
     ``request`` is what the pod's spec asks for: that much is booked on the card, whatever the POD annotation claims
-    (anybody who may write a pod may write that). The multi-card annotation wins over the index. Raises
-    InvalidAllocationError for an index that is no card number, or numbers that are none.
+    (anybody who may write a pod may write that). The multi-card annotation wins over the index, unless it is empty (blanked).
+    Raises InvalidAllocationError for an index that is no card number, or numbers that are none.
     """
     if not annotations:
         return None
     by_container = None
-    if wire.ANNOTATION_ALLOCATION in annotations:
-        by_container = _decode_many(annotations[wire.ANNOTATION_ALLOCATION])
+    if several := annotations.get(wire.ANNOTATION_ALLOCATION):
+        by_container = _decode_many(several)
         shares = _sum_by_card(by_container)
     elif wire.ANNOTATION_INDEX in annotations:
         shares = ((_number(annotations, wire.ANNOTATION_INDEX), request),)

@@ -13,7 +13,8 @@ class Device:
     nothing is free, never a wrapped number (defect D12 of the original).
 
     ``slots`` is how many containers the card takes at once on a node in slots mode, ``slots_used`` how many are booked;
-    0 slots mean that the node is in ids mode, where containers are not counted.
+    0 slots mean that the node is in ids mode, where containers are not counted. ``uuid``, ``model`` and ``numa`` are empty
+    where the node does not publish them. ``unit_mib`` is how many MiB a unit is, 0 where the node does not publish that.
     """
 
     index: int
@@ -24,6 +25,8 @@ class Device:
     model: str = ""
     slots: int = 0
     slots_used: int = 0
+    numa: int = 0
+    unit_mib: int = 0
 
     @property
     def free(self) -> int:
@@ -34,6 +37,12 @@ class Device:
     def free_slots(self) -> int:
         """Containers that the card can still take: none on a sick card. Without meaning in ids mode."""
         return max(self.slots - self.slots_used, 0) if self.healthy else 0
+
+    def booked(self, used: int, slots_used: int) -> Device:
+        """The same card with so much booked; as ``dataclasses.replace``, in half of its time."""
+        return Device(
+            self.index, self.total, used, self.healthy, self.uuid, self.model, self.slots, slots_used, self.numa, self.unit_mib
+        )  # fmt: skip
 
     def holds(self, units: int, slots: int) -> bool:
         """Is there room for so many units, and in slots mode for so many containers at once?"""

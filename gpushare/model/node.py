@@ -11,7 +11,8 @@ from gpushare import wire
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
 from gpushare.model.device import Device
-from gpushare.model.quantity import parse_units
+from gpushare.model.eviction import Evictable
+from gpushare.model.quantity import MemoryUnit, parse_units
 
 
 class CardFacts(msgspec.Struct, frozen=True, gc=False):
@@ -105,8 +106,19 @@ def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Dev
     """
     cards = published_cards(node)
     if cards is not None:
+        unit_mib = _unit_mib(cards)
         found: Iterable[Device] = (
-            Device(card.index, card.units, 0, card.healthy, card.uuid, card.model, _slots_of(card, cards))
+            Device(
+                card.index,
+                card.units,
+                0,
+                card.healthy,
+                card.uuid,
+                card.model,
+                _slots_of(card, cards),
+                numa=card.numa,
+                unit_mib=unit_mib,
+            )
             for card in sorted(cards.cards, key=lambda card: card.index)
         )
     else:
@@ -119,6 +131,13 @@ def _slots_of(card: CardFacts, cards: NodeCards) -> int:
     return card.slots if cards.mode == MODE_SLOTS else 0
 
 
+def _unit_mib(cards: NodeCards) -> int:
+    try:
+        return MemoryUnit.parse(cards.unit).mib
+    except InvalidQuantityError:
+        return 0
+
+
 def parse_unhealthy(text: str) -> frozenset[int]:
     """Card indices in the ConfigMap's ``gpus: "0,2"``; what is no number is no card (defect D11: it banned card 0)."""
     return frozenset(int(part) for part in map(str.strip, text.split(",")) if part.isascii() and part.isdigit())
@@ -129,7 +148,8 @@ class Booking:
     """A pod on a node: ``shares`` are ``(card index, units)``; empty where no valid annotation says a card.
 
     ``slots`` is how many containers it may have at once on each of these cards. (Which container of a pod of several
-    cards is on which nobody needs to know: a card may then count one too many, never one too few.)
+    cards is on which nobody needs to know: a card may then count one too many, never one too few.) ``group`` is ``Wishes.group``;
+    ``evictable`` is there once the API has shown the pod bound.
     """
 
     uid: str
@@ -138,6 +158,8 @@ class Booking:
     units: int
     shares: tuple[tuple[int, int], ...]
     slots: int = 1
+    group: str = ""
+    evictable: Evictable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +167,9 @@ class NodeInfo:
     """A node's cards with its pods laid on them.
 
     ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first; in slots mode only
-    a card with a free slot counts as free. ``unplaced`` are units of pods that no annotation puts on one of the node's
-    cards. ``counts_slots`` says that the node is in slots mode.
+    a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index, total)``, the
+    tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
+    puts on one of the node's cards. ``counts_slots`` says that the node is in slots mode.
     """
 
     name: str
@@ -155,6 +178,9 @@ class NodeInfo:
     largest_free: int
     largest_total: int
     unplaced: int
+    rooms: tuple[tuple[int, int, int], ...]
+    total: int
+    used: int
     counts_slots: bool = False
 
 
@@ -173,19 +199,25 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking])
                 placed += units
         unplaced += max(booking.units - placed, 0)
     counts_slots = any(device.slots for device in devices)
-    booked = tuple(
-        replace(device, used=used[device.index], slots_used=slots[device.index] if counts_slots else 0)
-        for device in devices
-    )
+    booked = tuple(device.booked(used[device.index], slots[device.index] if counts_slots else 0) for device in devices)
+    healthy = [device for device in booked if device.healthy]
     return NodeInfo(
         name=name,
         devices=booked,
         bookings=laid,
         largest_free=max((device.free for device in booked if device.holds(0, 1)), default=0),
-        largest_total=max((device.total for device in booked if device.healthy), default=0),
+        largest_total=max((device.total for device in healthy), default=0),
         unplaced=unplaced,
+        rooms=tuple(sorted((device.free, device.index, device.total) for device in healthy if device.free)),
+        total=sum(device.total for device in healthy),
+        used=sum(device.used for device in healthy),
         counts_slots=counts_slots,
     )
+
+
+def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
+    """The same node and cards with these pods on them, and no others."""
+    return lay_out(node.name, tuple(device.booked(0, 0) for device in node.devices), bookings)
 
 
 def units_on(booking: Booking, index: int) -> int:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare import wire
+from gpushare.errors import InvalidWishError
 from gpushare.manifests import Container, ContainerStatus, Pod
 from gpushare.model.quantity import parse_units
+from gpushare.model.wishes import NONE, Wishes, wishes_of
 
 _SIDECAR: Final = "Always"
 _FINISHED: Final = ("Succeeded", "Failed")
@@ -35,7 +37,7 @@ def is_sidecar(container: Container) -> bool:
 
 def pod_request(pod: Pod) -> int:
     """Units that the pod holds at its worst moment: the scheduler's own rule for requests. Raises InvalidQuantityError."""
-    return _worst(pod, container_request)
+    return worst_moment(pod, container_request)
 
 
 def slot_request(pod: Pod) -> int:
@@ -44,11 +46,13 @@ def slot_request(pod: Pod) -> int:
     An ordinary init container's slot goes to a container after it, as the kubelet hands its ids on. Raises
     InvalidQuantityError.
     """
-    return _worst(pod, lambda container: int(container_request(container) > 0))
+    return worst_moment(pod, lambda container: int(container_request(container) > 0))
 
 
-def _worst(pod: Pod, amount_of: Callable[[Container], int]) -> int:
-    """Ordinary init containers run one after the other, each beside the sidecars started before it; then all
+def worst_moment(pod: Pod, amount_of: Callable[[Container], int]) -> int:
+    """What a pod holds of something when it holds most of it.
+
+    Ordinary init containers run one after the other, each beside the sidecars started before it; then all
     containers run beside all sidecars.
     """
     sidecars = 0
@@ -65,7 +69,7 @@ def _worst(pod: Pod, amount_of: Callable[[Container], int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a pod asks of one card: units of its memory, slots where the node counts containers.
+    """What a pod asks of one card: units of its memory, slots where the node counts containers; and which card it wishes for.
 
     ``names_slots`` says that each container which asks for memory also asks for exactly one ``gpu-slot``: without it, a
     kubelet in slots mode would start the container without a variable of ours, and it would see every card.
@@ -74,12 +78,18 @@ class Request:
     units: int
     slots: int = 1
     names_slots: bool = True
+    wishes: Wishes = NONE
 
 
 def request_of(pod: Pod) -> Request:
-    """What the pod asks for. Raises InvalidQuantityError."""
+    """What the pod asks for. Raises InvalidQuantityError, and InvalidWishError for wishes that make no sense."""
     units = pod_request(pod)
-    return Request(units, slot_request(pod), _names_slots(pod)) if units > 0 else Request(0, 0)
+    if units == 0:
+        return Request(0, 0)
+    wishes = wishes_of(pod)
+    if wishes.split and (sum(wishes.split) != units or split_container(pod) is None):
+        raise InvalidWishError(f"annotation {wire.WISH_SPLIT} is not what the pod's one container asks for, in parts")
+    return Request(units, slot_request(pod), _names_slots(pod), wishes)
 
 
 def _names_slots(pod: Pod) -> bool:
@@ -100,6 +110,12 @@ def gpu_containers(pod: Pod) -> tuple[tuple[str, int], ...]:
     ordered = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
     requests = ((container.name, container_request(container)) for container in ordered)
     return tuple((name, request) for name, request in requests if request > 0)
+
+
+def split_container(pod: Pod) -> int | None:
+    """The position of the one container that asks for card memory; None where several do, or an init container."""
+    asking = [at for at, container in enumerate(pod.spec.containers or ()) if container_request(container)]
+    return asking[0] if len(asking) == 1 == len(gpu_containers(pod)) else None
 
 
 def is_finished(pod: Pod) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from gpushare.errors import InvalidQuantityError
@@ -51,6 +52,8 @@ def parse_quantity(text: str | float) -> Fraction:
     return -value if sign == "-" else value
 
 
+# The same few numbers come with every question.
+@lru_cache(maxsize=4096)
 def parse_units(text: str | float) -> int:
     """A quantity of an extended resource: whole and not negative.
 

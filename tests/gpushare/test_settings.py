@@ -25,6 +25,14 @@ def test_the_originals_extender_manifest_is_understood() -> None:
     )
 
 
+def test_the_extenders_metrics_have_an_address_of_their_own_or_none() -> None:
+    """As the device plugin's: loopback where no host is named; by default nothing more listens."""
+    assert extender_settings([], {}).metrics_address is None
+    assert extender_settings(["-metrics-address", ":9"], {}).metrics_address == ("127.0.0.1", 9)
+    with pytest.raises(UsageError, match="--metrics-address is 'x'"):
+        extender_settings(["--metrics-address=x"], {})
+
+
 def test_without_port_the_originals_default_holds() -> None:
     """39999."""
     assert extender_settings([], {}).port == 39999
@@ -146,3 +154,18 @@ def test_repairs_are_made_unless_the_operator_says_hold() -> None:
     assert [plugin(*argv).repairs for argv in ([], ["--repair=exchange"], ["-repair", "hold"])] == [True, True, False]
     with pytest.raises(SystemExit):
         plugin("--repair=maybe")
+
+
+def test_the_book_is_audited_every_five_minutes_unless_told_otherwise() -> None:
+    """0 is never."""
+    told = [
+        extender_settings(argv, {}).audit_interval for argv in ([], ["--audit-interval=90s"], ["-audit-interval", "0"])
+    ]
+    assert told == [300.0, 90.0, 0.0]
+
+
+@pytest.mark.parametrize("text", ["soon", "1s", "-5m"])
+def test_an_interval_that_would_keep_the_api_server_busy_says_so(text: str) -> None:
+    """Or that is none."""
+    with pytest.raises(UsageError, match="--audit-interval"):
+        extender_settings([f"--audit-interval={text}"], {})

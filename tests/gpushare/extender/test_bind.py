@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,13 +15,15 @@ import httpx2
 import msgspec
 import pytest
 
-from gpushare.errors import DoesNotFitError
+from gpushare import wire
+from gpushare.errors import DoesNotFitError, InvalidWishError
 from gpushare.extender import bind as bind_module
 from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, Binder, BindError
-from gpushare.extender.cache import SchedulerCache
+from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.messages import BindingArgs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.model.node import CardFacts, NodeCards, encode_cards
 from tests.servers import StubApi, serve, status, until
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -108,6 +112,92 @@ async def test_one_request_binds_and_says_the_card() -> None:
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
         }
         assert b.used() == [3, 0]
+
+
+async def test_a_pod_that_was_bound_a_moment_ago_is_not_ordered_again() -> None:
+    """Our copy does not show it yet; a second order that admission refused would give its card away."""
+    async with bench(pod("a", 14)) as b:
+        await b.bind("a", "m")
+        b.api.fault = lambda method, path: status(403, "not now") if method == "POST" else None
+        await b.bind("a", "m")
+        assert (len(b.posts()), b.used("m")) == (1, [14])
+        with pytest.raises(BindError, match="already bound to node m"):
+            await b.bind("a", "n")
+
+
+async def test_a_pod_that_another_extender_bound_meanwhile_is_bound() -> None:
+    """The watch told of it while we were about to: success where it is on the node that was asked for."""
+    async with bench(pod("a", 14), known=False) as b:
+        gone = asyncio.Event()
+
+        def told(method: str, path: str) -> None:
+            if method == "GET" and not gone.is_set():
+                gone.set()
+                bound = copy.deepcopy(b.api.pods[0])
+                bound["spec"]["nodeName"] = "m"
+                bound["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": "0"}
+                b.cache.set_pod(msgspec.convert(bound, Pod))
+                asyncio.get_running_loop().call_soon(b.api.pods.__setitem__, 0, bound)
+
+        b.api.fault = told
+        await b.bind("a", "m")
+        assert (b.posts(), b.used("m")) == ([], [14])
+
+
+async def test_what_the_pods_author_wrote_of_its_card_is_not_believed() -> None:
+    """D30: the index is overwritten, what else names a card is blanked, and the pod is booked where we put it."""
+    forged = pod("a")
+    forged["metadata"]["annotations"] = {
+        "ALIYUN_COM_GPU_MEM_IDX": "1",
+        "ALIYUN_COM_GPU_MEM_POD": "1",
+        "ALIYUN_COM_GPU_MEM_REPAIR": "1",
+        "scheduler.framework.gpushare.allocation": '{"0":{"1":1}}',
+    }
+    names = list(forged["metadata"]["annotations"])
+    async with bench(forged) as b:
+        await b.bind("a")
+        annotations = b.posts()[0]["body"]["metadata"]["annotations"]
+        b.cache.set_pod(msgspec.convert(b.api.pods[0], Pod))
+
+        assert {name: annotations[name] for name in names} == {
+            "ALIYUN_COM_GPU_MEM_IDX": "0",
+            "ALIYUN_COM_GPU_MEM_POD": "3",
+            "ALIYUN_COM_GPU_MEM_REPAIR": "",
+            "scheduler.framework.gpushare.allocation": "",
+        }
+        assert b.used() == [3, 0]
+
+
+async def test_a_split_is_written_as_the_original_reads_it() -> None:
+    """Container to card to units; no index, and both cards are booked."""
+    asking = pod("a", 12)
+    asking["metadata"]["annotations"] = {"gpushare.aliyun.com/split": "8,4", "ALIYUN_COM_GPU_MEM_IDX": "0"}
+    async with bench(asking) as b:
+        cards = [CardFacts(index=index, uuid=f"GPU-{index}", model="T4", mib=15079, units=14) for index in range(2)]
+        published = node("n", 14, 14)
+        published["metadata"]["annotations"] = {
+            wire.ANNOTATION_CARDS: encode_cards(NodeCards(1, "ids", "GiB", "boot", tuple(cards)))
+        }
+        b.cache.set_node(msgspec.convert(published, Node))
+        await b.bind("a")
+        annotations = b.posts()[0]["body"]["metadata"]["annotations"]
+
+        assert json.loads(annotations["scheduler.framework.gpushare.allocation"]) == {"0": {"0": 8, "1": 4}}
+        assert (annotations["ALIYUN_COM_GPU_MEM_IDX"], annotations["ALIYUN_COM_GPU_MEM_POD"]) == ("", "12")
+        assert b.used() == [8, 4]
+        b.cache.set_pod(msgspec.convert(b.api.pods[0], Pod))
+        assert b.used() == [8, 4]
+
+
+async def test_a_wish_that_makes_no_sense_is_refused_with_its_reason() -> None:
+    """Also where somebody binds without asking filter."""
+    asking = pod("a")
+    asking["metadata"]["annotations"] = {"gpushare.aliyun.com/policy": "best"}
+    async with bench(asking) as b:
+        with pytest.raises(InvalidWishError, match="policy is none of"):
+            await b.bind("a")
+
+        assert b.posts() == []
 
 
 async def test_concurrent_binds_for_the_last_slot_let_exactly_one_through() -> None:

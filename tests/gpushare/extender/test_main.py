@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import UsageError
-from gpushare.extender.main import listen
+from gpushare.extender.edge.http_edge import listen
 
 PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
 
@@ -43,6 +44,15 @@ def port_of(program: subprocess.Popen[str]) -> int:
     assert program.stderr is not None
     line = next(line for line in program.stderr if "starting" in line)
     return int(line.rpartition("port=")[2])
+
+
+def metrics_of(program: subprocess.Popen[str]) -> str:
+    """What Prometheus reads, at the address in its log."""
+    assert program.stderr is not None
+    line = next(line for line in program.stderr if "metrics at" in line)
+    where = re.search(r"address=(\S+) port=(\d+) path=(\S+)", line)
+    assert where is not None
+    return urllib.request.urlopen(f"http://{where[1]}:{where[2]}{where[3]}").read().decode()  # type: ignore[no-any-return]
 
 
 def get(port: int, path: str) -> int:
@@ -96,3 +106,31 @@ def test_a_warning_where_it_listens_to_everybody(kubeconfig: Path) -> None:
 
     assert "WARNING" in first
     assert "all addresses" in first
+
+
+@pytest.mark.parametrize(("address", "is_open"), [("127.0.0.1", 0), ("0.0.0.0", 1), ("", 1)])
+def test_the_metrics_say_who_may_ask(kubeconfig: Path, address: str, is_open: int) -> None:
+    """At their own address, of an extender that has read nothing yet; the watches without a word have no age."""
+    with start("--address", address, "--metrics-address", ":0", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+        port = port_of(program)
+        text = metrics_of(program)
+        on_the_main_port = get(port, "/metrics"), get(port, "/healthz")
+        program.terminate()
+        program.communicate(timeout=30)
+
+    assert f"\ngpushare_extender_open_to_everybody {is_open:.1f}\n" in text
+    assert '\ngpushare_extender_watch_relists_total{resource="pods"} 0.0\n' in text
+    assert "gpushare_extender_watch_age_seconds{" not in text
+    assert (on_the_main_port, program.returncode) == ((404, 200), 0)
+
+
+def test_an_address_of_the_metrics_that_is_taken_is_a_usage_error(kubeconfig: Path) -> None:
+    """Which, and by which flag."""
+    with listen("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        arguments = ("--address=127.0.0.1", f"--metrics-address=127.0.0.1:{port}")
+        with start(*arguments, PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+            errors = program.communicate(timeout=30)[1]
+
+    assert (program.returncode, "Traceback" in errors) == (2, False)
+    assert f"127.0.0.1 port {port}: Address already in use; see --metrics-address" in errors

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from gpushare.extender.filter import FilterResult
+from gpushare.extender.decisions.filter import FilterResult
 from gpushare.extender.messages import (
     BindingArgs,
     MalformedMessageError,

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -286,3 +287,29 @@ async def test_a_handler_that_fails_ends_the_reflector() -> None:
     async with listen(script([listing("1", pod("a", "1"))], [])) as url, client_of(url) as client:
         with pytest.raises(RuntimeError, match="a bug"):
             await Reflector(client, PATH, Pod, Failing()).run()
+
+
+async def test_whole_lists_are_counted() -> None:
+    """None before the first; one that is due because the history is gone counts as well."""
+    api = script([listing("5", pod("a", "3"))], [Watch([GONE_EVENT, CLOSE])])
+    async with listen(api) as url, following(url, Told()) as reflector:
+        assert (reflector.contact.heard_at, reflector.contact.lists) == (None, 0)
+        await until(lambda: reflector.contact.lists == 2)
+
+
+async def test_when_the_last_word_came_can_be_seen() -> None:
+    """That of a list before its objects are told; a bookmark, which tells nothing, is a word too."""
+    told_at: list[tuple[float, float | None]] = []
+
+    class Timed(Told):
+        def set(self, item: Pod) -> None:
+            told_at.append((time.monotonic(), reflector.contact.heard_at))
+
+    began = time.monotonic()
+    api = script([listing("5", pod("a", "3"))], [Watch([bookmark("9"), HOLD])])
+    async with listen(api) as url, following(url, Timed()) as reflector:
+        await until(lambda: bool(told_at))
+        told, listed = told_at[0]
+        assert listed is not None
+        assert began < listed <= told
+        await until(lambda: (reflector.contact.heard_at or 0) > told)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidAllocationError
-from gpushare.model.allocation import Allocation, decode, encode
+from gpushare.model.allocation import Allocation, blanks, decode, encode
 
 ONE_CARD = st.builds(
     Allocation,
@@ -76,7 +76,6 @@ def test_an_index_that_is_no_card_number_is_an_error(index: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "{",
         "[]",
         "{}",
@@ -115,6 +114,30 @@ def test_any_text_is_an_allocation_none_or_our_error(annotations: dict[str, str]
     except InvalidAllocationError:
         return
     assert allocation is None or all(index >= 0 and units >= 0 for index, units in allocation.shares)
+
+
+def test_an_allocation_on_several_cards_is_read_back_as_written() -> None:
+    """In the original's form: container to card to units; no index beside it."""
+    shares = ((1, 8), (3, 12))
+    written = encode(Allocation(shares, 40, 7, by_container={2: shares}))
+
+    assert written["scheduler.framework.gpushare.allocation"] == '{"2":{"1":8,"3":12}}'
+    assert "ALIYUN_COM_GPU_MEM_IDX" not in written
+    assert decode(written, 20) == Allocation(shares, 40, 7, by_container={2: shares})
+
+
+def test_what_a_pods_author_wrote_of_its_card_is_blanked() -> None:
+    """D30: each form in which a card can be named, but the one that was written; and what is blank names no card."""
+    forged = {
+        "ALIYUN_COM_GPU_MEM_IDX": "0",
+        "ALIYUN_COM_GPU_MEM_REPAIR": "1",
+        "scheduler.framework.gpushare.allocation": '{"0":{"3":1}}',
+    }
+    written = encode(Allocation(((2, 5),), 14))
+    merged = {**forged, **written, **blanks(forged, written)}
+
+    assert blanks({}, written) == blanks(None, written) == {}
+    assert decode(merged, 5) == Allocation(((2, 5),), 14)
 
 
 def test_a_mark_of_repair_books_the_other_card_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,3 +19,10 @@ def test_free_is_never_negative_and_never_more_than_total(total: int, used: int)
 def test_a_sick_card_has_nothing_free() -> None:
     """Whatever it holds."""
     assert Device(0, 14, 3, healthy=False).free == 0
+
+
+def test_a_booked_card_is_the_same_card() -> None:
+    """Every other fact stays, also one that is added later."""
+    card = Device(3, 14, 2, healthy=False, uuid="u", model="m", slots=4, slots_used=1, numa=1, unit_mib=1024)
+
+    assert card.booked(5, 2) == replace(card, used=5, slots_used=2)

@@ -51,10 +51,17 @@ def gpus(memory: object, count: object) -> dict[str, object]:
 def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
     """Each card has its own size and health, by index: a mixed node is not averaged (defects D5, D6)."""
     assert devices_of(node(gpus("38", "3"), encode_cards(MIXED))) == (
-        Device(0, 14, uuid="GPU-a", model="Tesla T4"),
-        Device(1, 14, uuid="GPU-b", model="Tesla T4"),
-        Device(2, 10, healthy=False, uuid="GPU-c", model="GeForce GTX 1080 Ti"),
+        Device(0, 14, uuid="GPU-a", model="Tesla T4", unit_mib=1024),
+        Device(1, 14, uuid="GPU-b", model="Tesla T4", unit_mib=1024),
+        Device(2, 10, healthy=False, uuid="GPU-c", model="GeForce GTX 1080 Ti", unit_mib=1024),
     )
+
+
+def test_a_unit_that_says_nothing_is_no_unit() -> None:
+    """The cards are shared all the same; only how much memory that is nobody knows."""
+    odd = msgspec.structs.replace(MIXED, unit="handful")
+
+    assert {device.unit_mib for device in devices_of(node(gpus("38", "3"), encode_cards(odd)))} == {0}
 
 
 @pytest.mark.parametrize("capacity", [gpus("42", "3"), gpus("38", "2"), gpus("28", "2")])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpushare.errors import InvalidQuantityError
-from gpushare.manifests import Container, Pod
+from gpushare.errors import InvalidQuantityError, InvalidWishError
+from gpushare.manifests import Container, ObjectMeta, Pod, PodSpec, Resources
 from gpushare.model.pod import (
     Request,
     container_request,
@@ -16,6 +16,7 @@ from gpushare.model.pod import (
     pod_request,
     request_of,
     slot_request,
+    split_container,
     was_started,
 )
 
@@ -169,3 +170,33 @@ def test_a_slot_without_memory_is_nobodys_business() -> None:
     lone = {"name": "l", "resources": {"limits": {"aliyun.com/gpu-slot": "3"}}}
 
     assert request_of(pod([slotted("a", "3"), lone, {"name": "bare"}])) == Request(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("split", "containers", "init", "is_good"),
+    [
+        ("2,1", [3], [], True),
+        ("2,1", [0, 3], [], True),
+        ("2,2", [3], [], False),
+        ("2,1", [2, 1], [], False),
+        ("2,1", [3], [3], False),
+        ("2,1", [], [3], False),
+    ],
+)
+def test_a_split_is_of_what_the_one_container_asks_for(
+    split: str, containers: list[int], init: list[int], is_good: bool
+) -> None:
+    """Whose parts go where nobody could say where two ask; and the parts are the whole."""
+
+    def asking(units: int) -> Container:
+        return Container(resources=Resources(limits={"aliyun.com/gpu-mem": units}) if units else None)
+
+    spec = PodSpec(containers=list(map(asking, containers)), init_containers=list(map(asking, init)))
+    pod = Pod(metadata=ObjectMeta(annotations={"gpushare.aliyun.com/split": split}), spec=spec)
+
+    if is_good:
+        assert request_of(pod).wishes.split == (2, 1)
+        assert split_container(pod) == len(containers) - 1
+    else:
+        with pytest.raises(InvalidWishError, match="one container"):
+            request_of(pod)

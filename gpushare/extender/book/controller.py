@@ -1,22 +1,24 @@
-"""From the API server's events to the cache: nodes, pods, and the ConfigMaps that declare cards sick."""
+"""From the API server's events to the cache: nodes, pods, the ConfigMaps that declare cards sick, and disruption budgets."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpushare import wire
-from gpushare.extender.cache import SchedulerCache
+from gpushare.extender.book.audit_diff import Versions
+from gpushare.extender.book.cache import SchedulerCache
 from gpushare.kube.client import ApiClient
-from gpushare.kube.reflector import Reflector
-from gpushare.manifests import ConfigMap, Node, ObjectMeta, Pod
+from gpushare.kube.reflector import Contact, Reflector
+from gpushare.manifests import ConfigMap, DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.node import parse_unhealthy
 
 _LOG = logging.getLogger(__name__)
 
 _CONFIG_MAPS_PATH: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
+_BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
 
 class _Nodes:
@@ -66,21 +68,52 @@ class _SickCards:
             self._cache.set_unhealthy(node, indices)
 
 
+class _Budgets:
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
+
+    def set(self, item: DisruptionBudget) -> None:
+        self._cache.set_budget(item)
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        self._cache.remove_budget(metadata)
+
+
 class Controller:
     """Feeds the cache. Not ready before nodes and pods were read once, whole.
 
-    The ConfigMaps are asked for but not waited for: a role without that right must not stop a cluster from scheduling.
+    ConfigMaps and budgets are asked for but not waited for: a role without that right must not stop a cluster from scheduling.
     """
 
     def __init__(self, client: ApiClient, cache: SchedulerCache, on_ready: Callable[[], None] | None = None) -> None:
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache))
         self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, _Pods(cache))
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(cache))
+        self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, _Budgets(cache))
+        self._cache = cache
         self._on_ready = on_ready
 
     def is_ready(self) -> bool:
         """Is the book complete?"""
         return self._nodes.synced.is_set() and self._pods.synced.is_set()
+
+    async def pods_come_to(self, version: int, seconds: float) -> bool:
+        """Wait so long at most until the book has heard of pods up to a resourceVersion; whether it has."""
+        return await self._pods.come_to(version, seconds)
+
+    @property
+    def contacts(self) -> Mapping[str, Contact]:
+        """How each collection is heard of, by its resource."""
+        return {
+            "nodes": self._nodes.contact,
+            "pods": self._pods.contact,
+            "configmaps": self._sick.contact,
+            "poddisruptionbudgets": self._budgets.contact,
+        }
+
+    def versions(self) -> Versions:
+        """How far the book has been told everything."""
+        return Versions(self._nodes.version, self._pods.version)
 
     async def run(self) -> None:
         """Follow the API server until cancelled."""
@@ -88,8 +121,11 @@ class Controller:
             group.create_task(self._nodes.run())
             group.create_task(self._pods.run())
             group.create_task(self._sick.run())
+            group.create_task(self._budgets.run())
             await self._nodes.synced.wait()
             await self._pods.synced.wait()
+            # Laid out here, and not while the first question waits.
+            self._cache.snapshot()
             _LOG.info("ready: nodes and pods are read")
             if self._on_ready is not None:
                 self._on_ready()

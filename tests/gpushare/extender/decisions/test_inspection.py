@@ -1,8 +1,8 @@
-"""Promises of gpushare.extender.inspection."""
+"""Promises of gpushare.extender.decisions.inspection."""
 
 from __future__ import annotations
 
-from gpushare.extender.inspection import inspect_node, inspect_nodes
+from gpushare.extender.decisions.inspection import inspect_node, inspect_nodes
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, lay_out
 from gpushare.model.snapshot import Snapshot

@@ -1,14 +1,16 @@
-"""Promises of gpushare.extender.filter."""
+"""Promises of gpushare.extender.decisions.filter."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import wire
-from gpushare.extender.filter import filter_nodes
+from gpushare.extender.decisions.filter import FilterResult, filter_nodes, refuse_everywhere
+from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import lay_out
 from gpushare.model.pod import Request
@@ -24,21 +26,21 @@ CLUSTER = Snapshot({node.name: node for node in (FULL, FREE, SMALL, SICK, PLAIN)
 
 def test_a_node_fits_when_one_card_holds_the_request() -> None:
     """Nine units free in total on two cards do not hold six on one."""
-    result = filter_nodes(Request(6), ["full", "free"], CLUSTER)
+    result = filter_nodes(Question(Request(6)), ["full", "free"], CLUSTER)
 
     assert (result.fitting, result.failed, result.unresolvable) == (["free"], {"full": wire.REASON_NO_CARD_FITS}, {})
 
 
 def test_a_request_as_large_as_the_free_card_fits() -> None:
     """To the last unit, and not one beyond."""
-    assert filter_nodes(Request(14), ["free"], CLUSTER).fitting == ["free"]
-    assert filter_nodes(Request(5), ["full"], CLUSTER).fitting == ["full"]
-    assert filter_nodes(Request(15), ["free"], CLUSTER).fitting == []
+    assert filter_nodes(Question(Request(14)), ["free"], CLUSTER).fitting == ["free"]
+    assert filter_nodes(Question(Request(5)), ["full"], CLUSTER).fitting == ["full"]
+    assert filter_nodes(Question(Request(15)), ["free"], CLUSTER).fitting == []
 
 
 def test_what_eviction_cannot_cure_is_unresolvable() -> None:
     """No large enough card, no healthy card, no card, no node: preemption must not kill pods there."""
-    result = filter_nodes(Request(6), ["small", "sick", "plain", "gone"], CLUSTER)
+    result = filter_nodes(Question(Request(6)), ["small", "sick", "plain", "gone"], CLUSTER)
 
     assert (result.fitting, result.failed) == ([], {})
     assert result.unresolvable == {
@@ -51,13 +53,13 @@ def test_what_eviction_cannot_cure_is_unresolvable() -> None:
 
 def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
     """Also on nodes without cards and on nodes that we do not know."""
-    assert filter_nodes(Request(0), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
+    assert filter_nodes(Question(Request(0)), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
 
 
 @given(st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12), st.integers(0, 20))
 def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> None:
     """In one of the three answers, in the order asked; nothing is invented."""
-    result = filter_nodes(Request(request), names, CLUSTER)
+    result = filter_nodes(Question(Request(request)), names, CLUSTER)
     answered = [*result.fitting, *result.failed, *result.unresolvable]
 
     assert sorted(answered) == sorted(set(names))
@@ -66,7 +68,7 @@ def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> N
 
 def test_reasons_name_no_node() -> None:
     """The scheduler counts equal texts; a node's name in them defeats that."""
-    result = filter_nodes(Request(6), list(CLUSTER.nodes), CLUSTER)
+    result = filter_nodes(Question(Request(6)), list(CLUSTER.nodes), CLUSTER)
 
     for name, reason in {**result.failed, **result.unresolvable}.items():
         assert name not in reason.split()
@@ -79,15 +81,17 @@ SLOTS = Snapshot({"slotted": SLOTTED, "free": FREE})
 
 def test_a_card_of_a_node_in_slots_mode_fits_only_with_a_slot_for_each_container() -> None:
     """The memory of a card whose slots are booked is out of reach; waiting cures that."""
-    assert filter_nodes(Request(60, 1), ["slotted"], SLOTS).fitting == ["slotted"]
-    assert filter_nodes(Request(61, 1), ["slotted"], SLOTS).failed == {"slotted": wire.REASON_NO_SLOT}
-    assert filter_nodes(Request(10, 2), ["slotted"], SLOTS).failed == {"slotted": wire.REASON_NO_SLOT}
-    assert filter_nodes(Request(10, 3), ["slotted"], SLOTS).unresolvable == {"slotted": wire.REASON_TOO_MANY_CONTAINERS}
+    assert filter_nodes(Question(Request(60, 1)), ["slotted"], SLOTS).fitting == ["slotted"]
+    assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {"slotted": wire.REASON_NO_SLOT}
+    assert filter_nodes(Question(Request(10, 2)), ["slotted"], SLOTS).failed == {"slotted": wire.REASON_NO_SLOT}
+    assert filter_nodes(Question(Request(10, 3)), ["slotted"], SLOTS).unresolvable == {
+        "slotted": wire.REASON_TOO_MANY_CONTAINERS
+    }
 
 
 def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
     """There its containers would get no variable of ours, and see every card; a node in ids mode needs none."""
-    result = filter_nodes(Request(6, 2, names_slots=False), ["slotted", "free"], SLOTS)
+    result = filter_nodes(Question(Request(6, 2, names_slots=False)), ["slotted", "free"], SLOTS)
 
     assert (result.fitting, result.failed) == (["free"], {})
     assert result.unresolvable == {"slotted": wire.REASON_SLOT_MISSING}
@@ -112,7 +116,7 @@ def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
 def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Device], request: Request) -> None:
     """A node fits exactly where one of its cards holds memory and slots, and the pod names them."""
     info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
-    result = filter_nodes(request, ["n"], Snapshot({"n": info}))
+    result = filter_nodes(Question(request), ["n"], Snapshot({"n": info}))
 
     holds = any(
         one.healthy and one.total - one.used >= request.units and one.slots - one.slots_used >= request.slots
@@ -122,3 +126,37 @@ def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Dev
     assert bool(result.failed) <= any(
         one.healthy and one.total >= request.units and one.slots >= request.slots for one in devices
     )
+
+
+@given(
+    st.lists(
+        st.builds(Device, index=st.just(0), total=st.integers(0, 9), used=st.integers(0, 12), healthy=st.booleans()),
+        max_size=3,
+    ),
+    st.integers(1, 12),
+)
+def test_the_short_way_of_plain_requests_gives_the_reasons_of_the_long_way(devices: list[Device], units: int) -> None:
+    """What a node computed beforehand says the same as a look at every card, word for word."""
+    info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
+    result = filter_nodes(Question(Request(units)), ["n"], Snapshot({"n": info}))
+
+    assert {**result.failed, **result.unresolvable}.get("n", "") == reason_against(info, Question(Request(units)))
+
+
+def test_a_pod_whose_own_words_make_no_sense_is_refused_on_every_node_for_good() -> None:
+    """As unresolvable: the end of other pods does not mend an annotation."""
+    assert refuse_everywhere("bad wish", ["a", "b", "a"]) == FilterResult([], {}, {"a": "bad wish", "b": "bad wish"})
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (FilterResult(["a"], {"b": "full"}, {"c": "small"}), ""),
+        (FilterResult([], {"b": "full", "d": "no slot"}, {"c": "small"}), "full"),
+        (FilterResult([], {}, {"c": "small", "e": "sick"}), "small"),
+        (FilterResult([], {}, {}), ""),
+    ],
+)
+def test_an_answer_has_one_reason_for_all_nodes(result: FilterResult, reason: str) -> None:
+    """The one that tells what would help, before those that nothing helps against."""
+    assert result.reason == reason

@@ -1,4 +1,4 @@
-"""Promises of the extender's HTTP edge, over real HTTP; and the recorded dialogues of the original."""
+"""Promises of the extender's paths and verbs, over real HTTP; and the recorded dialogues of the original."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from typing import Any
 import httpx2
 import pytest
 
+from gpushare import wire
 from gpushare.extender.bind import Binder
-from gpushare.extender.cache import SchedulerCache
-from gpushare.extender.controller import Controller
-from gpushare.extender.http_server import HttpServer
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.controller import Controller
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.edge.http_connection import Answer, Request
+from gpushare.extender.edge.routes import Routes
+from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
+from tests.gpushare.extender.edge.edges import edge
 from tests.servers import StubApi, serve, until
 
-RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "extender"
+RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "extender"
 PREFIX = "/gpushare-scheduler"
 
 
@@ -34,10 +39,11 @@ async def extender(api: StubApi, *, ready: bool = True) -> AsyncIterator[httpx2.
         binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
         following = asyncio.create_task(controller.run())
         await until(lambda: not ready or controller.is_ready())
-        async with (
-            serve(HttpServer(cache, binder, controller.is_ready if ready else lambda: False)) as own,
-            httpx2.AsyncClient(base_url=own, trust_env=False) as http,
-        ):
+        is_ready = controller.is_ready if ready else lambda: False
+        policy = wire.POLICY_BINPACK
+        verbs = Verbs(cache, binder, Verdicts(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
+        routes = Routes(cache, verbs, is_ready)
+        async with edge(routes) as own, httpx2.AsyncClient(base_url=own, trust_env=False) as http:
             yield http
         await binder.close()
         following.cancel()
@@ -230,3 +236,145 @@ async def test_a_filter_with_two_megabytes_of_nodes_echoes_those_that_fit() -> N
         answer = (await http.post(f"{PREFIX}/filter", content=json.dumps(body))).json()
 
     assert answer["Nodes"]["items"] == [big[1]]
+
+
+def gpu_pod(name: str, units: int, **more: Any) -> dict[str, Any]:
+    """A pod that asks for units; ``more`` goes into its metadata."""
+    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", **more},
+        "spec": {"containers": [container]},
+    }
+
+
+async def ask(http: httpx2.AsyncClient, verb: str, body: Any) -> Any:
+    """The decoded answer of one POST."""
+    answer = await http.post(f"{PREFIX}/{verb}", content=body if isinstance(body, bytes) else json.dumps(body))
+    assert answer.status_code == 200
+    return answer.json()
+
+
+async def test_prioritize_answers_a_bare_list_in_the_order_asked() -> None:
+    """EXT-016: Host and Score, for names and for nodes in full; the recorded cluster has 10 and 24 units free on its two nodes."""
+    document = recorded("filter")
+    async with extender(stub(document)) as http:
+        question = {"Pod": gpu_pod("p", 2), "Nodes": None, "NodeNames": ["gpu-b", "gpu-a", "cpu"]}
+        by_name = await ask(http, "prioritize", question)
+        in_full = await ask(http, "prioritize", {**question, "NodeNames": None, "Nodes": {"items": document["nodes"]}})
+        nonsense = await http.post(f"{PREFIX}/prioritize", content=b"{")
+        odd = await ask(http, "prioritize", {**question, "Pod": gpu_pod("p", -1)})
+
+    assert [one["Host"] for one in by_name] == ["gpu-b", "gpu-a", "cpu"]
+    assert sorted(by_name, key=str) == sorted(in_full, key=str)
+    assert {one["Host"]: one["Score"] > 0 for one in by_name} == {"gpu-b": True, "gpu-a": True, "cpu": False}
+    assert (nonsense.status_code, {one["Score"] for one in odd}) == (400, {0})
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        {
+            "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 1}},
+            "NodeNameToVictims": None,
+        },
+        {
+            "NodeNameToVictims": {"n": {"Pods": [gpu_pod("low", 14)], "NumPDBViolations": 1}},
+            "NodeNameToMetaVictims": None,
+        },
+        {"nodeToVictims": {"n": {"pods": [{"uid": "uid-low"}], "numPDBViolations": 1}}},
+        {"nodenametometavictims": {"n": {"pods": [{"uid": "uid-low"}], "numPDBViolations": 1}, "gone": None}},
+    ],
+    ids=["uids", "whole pods", "1.16", "lower case"],
+)
+async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str, Any]) -> None:
+    """EXT-002, EXT-028: only NodeNameToMetaVictims is read of the answer; a node that helps nobody is not in it."""
+    low = gpu_pod("low", 14, annotations={"ALIYUN_COM_GPU_MEM_IDX": "0"})
+    low["spec"] |= {"nodeName": "n", "priority": 1}
+    capacity = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
+    high = gpu_pod("high", 10)
+    high["spec"]["priority"] = 2
+    async with extender(
+        StubApi(nodes=[{"metadata": {"name": "n"}, "status": {"capacity": capacity}}], pods=[low])
+    ) as http:
+        found = await ask(http, "preempt", {("pod" if "nodeToVictims" in victims else "Pod"): high, **victims})
+        high["spec"]["priority"] = 1
+        nobody = await ask(http, "preempt", {"Pod": high, **victims})
+        assert (await http.post(f"{PREFIX}/preempt", content=b'{"Pod": null}')).status_code == 400
+
+    assert found == {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "uid-low"}], "NumPDBViolations": 1}}}
+    assert nobody == {"NodeNameToMetaVictims": {}}
+
+
+async def test_nobody_is_evicted_for_half_a_book() -> None:
+    """As long as the cluster is not read no node is a candidate."""
+    victims = {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}]}}}
+    async with extender(StubApi(), ready=False) as http:
+        assert await ask(http, "preempt", {"Pod": gpu_pod("p", 1), **victims}) == {"NodeNameToMetaVictims": {}}
+
+
+async def test_a_pod_that_was_refused_is_explained() -> None:
+    """Last answer, and each card as it is; nobody's pod is 404."""
+    document = recorded("filter")
+    async with extender(stub(document)) as http:
+        names = {"Nodes": None, "NodeNames": ["gpu-a", "cpu"]}
+        await ask(http, "filter", {"Pod": gpu_pod("p", 7), **names})
+        await ask(
+            http, "filter", {"Pod": gpu_pod("odd", 7, annotations={"gpushare.aliyun.com/policy": "best"}), **names}
+        )
+        found = (await http.get(f"{PREFIX}/explain/ns/p")).json()
+        odd = (await http.get(f"{PREFIX}/explain/ns/odd")).json()
+        unknown = await http.get(f"{PREFIX}/explain/ns/nobody")
+
+    assert found["pod"] == {"namespace": "ns", "name": "p", "uid": "uid-p"}
+    assert found["asked"]["times"] == 1
+    gpu, cpu = found["nodes"]
+    assert (gpu["name"], gpu["lastReason"], gpu["reason"]) == ("gpu-a", *["Insufficient GPU Memory in one device"] * 2)
+    assert {card["reason"] for card in gpu["cards"]} == {"too full"}
+    assert cpu["reason"] == "node is not for GPU share"
+    assert odd["reasons"] == {"annotation gpushare.aliyun.com/policy is none of binpack, spread, fragmentation": 2}
+    assert (unknown.status_code, "nobody" in unknown.json()["error"]) == (404, True)
+
+
+async def test_a_pod_that_is_only_thought_of_is_explained_without_effect() -> None:
+    """What-if: nothing is written, booked or remembered."""
+    api = stub(recorded("filter"))
+    async with extender(api) as http:
+        before = (await http.get(f"{PREFIX}/inspect")).text
+        calls = len(api.calls)
+        found = await ask(http, "explain", gpu_pod("idea", 10))
+        odd = await ask(http, "explain", gpu_pod("idea", -1))
+        assert (await http.post(f"{PREFIX}/explain", content=b"[]")).status_code == 400
+        assert (await http.get(f"{PREFIX}/explain/ns/idea")).status_code == 404
+        assert (await http.get(f"{PREFIX}/inspect")).text == before
+
+    assert (found["fits"], len(api.calls), "-1" in odd["error"]) == (["gpu-b"], calls, True)
+
+
+async def test_a_bad_wish_is_refused_on_every_node_with_its_reason() -> None:
+    """As unresolvable: nobody is to be evicted for it."""
+    async with extender(stub(recorded("filter"))) as http:
+        pod = gpu_pod("p", 1, annotations={"gpushare.aliyun.com/split": "much"})
+        answer = await ask(http, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["gpu-a", "gpu-b"]})
+
+    assert (answer["NodeNames"], answer["FailedNodes"], answer["Error"]) == ([], {}, "")
+    assert {"gpushare.aliyun.com/split" in reason for reason in answer["FailedAndUnresolvableNodes"].values()} == {True}
+
+
+def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
+    """Neither verbs nor the book; a probe has no certificate."""
+    client, cache = ApiClient(httpx2.AsyncClient()), SchedulerCache()
+    binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
+    policy = wire.POLICY_BINPACK
+    verbs = Verbs(cache, binder, Verdicts(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
+    routes = Routes(cache, verbs, lambda: True)
+
+    for path in (
+        f"{PREFIX}/{name}" for name in ("bind", "filter", "preempt", "inspect", "inspect/n", "explain/a/b", "nope")
+    ):
+        for method in ("GET", "POST"):
+            answer = routes(Request(method, path, b"", is_known=False))
+            assert isinstance(answer, Answer)
+            assert answer.status == 401
+    health = routes(Request("GET", "/healthz", b"", is_known=False))
+    assert isinstance(health, Answer)
+    assert health.status == 200

@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.cache: each by itself, then all against a naive model under any order of events."""
+"""Promises of gpushare.extender.book.cache: each by itself, then all against a naive model under any order of events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gpushare.errors import DoesNotFitError
-from gpushare.extender.cache import ENDED_REMEMBERED, SchedulerCache
-from gpushare.extender.placement import choose_device
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.extender.book.cache import ENDED_REMEMBERED, SchedulerCache
+from gpushare.extender.decisions.placement import Question, choose
+from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
 from gpushare.model.pod import Request
 
@@ -259,13 +259,82 @@ def test_pending_pods_are_known_until_they_are_bound_or_gone(cache: SchedulerCac
     assert (cache.pending_pod("default", "a"), cache.pending_pod("default", "b")) == (None, None)
 
 
-def test_a_snapshot_does_not_change(cache: SchedulerCache) -> None:
-    """Decisions on it are of one moment."""
-    before = cache.snapshot()
+def test_a_pending_pod_is_its_uid(cache: SchedulerCache) -> None:
+    """One that was re-created under its name is another."""
+    cache.set_pod(pod("1", name="a"))
+
+    names = [("1", "a"), ("2", "a"), ("1", "b")]
+    found = [cache.is_pending(ObjectMeta(name=name, namespace="default", uid=uid)) for uid, name in names]
+    assert found == [True, False, False]
+
+
+def test_pods_with_units_are_counted(cache: SchedulerCache) -> None:
+    """Those that the API shows, and those that only we know of; on two nodes is one pod."""
+    cache.set_pod(pod("1", on="n", card=0))
+    cache.set_pod(pod("2", on="elsewhere", card=0))
+    for name in ("n", "m"):
+        cache.assume(name, booking("3", 2, 0))
+    assert cache.booked_pods() == (2, 1)
+    cache.set_pod(pod("3", on="n", card=0))
+    assert cache.booked_pods() == (3, 0)
+
+
+def test_what_was_read_of_a_node_does_not_change(cache: SchedulerCache) -> None:
+    """Each state of a node is a value; the book holds another one after a change."""
+    before = cache.snapshot().nodes["n"]
     cache.assume("n", booking("a", 3, 0))
 
-    assert before.nodes["n"].devices[0].used == 0
-    assert cache.snapshot() is cache.snapshot()
+    assert before.devices[0].used == 0
+    assert cache.snapshot().nodes["n"].devices[0].used == 3
+
+
+def test_a_wish_that_is_written_on_a_running_pod_does_not_touch_its_booking(cache: SchedulerCache) -> None:
+    """Readable or not: it has its card. A group counts from then on."""
+    running = pod("a", 3, on="n", card=0)
+    for wish in ({"gpushare.aliyun.com/policy": "nonsense"}, {"gpushare.aliyun.com/same-card": "g"}):
+        running.metadata.annotations = {"ALIYUN_COM_GPU_MEM_IDX": "0", **wish}
+        assert cache.set_pod(running) is None
+        assert used(cache) == [3, 0]
+
+    assert [one.group for one in cache.snapshot().nodes["n"].bookings] == ["default/g"]
+
+
+def test_the_sizes_of_all_shares_are_counted(cache: SchedulerCache) -> None:
+    """Assumed, confirmed, changed, forgotten, ended: each share once, for as long as it is booked."""
+
+    def sizes() -> dict[int, int]:
+        return {size: count for size, count in cache.snapshot().sizes.items() if count}
+
+    cache.assume("n", booking("a", 3, 0))
+    cache.set_pod(pod("a", 3, on="n", card=0))
+    cache.assume("n", booking("b", 5, 1))
+    cache.set_pod(pod("c", 3, on="n", card=1))
+    assert sizes() == {3: 2, 5: 1}
+    cache.forget("b", "n")
+    cache.set_pod(pod("a", 4, on="n", card=0))
+    cache.remove_pod(pod("c").metadata)
+    assert sizes() == {4: 1}
+
+
+def test_what_an_eviction_costs_is_known_once_the_api_shows_the_pod_bound(cache: SchedulerCache) -> None:
+    """An assumed pod is no victim: its scheduler may not know it."""
+    cache.assume("n", booking("a", 3, 0))
+    assert [one.evictable for one in cache.snapshot().nodes["n"].bookings] == [None]
+    cache.set_pod(pod("a", 3, on="n", card=0, deleting=True))
+
+    (found,) = cache.snapshot().nodes["n"].bookings
+    assert found.evictable is not None
+    assert found.evictable.is_ending
+
+
+def test_budgets_come_and_go(cache: SchedulerCache) -> None:
+    """By namespace and name."""
+    budget = DisruptionBudget(metadata=ObjectMeta(name="b", namespace="ns"))
+    cache.set_budget(budget)
+    assert list(cache.snapshot().budgets.values()) == [budget]
+    cache.remove_budget(budget.metadata)
+    cache.remove_budget(budget.metadata)
+    assert not cache.snapshot().budgets
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -306,11 +375,11 @@ class CacheMachine(RuleBasedStateMachine):
         if info is None or self.api[uid] is not None or (uid, where) in self.assumed or uid in self.told:
             return
         try:
-            device = choose_device(info, Request(self.units[uid]))
+            ((index, _),) = choose(info, Question(Request(self.units[uid])))
         except DoesNotFitError:
             return
-        self.cache.assume(where, booking(uid, self.units[uid], device.index))
-        self.assumed[uid, where] = device.index
+        self.cache.assume(where, booking(uid, self.units[uid], index))
+        self.assumed[uid, where] = index
 
     @precondition(lambda self: self.assumed)
     @rule(choice=st.integers(0, 99), event=st.booleans())

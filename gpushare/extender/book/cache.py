@@ -25,16 +25,22 @@ All methods are plain functions for one thread: a caller that does not await see
 
 from __future__ import annotations
 
+from collections import Counter
 from types import MappingProxyType
 from typing import Final
 
 from gpushare.errors import GpushareError
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.extender.book.answers import KnownAnswers
+from gpushare.extender.book.heard import Heard
+from gpushare.extender.replicas.reservations import Fate, State
+from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.device import Device
+from gpushare.model.eviction import evictable_of
 from gpushare.model.node import Booking, NodeInfo, devices_of, lay_out
 from gpushare.model.pod import is_finished, pod_request, slot_request
 from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import wishes_of
 
 # How many ended pods are remembered: far more than can end while one request is under way.
 ENDED_REMEMBERED: Final = 10_000
@@ -52,39 +58,82 @@ class SchedulerCache:
         self._confirmed: dict[str, dict[str, Booking]] = {}
         self._assumed: dict[str, dict[str, Booking]] = {}
         self._node_of: dict[str, str] = {}
+        # The resourceVersion as which each of them was seen last.
+        self._versions: dict[str, int] = {}
         self._assumed_on: dict[str, set[str]] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids whose end was seen, oldest first; a uid never comes back, so a late word of it is old.
         self._ended: dict[str, None] = {}
-        self._snapshot: Snapshot | None = None
+        # How many shares of each size, in units, are booked in all.
+        self._sizes: Counter[int] = Counter()
+        self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
+        self._snapshot = Snapshot(
+            MappingProxyType(self._infos), MappingProxyType(self._sizes), MappingProxyType(self._budgets)
+        )
+
+        self._answers = KnownAnswers(self._infos)
+        # Until somebody looks nothing is laid out: the first list changes each node once for every pod that it has.
+        self._is_looked_at = False
+        # What was said of which pod or node lately: the audit believes no list over it.
+        self.heard = Heard()
 
     def snapshot(self) -> Snapshot:
-        """All nodes as they are now; later changes do not show in it."""
-        if self._snapshot is None:
-            self._snapshot = Snapshot(MappingProxyType(self._infos.copy()))
+        """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
+        if not self._is_looked_at:
+            self._is_looked_at = True
+            for name in self._nodes:
+                self._lay_out(name)
         return self._snapshot
+
+    @property
+    def answers(self) -> KnownAnswers:
+        """What nodes answer to usual questions; to be asked as a snapshot is, without an await."""
+        self.snapshot()
+        return self._answers
+
+    def fate_of(self, booking: Booking) -> Fate:
+        """What became of the pod of a booking that somebody else holds."""
+        uid = booking.uid
+        if uid in self._ended:
+            return Fate(State.GONE)
+        if uid in self._node_of:
+            return Fate(State.BOUND, self._versions.get(uid, 0))
+        pending = self._pending.get((booking.namespace, booking.name))
+        return Fate(State.PENDING if pending is not None and pending.metadata.uid == uid else State.UNKNOWN)
 
     def pending_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as the API last showed it, if that was not yet bound."""
         return self._pending.get((namespace, name))
+
+    def is_pending(self, metadata: ObjectMeta) -> bool:
+        """Is this very pod there, and not yet bound?"""
+        pod = self._pending.get((metadata.namespace, metadata.name))
+        return pod is not None and pod.metadata.uid == metadata.uid
+
+    def booked_pods(self) -> tuple[int, int]:
+        """How many pods have units as the API says, and how many only as we assume."""
+        return len(self._node_of), len(self._assumed_on)
 
     # Nodes
 
     def set_node(self, node: Node) -> None:
         """A node is new or changed."""
         name = node.metadata.name
+        self.heard.note(name)
         self._nodes[name] = node
         self._read_devices(name)
 
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
+        self.heard.note(name)
         self._nodes.pop(name, None)
         self._devices.pop(name, None)
         self._infos.pop(name, None)
-        self._snapshot = None
+        self._answers.changed(name)
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
         """Somebody declared these cards of a node sick (the ConfigMap of the contract); empty ends it."""
+        self.heard.note(name)
         if indices:
             self._unhealthy[name] = indices
         else:
@@ -97,6 +146,7 @@ class SchedulerCache:
     def set_pod(self, pod: Pod) -> str | None:
         """A pod is new or changed. Answers what is wrong with its numbers or annotations, if anything is."""
         uid, node = pod.metadata.uid, pod.spec.node_name
+        self.heard.note(uid)
         if uid in self._ended:
             return None
         key = (pod.metadata.namespace, pod.metadata.name)
@@ -114,7 +164,9 @@ class SchedulerCache:
         self._end_assumptions(uid)
         if booking.units > 0 or booking.shares:
             self._node_of[uid] = node
-            self._confirmed.setdefault(node, {})[uid] = booking
+            version = pod.metadata.resource_version
+            self._versions[uid] = int(version) if version.isdigit() else 0
+            self._put(self._confirmed, node, booking)
         elif old == node:
             self._drop(uid)
         self._lay_out(node)
@@ -122,6 +174,7 @@ class SchedulerCache:
 
     def remove_pod(self, metadata: ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
+        self.heard.note(metadata.uid)
         self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
         self._end(metadata.uid)
 
@@ -135,19 +188,72 @@ class SchedulerCache:
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
         if booking.uid in self._assumed.get(node, {}) or booking.uid in self._confirmed.get(node, {}):
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
-        self._assumed.setdefault(node, {})[booking.uid] = booking
+        self.heard.note(booking.uid)
+        self._put(self._assumed, node, booking)
         self._assumed_on.setdefault(booking.uid, set()).add(node)
         self._lay_out(node)
 
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
+        self.heard.note(uid)
         nodes = self._assumed_on.get(uid, set())
         if node in nodes:
             nodes.remove(node)
-            _take(self._assumed, node, uid)
+            self._take(self._assumed, node, uid)
             self._lay_out(node)
         if not nodes:
             self._assumed_on.pop(uid, None)
+
+    # What else a decision looks at
+
+    def set_budget(self, budget: DisruptionBudget) -> None:
+        """A PodDisruptionBudget is new or changed."""
+        self._budgets[budget.metadata.namespace, budget.metadata.name] = budget
+
+    def remove_budget(self, metadata: ObjectMeta) -> None:
+        """It is gone."""
+        self._budgets.pop((metadata.namespace, metadata.name), None)
+
+    # For the audit
+
+    def uids(self) -> set[str]:
+        """Pods that hold a card, or are assumed to."""
+        return {*self._node_of, *self._assumed_on}
+
+    def pending_keys(self) -> set[tuple[str, str]]:
+        """Namespace and name of the pods that ``pending_pod`` knows."""
+        return set(self._pending)
+
+    def confirmed(self, uid: str) -> tuple[str, Booking] | None:
+        """Node and booking of a pod that the API showed bound."""
+        node = self._node_of.get(uid)
+        return None if node is None else (node, self._confirmed[node][uid])
+
+    def assumptions(self, uid: str) -> tuple[tuple[str, Booking], ...]:
+        """Where a pod is assumed; nearly always on one node."""
+        return tuple((node, self._assumed[node][uid]) for node in sorted(self._assumed_on.get(uid, ())))
+
+    def all_assumptions(self) -> dict[tuple[str, str], Booking]:
+        """By uid and node."""
+        return {(uid, node): self._assumed[node][uid] for uid, nodes in self._assumed_on.items() for node in nodes}
+
+    def devices(self, name: str) -> tuple[Device, ...] | None:
+        """A node's cards with nothing booked, as last told; None where the node is not known."""
+        return self._devices.get(name)
+
+    def unhealthy(self, name: str) -> frozenset[int]:
+        """Its cards that somebody declared sick."""
+        return self._unhealthy.get(name, frozenset())
+
+    def correct(self, pod: Pod) -> None:
+        """The pod as the API has it now, for certain: nothing that was known of it before counts, not even its end.
+
+        Only for an answer that is newer than every word of this pod, with no bind of it under way.
+        """
+        uid = pod.metadata.uid
+        self._ended.pop(uid, None)
+        self._drop(uid)
+        self.set_pod(pod)
 
     # Inside
 
@@ -158,7 +264,7 @@ class SchedulerCache:
 
     def _end_assumptions(self, uid: str) -> None:
         for node in self._assumed_on.pop(uid, ()):
-            _take(self._assumed, node, uid)
+            self._take(self._assumed, node, uid)
             self._lay_out(node)
 
     def _end(self, uid: str) -> None:
@@ -171,7 +277,8 @@ class SchedulerCache:
         self._end_assumptions(uid)
         node = self._node_of.pop(uid, None)
         if node is not None:
-            _take(self._confirmed, node, uid)
+            del self._versions[uid]
+            self._take(self._confirmed, node, uid)
             self._lay_out(node)
 
     def _misplaced(self, node: str, booking: Booking) -> str | None:
@@ -186,19 +293,26 @@ class SchedulerCache:
         self._devices[name] = devices_of(self._nodes[name], self._unhealthy.get(name, frozenset()))
         self._lay_out(name)
 
+    def _put(self, bookings: dict[str, dict[str, Booking]], node: str, booking: Booking) -> None:
+        """Enter one booking, in the place of the pod's former one on that node."""
+        of_node = bookings.setdefault(node, {})
+        if (former := of_node.get(booking.uid)) is not None:
+            self._sizes.subtract(units for _, units in former.shares)
+        of_node[booking.uid] = booking
+        self._sizes.update(units for _, units in booking.shares)
+
+    def _take(self, bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
+        """Remove one booking and leave no empty entry behind: nodes come and go for years."""
+        of_node = bookings[node]
+        self._sizes.subtract(units for _, units in of_node.pop(uid).shares)
+        if not of_node:
+            del bookings[node]
+
     def _lay_out(self, name: str) -> None:
-        if name in self._nodes:
+        if self._is_looked_at and name in self._nodes:
             bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
             self._infos[name] = lay_out(name, self._devices[name], bookings)
-            self._snapshot = None
-
-
-def _take(bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
-    """Remove one booking and leave no empty entry behind: nodes come and go for years."""
-    of_node = bookings.get(node, {})
-    of_node.pop(uid, None)
-    if not of_node:
-        bookings.pop(node, None)
+            self._answers.changed(name)
 
 
 def booking_of(pod: Pod) -> tuple[Booking, str | None]:
@@ -213,4 +327,15 @@ def booking_of(pod: Pod) -> tuple[Booking, str | None]:
         shares = allocation.booked if allocation is not None else ()
     except GpushareError as error:
         problem = str(error)
-    return Booking(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name, units, shares, slots), problem
+    metadata = pod.metadata
+    evictable = evictable_of(pod) if units > 0 else None
+    booking = Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, slots, _group(pod), evictable)
+    return booking, problem
+
+
+def _group(pod: Pod) -> str:
+    """With whom it shares a card; what else it wishes, readable or not, does not matter to a pod that has its card."""
+    try:
+        return wishes_of(pod).group
+    except GpushareError:
+        return ""

@@ -1,0 +1,209 @@
+"""One comparison of the book with a list of the API, from the list's begin to the last correction. Plain functions, no I/O.
+
+The list, the book and the answer to a later question are of different moments. A difference becomes a correction only so:
+
+1. ``see_*`` and ``end`` find *suspects*: what the list and the book say differently, of objects of which the book has
+   heard nothing since before the list was asked for. Of whatever was heard of since, the book may know more than the list.
+2. The caller waits until the watches have passed the version of the list: what was merely under way has come now.
+3. ``ask`` drops every suspect that was heard of meanwhile, and those with a bind of ours under way. For the others the caller asks
+   the API for that one object (a GET without a version is answered from the newest state), and gives the answer to ``answer_*``.
+4. The answer is believed only if the object was not heard of since the question, and no bind of it is under way. Then
+
+   * *gone* (404, or another uid under the name) ends the booking: a uid never comes back, so this cannot take the card from a pod
+     that was just bound, whatever happened between the answer and now;
+   * *there, with the version that was listed* corrects the booking: it has not changed since the list, and the watch has gone
+     past that without a word, so the word is lost. If the pod is deleted just now, the word of it is not heard yet: it will come,
+     and end the booking. Had it come before, the answer would not be believed;
+   * *there, with another version* corrects nothing: the watch is to bring the change, in its order with those of other pods. Book
+     a single pod ahead of the watch, and of two pods that exchange their cards both may stand on one, the other looking free.
+
+What is skipped so is looked at again by the next audit. An assumption is a bind in flight, not drift, unless it is old; it is
+dropped only where the answer shows the pod unbound and no request of ours was under way from the question to the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpushare.extender.book.audit_diff import (
+    ODD_KINDS,
+    STALE_ASSUMPTION,
+    Difference,
+    Drift,
+    Held,
+    assigned_shares,
+    cards_disputed,
+    gone_difference,
+    node_difference,
+    over_committed,
+    pod_difference,
+    unplaced,
+    wanted_of,
+)
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.model.node import devices_of
+
+# Odd pods and nodes that are remembered one by one; the rest is counted.
+MOST_ODD: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A difference to look into. ``version`` is the resourceVersion that was listed; None where the list lacks the object."""
+
+    difference: Difference
+    is_node: bool
+    version: str | None
+
+
+class Round:
+    """One audit. ``cache.heard`` must listen from before the first ``Round`` call to after the last.
+
+    ``is_under_way`` says of a pod (namespace, name, uid) whether a request of ours may still bind it; ``old`` are the
+    assumptions, by uid and node, that have lasted longer than a bind can.
+    """
+
+    def __init__(
+        self,
+        cache: SchedulerCache,
+        is_under_way: Callable[[str, str, str], bool],
+        old: Collection[tuple[str, str]] = (),
+    ) -> None:
+        self._cache = cache
+        self._is_under_way = is_under_way
+        self._old = old
+        self._mark = cache.heard.mark()
+        # What the list has not shown yet, of what the book had when it was asked for.
+        self._unseen = cache.uids()
+        self._unseen_pending = cache.pending_keys()
+        self._unseen_nodes = set(cache.snapshot().nodes)
+        self._suspects: dict[str, Suspect] = {}
+        self._assigned: dict[tuple[str, int], int] = {}
+        self._over_committed: dict[tuple[str, int], Difference] = {}
+        self.nodes = 0
+        self.pods = 0
+        self.odd: list[Difference] = []
+        self.odd_drift: dict[str, Drift] = dict.fromkeys(ODD_KINDS, Drift())
+
+    def see_node(self, node: Node) -> None:
+        """One of the list."""
+        name = node.metadata.name
+        self.nodes += 1
+        self._unseen_nodes.discard(name)
+        listed = devices_of(node, self._cache.unhealthy(name))
+        found = node_difference(name, self._cache.devices(name), listed)
+        self._suspect(found, node.metadata.resource_version, is_node=True)
+        self._note_odd(cards_disputed(node))
+
+    def see_pod(self, pod: Pod) -> None:
+        """One of the list."""
+        metadata = pod.metadata
+        self.pods += 1
+        self._unseen.discard(metadata.uid)
+        held = self._held(metadata.namespace, metadata.name, metadata.uid)
+        if held.pending is not None and held.pending.metadata.uid == metadata.uid:
+            self._unseen_pending.discard((metadata.namespace, metadata.name))
+        wanted = wanted_of(pod)
+        self._suspect(self._drift(held, pod_difference(held, pod, wanted)), metadata.resource_version, is_node=False)
+        if wanted is not None:
+            node, booking = wanted
+            self._note_odd(unplaced(pod, booking, self._cache.devices(node)))
+            for index, units in assigned_shares(pod, booking.units):
+                self._let_onto(node, index, units)
+
+    def end(self) -> list[Suspect]:
+        """The list is whole: all that is to be looked into."""
+        for name in sorted(self._unseen_nodes):
+            self._suspect(node_difference(name, self._cache.devices(name), None), None, is_node=True)
+        for uid in sorted(self._unseen):
+            held = self._held("", "", uid)
+            for _, booking in (*([held.confirmed] if held.confirmed else []), *held.assumed):
+                found = gone_difference(held, booking.namespace, booking.name, uid)
+                self._suspect(found, None, is_node=False)
+        for namespace, name in sorted(self._unseen_pending):
+            pending = self._cache.pending_pod(namespace, name)
+            if pending is not None:
+                found = gone_difference(Held(pending=pending), namespace, name, pending.metadata.uid)
+                self._suspect(found, None, is_node=False)
+        for odd in self._over_committed.values():
+            self._note_odd(odd)
+        # What is gone first: another pod may have its name.
+        return sorted(self._suspects.values(), key=lambda one: one.version is not None)
+
+    def ask(self, suspect: Suspect) -> int | None:
+        """Is it still worth a question? Then the mark of now, for the answer."""
+        return None if self._has_moved(suspect.difference, self._mark) else self._cache.heard.mark()
+
+    def answer_node(self, suspect: Suspect, got: Node | None, mark: int) -> Difference | None:
+        """What was corrected. ``got`` is the node as the API has it, None where it has none."""
+        name = suspect.difference.name
+        if self._has_moved(suspect.difference, mark) or _has_changed(suspect, got):
+            return None
+        listed = None if got is None else devices_of(got, self._cache.unhealthy(name))
+        found = node_difference(name, self._cache.devices(name), listed)
+        if found is None:
+            return None
+        if got is None:
+            self._cache.remove_node(name)
+        else:
+            self._cache.set_node(got)
+        return found
+
+    def answer_pod(self, suspect: Suspect, got: Pod | None, mark: int) -> Difference | None:
+        """What was corrected. ``got`` is the pod as the API has it under that name, None where it has none."""
+        old = suspect.difference
+        if got is not None and got.metadata.uid != old.uid:
+            got = None
+        if self._has_moved(old, mark) or _has_changed(suspect, got):
+            return None
+        held = self._held(old.namespace, old.name, old.uid)
+        if got is None:
+            found = gone_difference(held, old.namespace, old.name, old.uid)
+            self._cache.remove_pod(ObjectMeta(name=old.name, namespace=old.namespace, uid=old.uid))
+            return found
+        found = self._drift(held, pod_difference(held, got, wanted_of(got)))
+        if found is not None:
+            self._cache.correct(got)
+        return found
+
+    def _held(self, namespace: str, name: str, uid: str) -> Held:
+        cache = self._cache
+        return Held(cache.confirmed(uid), cache.assumptions(uid), cache.pending_pod(namespace, name))
+
+    def _drift(self, held: Held, found: Difference | None) -> Difference | None:
+        """Without assumptions that a bind may still need."""
+        if found is None or found.kind != STALE_ASSUMPTION:
+            return found
+        return found if any((found.uid, node) in self._old for node, _ in held.assumed) else None
+
+    def _suspect(self, found: Difference | None, version: str | None, *, is_node: bool) -> None:
+        if found is not None and not self._has_moved(found, self._mark):
+            self._suspects.setdefault(found.uid, Suspect(found, is_node, version))
+
+    def _has_moved(self, found: Difference, mark: int) -> bool:
+        """Was it heard of since, or is it about to change by our own doing?"""
+        return self._cache.heard.since(found.uid, mark) or self._is_under_way(found.namespace, found.name, found.uid)
+
+    def _let_onto(self, node: str, index: int, units: int) -> None:
+        """Summed up pod by pod: all cards of a large cluster at once would keep everybody waiting."""
+        total = self._assigned.get((node, index), 0) + units
+        self._assigned[node, index] = total
+        found = over_committed(node, index, total, self._cache.devices(node))
+        if found is not None:
+            self._over_committed[node, index] = found
+
+    def _note_odd(self, found: Difference | None) -> None:
+        if found is None:
+            return
+        sums = self.odd_drift[found.kind]
+        self.odd_drift[found.kind] = replace(sums, units=sums.units + found.units, objects=sums.objects + 1)
+        if len(self.odd) < MOST_ODD:
+            self.odd.append(found)
+
+
+def _has_changed(suspect: Suspect, got: Node | Pod | None) -> bool:
+    """Is it there, but not as it was listed?"""
+    return got is not None and got.metadata.resource_version != suspect.version

@@ -1,0 +1,121 @@
+"""What was answered last for each pod that waits: to explain it, and to see which would now get a card.
+
+Only the newest verdicts are kept node by node; of older ones how many nodes gave which reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.extender.decisions.filter import FilterResult
+from gpushare.manifests import ObjectMeta
+from gpushare.model.pod import Request
+
+# Pods that are remembered, and nodes of all their verdicts together.
+MOST_PODS: Final = 10_000
+MOST_NODES: Final = 200_000
+# How long a pod that would now get a card waits until it is called, in seconds: by then its scheduler has asked again, where it
+# had a reason to. Each time that it is called in vain it waits twice as long for the next call.
+FIRST_PATIENCE: Final = 5.0
+LAST_PATIENCE: Final = 300.0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The last answer for one pod. Times are seconds of a monotonic clock.
+
+    ``request`` is None where the pod's own words make no sense. ``result`` is None once only the ``reasons`` are left, with
+    how many nodes gave each.
+    """
+
+    metadata: ObjectMeta
+    request: Request | None
+    asked_at: float
+    times: int
+    fitting: int
+    result: FilterResult | None
+    reasons: Mapping[str, int]
+    patience: float = FIRST_PATIENCE
+    waits_since: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        """Why the pod waits, "" where a node held it."""
+        if self.result is not None:
+            return self.result.reason
+        return "" if self.fitting else next(iter(self.reasons), "")
+
+    def called(self, now: float) -> None:
+        """Its scheduler was given a reason to ask again."""
+        self.waits_since, self.patience = now, min(2 * self.patience, LAST_PATIENCE)
+
+
+class Verdicts:
+    """By pod, those first that were asked for longest ago."""
+
+    def __init__(self) -> None:
+        self._by_uid: OrderedDict[str, Verdict] = OrderedDict()
+        # Nodes of each verdict that is kept in detail, and of all.
+        self._detailed: OrderedDict[str, int] = OrderedDict()
+        self._nodes = 0
+
+    def note(self, metadata: ObjectMeta, request: Request | None, result: FilterResult, now: float) -> None:
+        """A pod was asked for."""
+        uid = metadata.uid
+        known = self._by_uid.pop(uid, None)
+        times = 1 if known is None else known.times + 1
+        # Called in vain before, it may be again; only its end forgets that.
+        patience = FIRST_PATIENCE if known is None else known.patience
+        self._by_uid[uid] = Verdict(metadata, request, now, times, len(result.fitting), result, {}, patience, now)
+        nodes = len(result.fitting) + len(result.failed) + len(result.unresolvable)
+        self._nodes += nodes - self._detailed.pop(uid, 0)
+        self._detailed[uid] = nodes
+        while self._nodes > MOST_NODES and len(self._detailed) > 1:
+            self._forget_details()
+        if len(self._by_uid) > MOST_PODS:
+            self.drop(next(iter(self._by_uid)))
+
+    def drop(self, uid: str) -> None:
+        """The pod waits no more."""
+        if self._by_uid.pop(uid, None) is not None:
+            self._nodes -= self._detailed.pop(uid, 0)
+
+    def of(self, namespace: str, name: str) -> Verdict | None:
+        """The newest of a pod of this name."""
+        for verdict in reversed(self._by_uid.values()):
+            if verdict.metadata.name == name and verdict.metadata.namespace == namespace:
+                return verdict
+        return None
+
+    def due(self, now: float, is_pending: Callable[[ObjectMeta], bool], most: int) -> Sequence[Verdict]:
+        """Pods that were refused everywhere and have waited long enough, at most so many. Who is not pending is dropped."""
+        found: list[Verdict] = []
+        for uid, verdict in tuple(self._by_uid.items()):
+            if now - verdict.waits_since < verdict.patience:
+                continue
+            if not is_pending(verdict.metadata):
+                self.drop(uid)
+            elif not verdict.fitting and verdict.request is not None:
+                found.append(verdict)
+                if len(found) == most:
+                    break
+        return found
+
+    def refused(self) -> Sequence[Verdict]:
+        """Of those that no node held when they were asked for; some may be gone by now."""
+        return [verdict for verdict in self._by_uid.values() if not verdict.fitting]
+
+    def __len__(self) -> int:
+        """Pods that are remembered."""
+        return len(self._by_uid)
+
+    def _forget_details(self) -> None:
+        uid, nodes = self._detailed.popitem(last=False)
+        self._nodes -= nodes
+        verdict = self._by_uid[uid]
+        assert verdict.result is not None
+        verdict.reasons = Counter((*verdict.result.failed.values(), *verdict.result.unresolvable.values()))
+        verdict.result = None

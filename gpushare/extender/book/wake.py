@@ -1,0 +1,94 @@
+"""Calls pods that would now get a card, and whose scheduler has no reason to ask again (defect D29 of the original).
+
+A scheduler asks again when a pod has ended. Where its copy of the cluster is ahead of ours it asks too early, is refused, and then
+nothing happens any more: the pod waits for the next flush, five minutes. The same where the scheduler does not search all nodes
+(from a hundred on) and missed the one that has room. A change of a node's annotation makes it look again at every pod that an
+extender has refused, so one is made: seldom, for one node at a time, and at longer and longer intervals where it does not help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from gpushare import wire
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdict, Verdicts
+from gpushare.extender.decisions.filter import filter_nodes
+from gpushare.extender.decisions.placement import question
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import ApiError, MissingRightError
+
+_LOG = logging.getLogger(__name__)
+
+_TURN_SECONDS: Final = 1.0
+# Pods that are looked at in one turn; each is one look at all nodes.
+_A_TURN: Final = 20
+
+
+class Waker:
+    """Looks at the pods that wait, every second. ``clock_ns`` is what is written, ``monotonic`` what is waited by."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        cache: SchedulerCache,
+        verdicts: Verdicts,
+        *,
+        policy: str,
+        clock_ns: Callable[[], int],
+        monotonic: Callable[[], float],
+        on_call: Callable[[bool], None] = lambda done: None,
+    ) -> None:
+        """``on_call`` hears of each call, and whether it could be made."""
+        self._client = client
+        self._cache = cache
+        self._verdicts = verdicts
+        self._policy = policy
+        self._clock_ns = clock_ns
+        self._monotonic = monotonic
+        self._on_call = on_call
+        self._lacks_right = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(_TURN_SECONDS)
+            await self.turn()
+
+    async def turn(self) -> None:
+        """Call the first pod that would get a card; with it come all the others."""
+        for verdict in self._verdicts.due(self._monotonic(), self._cache.is_pending, _A_TURN):
+            node = self._node_for(verdict)
+            if node is not None:
+                await self._call(verdict, node)
+                return
+            # Questions of schedulers come first.
+            await asyncio.sleep(0)
+
+    def _node_for(self, verdict: Verdict) -> str | None:
+        assert verdict.request is not None
+        snapshot = self._cache.snapshot()
+        result = filter_nodes(question(verdict.request, snapshot, self._policy), snapshot.nodes, snapshot)
+        return result.fitting[0] if result.fitting else None
+
+    async def _call(self, verdict: Verdict, node: str) -> None:
+        verdict.called(self._monotonic())
+        name = f"{verdict.metadata.namespace}/{verdict.metadata.name}"
+        is_done = False
+        try:
+            await self._client.patch_node_status(
+                node, {"metadata": {"annotations": {wire.ANNOTATION_ROOM: str(self._clock_ns())}}}
+            )
+        except MissingRightError as error:
+            if not self._lacks_right:
+                self._lacks_right = True
+                _LOG.warning("pods that could be bound may wait for minutes reason=%s", error)
+        except ApiError as error:
+            _LOG.info("not called pod=%s node=%s reason=%s", name, node, error)
+        else:
+            is_done = True
+            _LOG.info("called pod=%s node=%s", name, node)
+        self._on_call(is_done)

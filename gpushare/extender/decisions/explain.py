@@ -1,0 +1,110 @@
+"""Why a pod has no card, node by node and card by card: as it was answered last, and as it is now. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from gpushare import wire
+from gpushare.extender.decisions.filter import FilterResult
+from gpushare.extender.decisions.placement import Question, reason_against
+from gpushare.model.device import Device
+from gpushare.model.node import NodeInfo
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+
+# Nodes that are described; one that has room, or nearly, comes first.
+MOST_NODES: Final = 200
+
+CARD_SICK: Final = "unhealthy"
+CARD_NOT_WISHED: Final = "not one that the pod wishes for"
+CARD_OF_OTHERS: Final = "not where the pods are that it shares a GPU with"
+CARD_NOT_WHOLE: Final = "not exactly as large as the request"
+CARD_TOO_SMALL: Final = "too small"
+CARD_FULL: Final = "too full"
+CARD_WITHOUT_SLOT: Final = "no free slot"
+
+
+def explain(asked: Question, snapshot: Snapshot, last: FilterResult | None, names: Iterable[str]) -> dict[str, Any]:
+    """What ``names`` answer now, with their cards, and what they answered last where that is kept."""
+    found = {name: _reason_now(snapshot.nodes.get(name), asked) for name in names}
+    before = {} if last is None else {**dict.fromkeys(last.fitting, ""), **last.failed, **last.unresolvable}
+    described = sorted(found, key=lambda name: (found[name] != "", -_largest_free(snapshot.nodes.get(name)), name))
+    return {
+        "request": describe_request(asked),
+        "fits": [name for name in described if not found[name]][:MOST_NODES],
+        "reasons": dict(Counter(reason for reason in found.values() if reason)),
+        "nodes": [_node(name, found[name], before.get(name), snapshot, asked) for name in described[:MOST_NODES]],
+        "nodesLeftOut": max(len(described) - MOST_NODES, 0),
+    }
+
+
+def describe_request(asked: Question) -> dict[str, Any]:
+    """What the pod asks for, in the words of its annotations."""
+    request, wishes = asked.request, asked.request.wishes
+    words: dict[str, Any] = {
+        wire.WISH_MODEL: [" ".join(model) for model in wishes.models],
+        wire.WISH_MODEL_NOT: [" ".join(model) for model in wishes.banned_models],
+        wire.WISH_UUID: sorted(wishes.uuids),
+        wire.WISH_UUID_NOT: sorted(wishes.banned_uuids),
+        wire.WISH_SAME_CARD: wishes.group.partition("/")[2],
+        wire.WISH_SPLIT: wire.WHOLE_CARD if wishes.whole else list(wishes.split),
+    }
+    return {
+        "units": request.units,
+        "slots": request.slots,
+        "policy": asked.policy,
+        "wishes": {name: said for name, said in words.items() if said},
+    }
+
+
+def _node(name: str, now: str, before: str | None, snapshot: Snapshot, asked: Question) -> dict[str, Any]:
+    node = snapshot.nodes.get(name)
+    described = {"name": name, "fits": not now, "reason": now}
+    if before is not None:
+        described["lastReason"] = before
+    return described | {"cards": [_card(device, node, asked) for device in (node.devices if node is not None else ())]}
+
+
+def _card(device: Device, node: NodeInfo | None, asked: Question) -> dict[str, Any]:
+    assert node is not None
+    described: dict[str, Any] = {
+        "id": device.index,
+        "uuid": device.uuid,
+        "model": device.model,
+        "total": device.total,
+        "free": device.free,
+        "wanted": wanted_of(asked.request),
+        "reason": card_reason(device, node, asked),
+    }
+    return described | ({"slots": device.slots, "freeSlots": device.free_slots} if node.counts_slots else {})
+
+
+def wanted_of(request: Request) -> int:
+    """The least that a card must have free to be of use."""
+    return request.wishes.split[-1] if request.wishes.split else request.units
+
+
+def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
+    """Why this card does not do; "" where it does (of a split: for its smallest part)."""
+    request, wishes = asked.request, asked.request.wishes
+    wanted = wanted_of(request)
+    checks: Mapping[str, bool] = {
+        CARD_SICK: not device.healthy,
+        CARD_NOT_WISHED: wishes.names_cards and not wishes.allow(device.model, device.uuid),
+        CARD_OF_OTHERS: bool(asked.home) and device.index not in asked.home.get(node.name, ()),
+        CARD_NOT_WHOLE: wishes.whole and device.total != wanted,
+        CARD_TOO_SMALL: device.total < wanted,
+        CARD_FULL: device.free < wanted,
+        CARD_WITHOUT_SLOT: node.counts_slots and device.free_slots < request.slots,
+    }
+    return next((reason for reason, is_so in checks.items() if is_so), "")
+
+
+def _reason_now(node: NodeInfo | None, asked: Question) -> str:
+    return wire.REASON_UNKNOWN_NODE if node is None else reason_against(node, asked)
+
+
+def _largest_free(node: NodeInfo | None) -> int:
+    return -1 if node is None else node.largest_free

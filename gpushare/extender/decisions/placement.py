@@ -1,0 +1,194 @@
+"""Which card of a node a pod gets, and why none. Pure.
+
+Among the cards that hold the request and that the pod wishes for the policy decides; between equal ones the lower index. By
+default that is best fit, the rule of the original (``pkg/cache/nodeinfo.go``): the smallest free block that is large enough,
+so that large blocks stay whole for large pods. On a node in slots mode the card must have a free slot for each container.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpushare import wire
+from gpushare.errors import DoesNotFitError
+from gpushare.extender.decisions.policies import RANKS, Sizes, usual_sizes
+from gpushare.model.device import Device
+from gpushare.model.node import NodeInfo
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import NONE
+
+# Reasons that the end of other pods can cure; with any other, evicting them would kill them for nothing.
+CURABLE: Final = frozenset({wire.REASON_NO_CARD_FITS, wire.REASON_NO_SLOT, wire.REASON_NO_CARDS_FOR_SPLIT})
+
+# ``(card index, units)``, by index.
+Shares = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request, and what of the whole cluster matters to it.
+
+    ``policy`` is its own or the cluster's; ``home`` the cards, by node, on which pods are that it shares a card with (empty: it is
+    the first, or shares with nobody in particular); ``sizes`` what is usual, where the policy asks.
+    """
+
+    request: Request
+    policy: str = wire.POLICY_BINPACK
+    home: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    sizes: Sizes = ()
+
+
+def question(request: Request, snapshot: Snapshot, policy: str = wire.POLICY_BINPACK) -> Question:
+    """What is to be asked of each node; ``policy`` is the cluster's."""
+    wishes = request.wishes
+    policy = wishes.policy or policy
+    sizes = usual_sizes(snapshot.sizes) if policy == wire.POLICY_FRAGMENTATION else ()
+    return Question(request, policy, _home(wishes.group, snapshot) if wishes.group else {}, sizes)
+
+
+def _home(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
+    """Where the pods of a group are. Looks at every booking: few pods have such a wish, and none pays for them otherwise."""
+    found: dict[str, frozenset[int]] = {}
+    for name, node in snapshot.nodes.items():
+        cards = frozenset(index for one in node.bookings if one.group == group for index, _ in one.shares)
+        if cards:
+            found[name] = cards
+    return found
+
+
+def choose(node: NodeInfo, asked: Question) -> Shares:
+    """The cards for a request of 1 unit or more. Raises DoesNotFitError with the reason for the scheduler."""
+    found = find(node, asked)
+    if isinstance(found, str):
+        raise DoesNotFitError(found)
+    return found
+
+
+def reason_against(node: NodeInfo, asked: Question) -> str:
+    """Why no card of the node holds the request, "" where one does: a constant text, so that the scheduler can count equal ones."""
+    found = find(node, asked)
+    return found if isinstance(found, str) else ""
+
+
+def find(node: NodeInfo, asked: Question) -> Shares | str:
+    """The cards for a request of 1 unit or more, or why there are none."""
+    request = asked.request
+    if request.wishes is NONE and not node.counts_slots:
+        return _find_any(node, asked)
+    devices = _eligible(node, asked)
+    if isinstance(devices, str):
+        return devices
+    if request.wishes.split:
+        return _split(devices, asked) or wire.REASON_NO_CARDS_FOR_SPLIT
+    device = _best(devices, request.units, asked)
+    return ((device.index, request.units),) if device is not None else _why_full(devices, node, request)
+
+
+def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
+    """For whoever takes any card of a node that counts no containers: nearly everybody, so without a look at each card."""
+    units, rooms = asked.request.units, node.rooms
+    if node.largest_free >= units:
+        fitting = rooms[bisect_left(rooms, (units,)) :]
+        if asked.policy == wire.POLICY_BINPACK:
+            # They are sorted so.
+            return ((fitting[0][1], units),)
+        rank, sizes = RANKS[asked.policy], asked.sizes
+        return ((min(fitting, key=lambda room: (rank(room[0], room[2], units, sizes), room[1]))[1], units),)
+    if node.largest_total >= units:
+        return wire.REASON_NO_CARD_FITS
+    if not node.devices:
+        return wire.REASON_NOT_A_GPU_NODE
+    any_healthy = any(device.healthy for device in node.devices)
+    return wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY
+
+
+def _best(devices: Sequence[Device], units: int, asked: Question, numa: int | None = None) -> Device | None:
+    """The card that the policy likes best of those that hold the units; between equal ones one of the NUMA node."""
+    rank, sizes, slots = RANKS[asked.policy], asked.sizes, asked.request.slots
+    fitting = [device for device in devices if device.holds(units, slots)]
+    if len(fitting) < 2:
+        return fitting[0] if fitting else None
+    return min(
+        fitting,
+        key=lambda device: (
+            rank(device.free, device.total, units, sizes),
+            numa is not None and device.numa != numa,
+            device.index,
+        ),
+    )
+
+
+def _split(devices: Sequence[Device], asked: Question) -> Shares:
+    """A card for each part, the largest part first: every card that holds it holds the smaller ones too. Empty: too few hold."""
+    left = list(devices)
+    shares: list[tuple[int, int]] = []
+    numa: int | None = None
+    for units in asked.request.wishes.split:
+        device = _best(left, units, asked, numa)
+        if device is None:
+            return ()
+        left.remove(device)
+        numa = device.numa
+        shares.append((device.index, units))
+    return tuple(sorted(shares))
+
+
+def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
+    """The cards that may be chosen where they have room; or why this pod can have none of the node, whoever ends."""
+    request = asked.request
+    if not node.devices:
+        return wire.REASON_NOT_A_GPU_NODE
+    if node.counts_slots and not request.names_slots:
+        return wire.REASON_SLOT_MISSING
+    devices = node.devices if request.wishes is NONE else _wished_for(node, asked)
+    return devices if isinstance(devices, str) else _too_small(node, devices, request) or devices
+
+
+def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
+    """The cards that the pod wishes for, at least one; or why the node has none."""
+    wishes, units = asked.request.wishes, asked.request.units
+    if wishes.names_cards and not all(device.uuid for device in node.devices):
+        return wire.REASON_CARDS_UNSAID
+    at_home = asked.home.get(node.name, frozenset())
+    narrower: tuple[tuple[str, Callable[[Device], bool]], ...] = (
+        (wire.REASON_NO_SUCH_CARD, lambda device: not wishes.names_cards or wishes.allow(device.model, device.uuid)),
+        (wire.REASON_OTHER_CARD, lambda device: not asked.home or device.index in at_home),
+        (wire.REASON_NO_WHOLE_CARD, lambda device: not wishes.whole or device.total == units),
+    )
+    devices: Sequence[Device] = node.devices
+    for reason, is_one in narrower:
+        devices = [device for device in devices if is_one(device)]
+        if not devices:
+            return reason
+    return devices
+
+
+def _too_small(node: NodeInfo, devices: Sequence[Device], request: Request) -> str:
+    """Why even empty cards would not do, or ""."""
+    healthy = [device for device in devices if device.healthy]
+    if not healthy:
+        return wire.REASON_ALL_CARDS_UNHEALTHY
+    split = request.wishes.split
+    if split:
+        if node.counts_slots or not all(device.uuid for device in devices):
+            return wire.REASON_ONE_CARD_A_CONTAINER
+        totals = sorted((device.total for device in healthy), reverse=True)
+        is_enough = len(totals) >= len(split) and all(map(int.__ge__, totals, split))
+        return "" if is_enough else wire.REASON_TOO_FEW_CARDS
+    large = [device for device in healthy if device.total >= request.units]
+    if not large:
+        return wire.REASON_NO_CARD_LARGE_ENOUGH
+    if node.counts_slots and all(device.slots < request.slots for device in large):
+        return wire.REASON_TOO_MANY_CONTAINERS
+    return ""
+
+
+def _why_full(devices: Sequence[Device], node: NodeInfo, request: Request) -> str:
+    """Which of the things that the end of other pods gives back is missing."""
+    if node.counts_slots and any(device.free >= request.units for device in devices):
+        return wire.REASON_NO_SLOT
+    return wire.REASON_NO_CARD_FITS

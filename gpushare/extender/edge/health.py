@@ -1,0 +1,16 @@
+"""What a kubelet's probes ask: does it live, has it read the cluster?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from gpushare.extender.edge.http_connection import TEXT, Answer
+
+_OK: Final = Answer(200, TEXT, b"ok")
+_NOT_READY: Final = Answer(503, TEXT, b"the first list of nodes and pods is not complete")
+
+
+def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
+    """The answers by path; ``is_ready`` says whether the book is complete."""
+    return {"/healthz": lambda: _OK, "/readyz": lambda: _OK if is_ready() else _NOT_READY}

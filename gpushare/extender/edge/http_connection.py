@@ -1,0 +1,294 @@
+"""One HTTP/1.1 connection: bytes in, requests to the application, answers out, in their order.
+
+Parsing is llhttp's, through httptools. Of HTTP there is what a kube-scheduler, a kubelet's probe and curl need: keep-alive,
+pipelining, lengths and chunks of a request, ``Expect: 100-continue``, HEAD. Every answer has a length: without one Go's client
+drops the connection after each. A framework would cost more than the decision that is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import unquote
+
+import httptools
+
+JSON: Final = b"application/json"
+TEXT: Final = b"text/plain; charset=utf-8"
+# 15,000 full nodes of 12 kB make 180 MB; anything above is no scheduler.
+LARGEST_BODY_BYTES: Final = 256 * 1024 * 1024
+# Whom we do not know is refused anyway; but it shall hear why.
+LARGEST_BODY_OF_STRANGERS: Final = 1024 * 1024
+# Of a request's line and headers together.
+LARGEST_HEAD_BYTES: Final = 64 * 1024
+
+
+class Request(NamedTuple):
+    """What was asked; ``is_known`` says that the caller has shown a certificate of ours, or that none is asked for."""
+
+    method: str
+    path: str
+    body: bytes
+    is_known: bool
+
+
+class Answer(NamedTuple):
+    """What goes back. ``parts`` follow the body, each once the client has taken those before: of a long answer that is awaited."""
+
+    status: int
+    content_type: bytes = TEXT
+    body: bytes = b""
+    location: bytes = b""
+    parts: Sequence[bytes] = ()
+
+
+Application = Callable[[Request], Answer | Awaitable[Answer]]
+
+
+class Connections:
+    """Those that are open; ``none_left`` is set while there are none."""
+
+    def __init__(self) -> None:
+        self.opened: set[HttpConnection] = set()
+        self.none_left = asyncio.Event()
+        self.none_left.set()
+
+    def add(self, connection: HttpConnection) -> None:
+        """A client has come."""
+        self.opened.add(connection)
+        self.none_left.clear()
+
+    def remove(self, connection: HttpConnection) -> None:
+        """It has gone."""
+        self.opened.discard(connection)
+        if not self.opened:
+            self.none_left.set()
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection, while it lasts, one of ``connections``; ``is_known`` tells from the transport who is there."""
+
+    def __init__(
+        self,
+        application: Application,
+        connections: Connections,
+        is_known: Callable[[asyncio.Transport], bool],
+        now: Callable[[], float],
+    ) -> None:
+        self._application = application
+        self._connections = connections
+        self._is_known_there = is_known
+        self._now = now
+        self._transport: asyncio.Transport
+        self._is_known = False
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._body: list[bytes] = []
+        self._size = 0
+        self._head_size = 0
+        self._expects = False
+        self._refusal: Answer | None = None
+        self._requests: deque[tuple[Request, bool]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
+        # When the present state began: waiting for a request, reading one, or waiting until the client takes its answer.
+        self._since = 0.0
+        self._is_reading = False
+        self._is_stalled = False
+        # Set while an answer in parts waits for the client.
+        self._resumed: asyncio.Future[None] | None = None
+
+    def waits_longer_than(self, idle: float, transfer: float) -> bool:
+        """Has the client asked nothing for so long, or taken so long to ask or to listen? While we work we do not wait for it."""
+        if self._task is not None and not self._is_stalled:
+            return False
+        is_transfer = self._is_reading or self._is_stalled or self._is_closing
+        return self._now() - self._since > (transfer if is_transfer else idle)
+
+    def close(self) -> None:
+        """Close once what is under way is answered."""
+        self._is_closing = True
+        if self._task is None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is there."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._is_known = self._is_known_there(self._transport)
+        self._connections.add(self)
+        self._since = self._now()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone; what it asked for is done all the same."""
+        self._connections.remove(self)
+        self._requests.clear()
+        self._wake()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of a request, or of several."""
+        if self._refusal is not None or self._is_closing:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Whoever wants another protocol gets this one's answer, and no other.
+            self._is_closing = True
+        except httptools.HttpParserError:
+            self._refuse(self._refusal or Answer(400, body=b"this is no HTTP request\n"))
+        self._go_on()
+
+    def pause_writing(self) -> None:
+        """The client does not take its answers; it gets no more until it does."""
+        self._is_stalled, self._since = True, self._now()
+
+    def resume_writing(self) -> None:
+        """It takes them again."""
+        self._is_stalled, self._since = False, self._now()
+        self._wake()
+        self._go_on()
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._url, self._body, self._size, self._head_size, self._expects = b"", [], 0, 0, False
+        self._is_reading, self._since = True, self._now()
+
+    def on_url(self, url: bytes) -> None:
+        """Where to; maybe in pieces."""
+        self._url += url
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of headers only one matters here; the parser has read the lengths."""
+        self._count_head(len(name) + len(value))
+        if name.lower() == b"expect" and value.lower() == b"100-continue":
+            self._expects = True
+
+    def on_headers_complete(self) -> None:
+        """The body comes next."""
+        if self._expects:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._size += len(body)
+        most = LARGEST_BODY_BYTES if self._is_known else LARGEST_BODY_OF_STRANGERS
+        if self._size > most:
+            self._refusal = Answer(413, body=f"the body is larger than {most} bytes\n".encode())
+            raise ValueError
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        path = _path(self._url)
+        request = Request(self._parser.get_method().decode("ascii"), path, body, self._is_known)
+        self._requests.append((request, self._parser.should_keep_alive()))
+        self._is_reading, self._body = False, []
+
+    # Inside
+
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > LARGEST_HEAD_BYTES:
+            self._refusal = Answer(431, body=f"line and headers are larger than {LARGEST_HEAD_BYTES} bytes\n".encode())
+            raise ValueError
+
+    def _refuse(self, answer: Answer) -> None:
+        """The rest of what comes is no request of ours: after this answer, and those before it, nothing is read."""
+        self._refusal = answer
+        self._requests.append((Request("GET", "", b"", is_known=False), False))
+
+    def _go_on(self) -> None:
+        """Answer what is whole, one after the other."""
+        while self._requests and self._task is None and not self._is_stalled and not self._transport.is_closing():
+            request, is_kept = self._requests.popleft()
+            answer = self._refusal if self._refusal is not None and not self._requests else self._application(request)
+            if isinstance(answer, Answer):
+                self._write(request, answer, is_kept)
+            else:
+                self._task = asyncio.ensure_future(self._later(request, answer, is_kept))
+        self._read_or_not()
+
+    async def _later(self, request: Request, answer: Awaitable[Answer], is_kept: bool) -> None:
+        try:
+            whole = await answer
+            if whole.parts:
+                await self._write_parts(request, whole, is_kept)
+            else:
+                self._write(request, whole, is_kept)
+        finally:
+            self._task = None
+            self._go_on()
+
+    def _write(self, request: Request, answer: Answer, is_kept: bool) -> None:
+        if self._transport.is_closing():
+            return
+        is_kept = is_kept and not self._is_closing
+        head = _head(answer, len(answer.body), is_kept)
+        self._transport.write(head if request.method == "HEAD" else head + answer.body)
+        self._end(is_kept)
+
+    async def _write_parts(self, request: Request, answer: Answer, is_kept: bool) -> None:
+        """As the client takes them: some MiB at once would be copied several times, and everybody else would wait for that."""
+        parts = [answer.body, *answer.parts]
+        is_kept = is_kept and not self._is_closing
+        self._transport.write(_head(answer, sum(map(len, parts)), is_kept))
+        for part in parts if request.method != "HEAD" else ():
+            while self._is_stalled and not self._transport.is_closing():
+                self._resumed = asyncio.get_running_loop().create_future()
+                await self._resumed
+            if self._transport.is_closing():
+                return
+            self._transport.write(part)
+        self._end(is_kept and not self._is_closing)
+
+    def _end(self, is_kept: bool) -> None:
+        self._since = self._now()
+        if not is_kept:
+            self._is_closing = True
+            if self._refusal is None:
+                self._transport.close()
+
+    def _wake(self) -> None:
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
+
+    def _read_or_not(self) -> None:
+        """Nobody can make us hold more requests than one read brings."""
+        if self._transport.is_closing():
+            return
+        if self._requests or self._task is not None:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+
+def _head(answer: Answer, length: int, is_kept: bool) -> bytes:
+    """The lines before a body of so many bytes."""
+    return b"".join(
+        (
+            b"HTTP/1.1 %d %s\r\ncontent-length: %d\r\n"
+            % (answer.status, HTTPStatus(answer.status).phrase.encode(), length),
+            b"location: %s\r\n" % answer.location if answer.location else b"content-type: %s\r\n" % answer.content_type,
+            b"\r\n" if is_kept else b"connection: close\r\n\r\n",
+        )
+    )
+
+
+def _path(url: bytes) -> str:
+    """The path of what a request line names, without the query; a proxy's form names a host before it."""
+    path = url.partition(b"?")[0]
+    if not path.startswith(b"/"):
+        path = httptools.parse_url(url).path or b"/"
+    return unquote(path.decode("latin-1")) if b"%" in path else path.decode("latin-1")

@@ -1,0 +1,109 @@
+"""What stands at which path, for whom, and with which status.
+
+kube-scheduler reads an answer only when its status is exactly 200 (its pkg/scheduler/extender.go), so whatever an extender verb has
+to say, a refusal too, is 200 with ``Error``. Paths, the texts of 404 and 405 and the redirect of a trailing slash are
+the original's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from gpushare import wire
+from gpushare.extender import messages
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.decisions.inspection import inspect_node, inspect_nodes
+from gpushare.extender.edge.health import health
+from gpushare.extender.edge.http_connection import JSON, TEXT, Answer, Request
+from gpushare.extender.telemetry.metrics import BIND, FILTER, PREEMPT, PRIORITIZE
+from gpushare.extender.verbs import Verbs
+
+_LOG = logging.getLogger(__name__)
+
+_NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found\n")
+_NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
+_UNKNOWN_CALLER: Final = Answer(401, TEXT, b"a client certificate is needed for this\n")
+_FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the details\n")
+
+
+class Routes:
+    """The application. ``is_ready`` says whether the book is complete."""
+
+    def __init__(self, cache: SchedulerCache, verbs: Verbs, is_ready: Callable[[], bool]) -> None:
+        self._cache = cache
+        self._verbs = verbs
+        timed = verbs.metrics.timed
+        self._bind_timed = verbs.metrics.timed_later(BIND, verbs.bind)
+        self._posts: dict[str, Callable[[bytes], bytes] | None] = {
+            wire.PATH_FILTER: timed(FILTER, verbs.filter),
+            wire.PATH_PRIORITIZE: timed(PRIORITIZE, verbs.prioritize),
+            wire.PATH_PREEMPT: timed(PREEMPT, verbs.preempt),
+            wire.PATH_EXPLAIN: verbs.what_if,
+            # The one that waits for the API server.
+            wire.PATH_BIND: None,
+        }
+        self._gets: dict[str, Callable[[], Answer]] = {
+            wire.PATH_VERSION: lambda: Answer(200, TEXT, wire.API_VERSION.encode()),
+            wire.PATH_INSPECT: lambda: Answer(200, JSON, messages.encode_json(inspect_nodes(cache.snapshot()))),
+            **health(is_ready),
+        }
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        """Answer one request; an unexpected failure is logged and answered, and the program lives on."""
+        try:
+            if not request.is_known and request.path.startswith(wire.PATH_PREFIX):
+                return _UNKNOWN_CALLER
+            if request.path == wire.PATH_BIND and request.method == "POST":
+                return self._bind(request)
+            return self._answer(request)
+        except messages.MalformedMessageError as error:
+            return Answer(400, TEXT, f"{error}\n".encode())
+        except Exception:
+            return _failed(request)
+
+    def _answer(self, request: Request) -> Answer:
+        """No await in it: the answer is of one moment."""
+        method, path = request.method, request.path
+        verb = self._posts.get(path)
+        if verb is not None and method == "POST":
+            return Answer(200, JSON, verb(request.body))
+        if path in self._posts:
+            return _NOT_ALLOWED
+        read = self._gets.get(path)
+        if read is not None:
+            return read() if method in ("GET", "HEAD") else _NOT_ALLOWED
+        if path.endswith("/") and (path[:-1] in self._gets or path[:-1] in self._posts):
+            return Answer(301 if method == "GET" else 308, location=path[:-1].encode())
+        match path.removeprefix(wire.PATH_PREFIX + "/").split("/"):
+            case ["inspect", name] if name:
+                answer = self._inspect_one
+            case ["explain", namespace, name] if namespace and name:
+                answer = partial(self._explain, namespace)
+            case _:
+                return _NOT_FOUND
+        return answer(name) if method in ("GET", "HEAD") else _NOT_ALLOWED
+
+    async def _bind(self, request: Request) -> Answer:
+        try:
+            return Answer(200, JSON, await self._bind_timed(request.body))
+        except Exception:
+            return _failed(request)
+
+    def _inspect_one(self, name: str) -> Answer:
+        described = inspect_node(self._cache.snapshot(), name)
+        return Answer(404 if "error" in described else 200, JSON, messages.encode_json(described))
+
+    def _explain(self, namespace: str, name: str) -> Answer:
+        found = self._verbs.explain(namespace, name)
+        if found is None:
+            unknown = {"error": f"nobody has asked for a card for pod {namespace}/{name} lately"}
+            return Answer(404, JSON, messages.encode_json(unknown))
+        return Answer(200, JSON, messages.encode_json(found))
+
+
+def _failed(request: Request) -> Answer:
+    _LOG.exception("failed method=%s path=%r", request.method, request.path)
+    return _FAILED

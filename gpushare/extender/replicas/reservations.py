@@ -1,0 +1,141 @@
+"""What the guard of a node holds: who is about to be bound there, and how fresh a book must be to do without the others. Pure.
+
+A reservation is written before the Binding is sent, and removed by whoever has seen the pod bound (anywhere) or gone: before that
+its Binding may still take effect, however late. ``seen`` is the newest resourceVersion of a pod whose reservation was
+removed because it is bound: a book that has not come so far may lack that pod, so nothing may be decided on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from gpushare.errors import GpushareError
+from gpushare.model.node import Booking, NodeInfo, laid_anew
+
+_FORM: Final = 1
+
+
+class UnreadableGuardError(GpushareError):
+    """A guard that is not ours to read; nothing is bound on its node until somebody has looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A pod that is about to be bound, and the identities of all extenders that have tried: a Binding of each may be on its way."""
+
+    booking: Booking
+    by: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The reservations of one node, by the pod's uid."""
+
+    reserved: Mapping[str, Reservation] = field(default_factory=dict)
+    seen: int = 0
+
+    def with_pod(self, booking: Booking, by: str) -> Guard:
+        """One more; or one that another extender tries as well."""
+        known = self.reserved.get(booking.uid)
+        tried = frozenset([by]) if known is None else known.by | {by}
+        return replace(self, reserved={**self.reserved, booking.uid: Reservation(booking, tried)})
+
+
+class State(Enum):
+    """What a book knows of a pod."""
+
+    PENDING = "pending"
+    BOUND = "bound"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a pod; ``version`` is its resourceVersion as it was seen bound."""
+
+    state: State
+    version: int = 0
+
+
+class _Reserved(msgspec.Struct, gc=False):
+    namespace: str
+    name: str
+    units: int
+    cards: dict[str, int]
+    by: list[str]
+    slots: int = 1
+
+
+class _Form(msgspec.Struct, gc=False):
+    v: int
+    seen: int
+    pods: dict[str, _Reserved]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Form)
+
+
+def encode(guard: Guard) -> str:
+    """The text of the annotation."""
+    pods = {
+        uid: _Reserved(
+            one.booking.namespace,
+            one.booking.name,
+            one.booking.units,
+            {str(card): units for card, units in one.booking.shares},
+            sorted(one.by),
+            one.booking.slots,
+        )
+        for uid, one in guard.reserved.items()
+    }
+    return msgspec.json.encode(_Form(_FORM, guard.seen, pods)).decode()
+
+
+def decode(text: str | None) -> Guard:
+    """The guard in an annotation; an empty one where there is none. Raises UnreadableGuardError."""
+    if not text:
+        return Guard()
+    try:
+        form = _DECODER.decode(text)
+        reserved = {
+            uid: Reservation(
+                Booking(uid, one.namespace, one.name, one.units, _shares(one.cards), one.slots), frozenset(one.by)
+            )
+            for uid, one in form.pods.items()
+        }
+    except (msgspec.DecodeError, ValueError) as error:
+        raise UnreadableGuardError(f"the reservations {text[:200]!r} cannot be read: {error}") from error
+    if form.v != _FORM:
+        raise UnreadableGuardError(f"the reservations are of form {form.v}, and this extender reads {_FORM} only")
+    return Guard(reserved, form.seen)
+
+
+def _shares(cards: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((int(card), units) for card, units in cards.items()))
+
+
+def settle(guard: Guard, fate_of: Callable[[Booking], Fate], is_dead: Callable[[Reservation], bool]) -> Guard:
+    """Without pods that are known to be bound or gone; ``is_dead`` knows of more that can never be bound by what was sent."""
+    seen, left = guard.seen, {}
+    for uid, one in guard.reserved.items():
+        fate = fate_of(one.booking)
+        if fate.state is State.BOUND:
+            seen = max(seen, fate.version)
+        elif fate.state is not State.GONE and not is_dead(one):
+            left[uid] = one
+    return Guard(left, seen)
+
+
+def laid_on(node: NodeInfo, guard: Guard) -> NodeInfo:
+    """The node with the reservations of pods that it does not show yet."""
+    shown = {booking.uid for booking in node.bookings}
+    missing = [one.booking for uid, one in guard.reserved.items() if uid not in shown]
+    if not missing:
+        return node
+    return laid_anew(node, [*node.bookings, *missing])

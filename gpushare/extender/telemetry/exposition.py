@@ -1,0 +1,244 @@
+"""The extender's series, as Prometheus reads them.
+
+Three kinds: what happened was counted (``metrics``); what is true now (the book, the cards, who waits) is read at the scrape from
+values that do not change while they are read; so a node that is gone takes its series with it. Nothing of it is on the way of an
+answer. The label ``card`` is our index, as in the pods' annotations; labels are of sets that are bounded by the cluster's machines.
+
+With a series or four for each card a scrape is long, so it comes in pieces: a family may be there several times, each time with
+other samples, and whoever reads may do something else between any two (``scrape``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from typing import Final, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gpushare import __version__
+from gpushare.extender.book.audit import AuditResult
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdict, Verdicts
+from gpushare.extender.telemetry.metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
+from gpushare.kube.reflector import Contact
+from gpushare.model.device import Device
+from gpushare.model.node import NodeInfo
+
+MIB: Final = 1024 * 1024
+# Cards in one piece: some milliseconds with the text of it.
+_CARDS_A_PIECE: Final = 100
+# Pods that wait, in one piece.
+_PODS_A_PIECE: Final = 250
+_CARD: Final = ("node", "card", "uuid", "model")
+_BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
+
+_T = TypeVar("_T")
+Row = tuple[Sequence[str], float]
+
+
+class Exposition(Collector):
+    """All series. ``monotonic`` is the clock of ``contacts``."""
+
+    def __init__(
+        self,
+        metrics: ExtenderMetrics,
+        cache: SchedulerCache,
+        verdicts: Verdicts,
+        contacts: Callable[[], Mapping[str, Contact]],
+        monotonic: Callable[[], float],
+        last_audit: Callable[[], AuditResult | None] = lambda: None,
+    ) -> None:
+        self._last_audit = last_audit
+        self._metrics = metrics
+        self._cache = cache
+        self._verdicts = verdicts
+        self._contacts = contacts
+        self._monotonic = monotonic
+
+    def collect(self) -> Iterator[Metric]:
+        """All series as of now, piece by piece."""
+        yield _gauge(
+            "gpushare_build_info",
+            "The version of this program; the value says nothing.",
+            ("version",),
+            [((__version__,), 1)],
+        )
+        yield _gauge(
+            "gpushare_extender_open_to_everybody",
+            "1 while it listens on all addresses without TLS: whoever reaches the port may bind pods.",
+            (),
+            [((), self._metrics.is_open)],
+        )
+        yield from self._of_answers()
+        yield from self._of_contacts()
+        yield from self._of_audit()
+        yield from self._of_pods()
+        yield from self._of_nodes()
+
+    def _of_answers(self) -> Iterator[Metric]:
+        yield _counter(
+            "gpushare_extender_requests",
+            "Answers to the scheduler, by what they say; of several reasons the one of the first node counts.",
+            ("verb", "verdict", "reason"),
+            self._metrics.requests.items(),
+        )
+        durations = HistogramMetricFamily(
+            "gpushare_extender_request_duration_seconds",
+            "How long an answer took, without the network; that of bind holds its request to the API server.",
+            labels=("verb",),
+        )
+        for verb, latency in self._metrics.latencies.items():
+            buckets = list(zip(_BUCKETS, accumulate(latency.counts), strict=True))
+            durations.add_metric((verb,), buckets, latency.sum_ns / 1e9)
+        yield durations
+        yield _counter(
+            "gpushare_extender_calls",
+            "Pods that would get a card while their scheduler did not ask, by whether it could be called.",
+            ("outcome",),
+            [((outcome,), count) for outcome, count in self._metrics.calls.items()],
+        )
+
+    def _of_contacts(self) -> Iterator[Metric]:
+        now, contacts = self._monotonic(), self._contacts()
+        yield _gauge(
+            "gpushare_extender_watch_age_seconds",
+            "How old the last word of the API server is; in quiet times one comes about every minute.",
+            ("resource",),
+            [((name,), now - one.heard_at) for name, one in contacts.items() if one.heard_at is not None],
+        )
+        yield _counter(
+            "gpushare_extender_watch_relists",
+            "How often everything was read anew, after the first time.",
+            ("resource",),
+            [((name,), max(one.lists - 1, 0)) for name, one in contacts.items()],
+        )
+
+    def _of_audit(self) -> Iterator[Metric]:
+        last = self._last_audit()
+        drift = {} if last is None else last.drift
+        yield _gauge(
+            "gpushare_book_drift_units",
+            "Units that the last audit found booked otherwise than the API says, and put right.",
+            ("kind",),
+            [((kind,), one.units) for kind, one in drift.items()],
+        )
+        yield _gauge(
+            "gpushare_book_drift_objects",
+            "Pods and nodes that they were of.",
+            ("kind",),
+            [((kind,), one.objects) for kind, one in drift.items()],
+        )
+
+    def _of_pods(self) -> Iterator[Metric]:
+        booked, assumed = self._cache.booked_pods()
+        yield _gauge(
+            "gpushare_extender_pods",
+            "Pods with units in the book: booked as the API server says, assumed while their bind is under way.",
+            ("state",),
+            [(("booked",), booked), (("assumed",), assumed)],
+        )
+        waiting = dict.fromkeys((*sorted(REASONS), BAD_WISH), 0)
+        for part in _parts(self._verdicts.refused(), _PODS_A_PIECE):
+            for verdict in part:
+                if self._cache.is_pending(verdict.metadata):
+                    reason = _reason(verdict)
+                    waiting[reason] = waiting.get(reason, 0) + 1
+            yield _waiting({})
+        yield _waiting(waiting)
+
+    def _of_nodes(self) -> Iterator[Metric]:
+        # Each node is a value: together they are the book of this moment, however long this takes.
+        nodes = tuple(self._cache.snapshot().nodes.values())
+        yield _gauge(
+            "gpushare_extender_nodes",
+            "Nodes in the book, those without cards too.",
+            (),
+            [((), len(nodes))],
+        )
+        summary = _Summary()
+        for part in _parts(((node, device) for node in nodes for device in node.devices), _CARDS_A_PIECE):
+            summary.add(part)
+            yield from _of_cards(part)
+        yield from summary.series()
+
+
+class _Summary:
+    """All cards together, by model."""
+
+    def __init__(self) -> None:
+        self._cards: Counter[tuple[str, str]] = Counter()
+        self._free_bytes: dict[str, int] = {}
+        self._free_units: dict[str, int] = {}
+
+    def add(self, cards: Iterable[tuple[NodeInfo, Device]]) -> None:
+        """Some more of them."""
+        for _, device in cards:
+            self._cards[device.model, "healthy"] += device.healthy
+            self._cards[device.model, "unhealthy"] += not device.healthy
+            free = device.free if device.holds(0, 1) else 0
+            largest = self._free_bytes if device.unit_mib else self._free_units
+            amount = free * (device.unit_mib * MIB or 1)
+            largest[device.model] = max(largest.get(device.model, 0), amount)
+
+    def series(self) -> Iterator[Metric]:
+        """What is known of them."""
+        yield _gauge("gpushare_extender_cards", "Cards in the book.", ("model", "state"), list(self._cards.items()))
+        for name, text, largest in (
+            ("bytes", "The most that one pod can still get of one card, over all nodes.", self._free_bytes),
+            ("units", "The same in units, of nodes that do not say what a unit is.", self._free_units),
+        ):
+            rows = [((model,), amount) for model, amount in largest.items()]
+            yield _gauge(f"gpushare_extender_largest_free_{name}", text, ("model",), rows)
+
+
+def _of_cards(cards: Sequence[tuple[NodeInfo, Device]]) -> Iterator[Metric]:
+    labelled = [((node.name, str(card.index), card.uuid, card.model), card) for node, card in cards]
+    sized = [(labels, card, card.unit_mib * MIB) for labels, card in labelled if card.unit_mib]
+    for name, text, rows in (
+        ("units", "Units of aliyun.com/gpu-mem that the card has.", [(at, card.total) for at, card in labelled]),
+        ("booked_units", "Units of the card that pods have.", [(at, card.used) for at, card in labelled]),
+        (
+            "bytes",
+            "The card's units as memory, where its node says what a unit is.",
+            [(at, card.total * size) for at, card, size in sized],
+        ),
+        ("booked_bytes", "Its units that pods have, as memory.", [(at, card.used * size) for at, card, size in sized]),
+    ):
+        yield _gauge(f"gpushare_extender_card_{name}", text, _CARD, rows)
+
+
+def _reason(verdict: Verdict) -> str:
+    return BAD_WISH if verdict.request is None else reason_of(verdict.reason)
+
+
+def _waiting(by_reason: Mapping[str, int]) -> Metric:
+    return _gauge(
+        "gpushare_extender_waiting_pods",
+        "Pods that no node held when they were asked for last, by the reason of the first node.",
+        ("reason",),
+        [((reason,), count) for reason, count in by_reason.items()],
+    )
+
+
+def _parts(items: Iterable[_T], size: int) -> Iterator[Sequence[_T]]:
+    """So many at a time."""
+    left = iter(items)
+    while part := tuple(islice(left, size)):
+        yield part
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
+def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family

@@ -1,0 +1,205 @@
+"""What kube-scheduler asks, each a function of the body: decode, decide on one moment of the book, encode, and one line of log.
+
+A refusal is an answer. Only what has no place for one, prioritize and preempt, raises MalformedMessageError.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gpushare.errors import GpushareError, InvalidWishError
+from gpushare.extender import messages
+from gpushare.extender.bind import Binder
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.decisions.explain import explain
+from gpushare.extender.decisions.filter import FilterResult, filter_nodes, refuse_everywhere
+from gpushare.extender.decisions.placement import question
+from gpushare.extender.decisions.preempt import Preemptor, Victims, preempt
+from gpushare.extender.decisions.prioritize import prioritize
+from gpushare.extender.telemetry.metrics import (
+    BAD_WISH,
+    BIND,
+    FAILED,
+    FILTER,
+    GRANTED,
+    NOT_READY,
+    PREEMPT,
+    PRIORITIZE,
+    REFUSED,
+    ExtenderMetrics,
+    reason_of,
+)
+from gpushare.manifests import Pod
+from gpushare.model.eviction import is_entangled, other_requests
+from gpushare.model.pod import Request, request_of
+
+_LOG = logging.getLogger(__name__)
+_NOT_READY = "the extender has not read the cluster yet; try again"
+
+
+class Verbs:
+    """filter, prioritize, preempt and bind.
+
+    ``is_ready`` says whether the book is complete; ``policy`` is the cluster's; ``verdicts`` remembers what filter has said;
+    ``metrics`` counts what each verb has.
+    """
+
+    def __init__(
+        self,
+        cache: SchedulerCache,
+        binder: Binder,
+        verdicts: Verdicts,
+        *,
+        is_ready: Callable[[], bool],
+        policy: str,
+        monotonic: Callable[[], float],
+        metrics: ExtenderMetrics | None = None,
+    ) -> None:
+        self.metrics = metrics or ExtenderMetrics(time.perf_counter_ns)
+        self._cache = cache
+        self._verdicts = verdicts
+        self._monotonic = monotonic
+        self._binder = binder
+        self._is_ready = is_ready
+        self._policy = policy
+
+    def filter(self, body: bytes) -> bytes:
+        """Which of these nodes hold the pod, and why not the others."""
+        try:
+            args = messages.decode_args(body)
+            pod = args.pod
+            assert pod is not None
+            full, names = _asked_about(args)
+            if not self._is_ready():
+                self.metrics.count(FILTER, FAILED, NOT_READY)
+                return messages.encode_filter_error(_NOT_READY)
+            result = self._filter(pod, names)
+        except GpushareError as error:
+            self.metrics.count_error(FILTER, error)
+            _LOG.info("refused to filter reason=%s", error)
+            return messages.encode_filter_error(str(error))
+        _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), len(names), len(result.fitting))
+        if full is None:
+            return messages.encode_filter_result(result)
+        fitting = set(result.fitting)
+        return messages.encode_filter_result(result, [item for name, item in full if name in fitting])
+
+    def _filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
+        request: Request | None = None
+        try:
+            request, snapshot = request_of(pod), self._cache.snapshot()
+            known = self._cache.answers.reasons(request)
+            result = filter_nodes(question(request, snapshot, self._policy), names, snapshot, known)
+            reason = reason_of(result.reason)
+        except InvalidWishError as error:
+            result, reason = refuse_everywhere(str(error), names), BAD_WISH
+        self.metrics.count(FILTER, GRANTED if result.fitting else REFUSED, reason)
+        if request is None or request.units:
+            self._verdicts.note(pod.metadata, request, result, self._monotonic())
+        return result
+
+    def prioritize(self, body: bytes) -> bytes:
+        """How good each of these nodes is, 0 to 10. Raises MalformedMessageError."""
+        args = messages.decode_args(body)
+        pod = args.pod
+        assert pod is not None
+        _, names = _asked_about(args)
+        snapshot = self._cache.snapshot()
+        try:
+            asked = question(request_of(pod), snapshot, self._policy)
+            known = self._cache.answers.scores(asked.request, asked.policy)
+            scores = prioritize(asked, names, snapshot, known)
+            self.metrics.count(PRIORITIZE, GRANTED)
+        except GpushareError as error:
+            # Filter has said why; whoever asks all the same gets no preference.
+            self.metrics.count_error(PRIORITIZE, error)
+            scores = dict.fromkeys(names, 0)
+        _LOG.info("prioritized pod=%s nodes=%d best=%d", _name(pod), len(names), max(scores.values(), default=0))
+        return messages.encode_priorities(scores)
+
+    def preempt(self, body: bytes) -> bytes:
+        """Whose end gives the pod a card, on each of these nodes. Raises MalformedMessageError.
+
+        As long as the book is not complete nobody is to end: no node is a candidate.
+        """
+        pod, proposed = messages.decode_preemption(body)
+        found = self._preempt(pod, proposed)
+        _LOG.info("preempted pod=%s proposed=%d nodes=%d", _name(pod), len(proposed), len(found))
+        return messages.encode_victims(found)
+
+    def _preempt(self, pod: Pod, proposed: Mapping[str, Victims]) -> dict[str, Victims]:
+        if not self._is_ready():
+            self.metrics.count(PREEMPT, FAILED, NOT_READY)
+            return {}
+        snapshot = self._cache.snapshot()
+        try:
+            asked = question(request_of(pod), snapshot, self._policy)
+            preemptor = Preemptor(asked, pod.spec.priority or 0, other_requests(pod), is_entangled(pod))
+            found = preempt(preemptor, proposed, snapshot)
+        except GpushareError as error:
+            self.metrics.count_error(PREEMPT, error)
+            return {}
+        self.metrics.count(PREEMPT, GRANTED if found else REFUSED)
+        return found
+
+    def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Why a pod of this name waits: its last answer and how things stand now. None where nobody has asked for it."""
+        verdict = self._verdicts.of(namespace, name)
+        if verdict is None:
+            return None
+        asked = {"times": verdict.times, "secondsAgo": round(self._monotonic() - verdict.asked_at, 3)}
+        who = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
+        last = verdict.result
+        if verdict.request is None:
+            reasons = verdict.reasons if last is None else dict(Counter(last.unresolvable.values()))
+            return {"pod": who, "asked": asked, "reasons": reasons}
+        snapshot = self._cache.snapshot()
+        names = snapshot.nodes if last is None else (*last.fitting, *last.failed, *last.unresolvable)
+        found = explain(question(verdict.request, snapshot, self._policy), snapshot, last, names)
+        return {"pod": who, "asked": asked} | ({} if last else {"lastReasons": verdict.reasons}) | found
+
+    def what_if(self, body: bytes) -> bytes:
+        """The same for a pod that is only thought of, on every node with cards. Raises MalformedMessageError."""
+        pod = messages.decode_pod(body)
+        snapshot = self._cache.snapshot()
+        try:
+            asked = question(request_of(pod), snapshot, self._policy)
+        except GpushareError as error:
+            return messages.encode_json({"error": str(error)})
+        names = [name for name, node in snapshot.nodes.items() if node.devices]
+        return messages.encode_json(explain(asked, snapshot, None, names))
+
+    async def bind(self, body: bytes) -> bytes:
+        """Bind a pod with its card."""
+        try:
+            args = messages.decode_binding(body)
+            if not self._is_ready():
+                self.metrics.count(BIND, FAILED, NOT_READY)
+                return messages.encode_binding_result(_NOT_READY)
+            await self._binder.bind(args)
+            # It waits no more.
+            self._verdicts.drop(args.pod_uid)
+        except GpushareError as error:
+            self.metrics.count_error(BIND, error)
+            return messages.encode_binding_result(str(error))
+        self.metrics.count(BIND, GRANTED)
+        return messages.encode_binding_result()
+
+
+def _asked_about(args: messages.ExtenderArgs) -> tuple[list[tuple[str, msgspec.Raw]] | None, list[str]]:
+    """The nodes in full where the question has them so, and their names in any case. Raises MalformedMessageError."""
+    if args.nodes is None or args.node_names is not None:
+        return None, args.node_names or []
+    full = messages.names_of(args.nodes)
+    return full, [name for name, _ in full]
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,0 +1,84 @@
+"""Promises of gpushare.extender.book.answers."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
+from gpushare.extender.decisions.filter import filter_nodes
+from gpushare.extender.decisions.placement import question
+from gpushare.extender.decisions.prioritize import prioritize
+from gpushare.model.device import Device
+from gpushare.model.node import NodeInfo, lay_out
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import Wishes
+
+NAMES = ("a", "b", "c")
+CARDS = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(0, 12), st.booleans(), st.integers(0, 2)), max_size=3
+)  # fmt: skip
+REQUESTS = st.builds(Request, units=st.integers(0, 9), slots=st.integers(1, 2), names_slots=st.booleans())
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), CARDS)),
+        st.tuples(st.just("ask"), REQUESTS, st.sampled_from(wire.POLICIES)),
+    ),
+    max_size=12,
+)
+
+
+def node(name: str, cards: list[tuple[int, int, bool, int]]) -> NodeInfo:
+    """In slots mode where the first card has slots."""
+    slots = bool(cards) and cards[0][3] > 0
+    devices = (
+        Device(at, total, used, healthy, slots=max(count, 1) if slots else 0)
+        for at, (total, used, healthy, count) in enumerate(cards)
+    )
+    return lay_out(name, tuple(devices), [])
+
+
+@given(STEPS)
+def test_what_is_remembered_is_what_would_be_found_anew(steps: list[tuple[object, ...]]) -> None:
+    """However nodes come, change and go between questions: the same names, the same reasons, the same scores."""
+    nodes: dict[str, NodeInfo] = {}
+    snapshot, known = Snapshot(nodes), KnownAnswers(nodes)
+    for step in steps:
+        if step[0] != "ask":
+            name, cards = step
+            if cards is None:
+                nodes.pop(name, None)  # type: ignore[call-overload]
+            else:
+                nodes[name] = node(name, cards)  # type: ignore[index,arg-type]
+            known.changed(name)  # type: ignore[arg-type]
+            continue
+        _, request, policy = step
+        asked = question(request, snapshot, policy)  # type: ignore[arg-type]
+        for names in (list(NAMES), ["c", "a", "a"]):
+            found = filter_nodes(asked, names, snapshot, known.reasons(asked.request))
+            assert found == filter_nodes(asked, names, snapshot)
+            scores = prioritize(asked, names, snapshot, known.scores(asked.request, asked.policy))
+            assert scores == prioritize(asked, names, snapshot)
+
+
+def test_a_request_with_wishes_is_not_remembered() -> None:
+    """Whether it fits depends on where other pods are, not on the node alone."""
+    known = KnownAnswers({})
+
+    assert known.reasons(Request(2, wishes=Wishes(group="ns/g"))) is None
+    assert known.scores(Request(2, wishes=Wishes(group="ns/g")), "binpack") is None
+
+
+def test_only_so_many_requests_are_remembered() -> None:
+    """The one that was asked longest ago is sorted anew."""
+    known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
+    first, second = known.reasons(Request(1)), known.reasons(Request(2))
+    for units in range(3, MOST_REQUESTS + 1):
+        known.reasons(Request(units))
+    assert known.reasons(Request(1)) is first
+    known.reasons(Request(MOST_REQUESTS + 1))
+
+    assert known.reasons(Request(1)) is first
+    assert known.reasons(Request(2)) is not second

@@ -1,0 +1,138 @@
+"""Promises of gpushare.extender.book.wake, over real HTTP to a small API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from gpushare import wire
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.book.wake import Waker
+from gpushare.extender.decisions.filter import FilterResult
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
+from gpushare.model.pod import request_of
+from tests.servers import StubApi, serve, status
+
+_FORBIDDEN = (
+    'nodes "n" is forbidden: User "x" cannot patch resource "nodes/status" in API group "" at the cluster scope'
+)
+
+
+def node(name: str, units: int) -> dict[str, Any]:
+    """Of one card."""
+    capacity = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": "1"}
+    return {"metadata": {"name": name}, "status": {"capacity": capacity}}
+
+
+def pod(name: str, units: int) -> Pod:
+    """A pod that waits."""
+    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container]}}, Pod)
+
+
+@dataclass
+class Stage:
+    """A cluster of one node of 8 units, and a clock."""
+
+    api: StubApi
+    waker: Waker
+    cache: SchedulerCache
+    verdicts: Verdicts
+    clock: list[float] = field(default_factory=lambda: [0.0])
+    told: list[bool] = field(default_factory=list)
+
+    def refuse(self, pod: Pod) -> None:
+        """The pod waits, and was refused just now."""
+        self.cache.set_pod(pod)
+        result = FilterResult([], {"n": wire.REASON_NO_CARD_FITS}, {})
+        self.verdicts.note(pod.metadata, request_of(pod), result, self.clock[0])
+
+    async def turn(self, seconds: float) -> list[dict[str, Any]]:
+        """So much later: what was written."""
+        self.clock[0] += seconds
+        self.api.calls.clear()
+        await self.waker.turn()
+        return [call for call in self.api.calls if call["method"] == "PATCH"]
+
+
+@asynccontextmanager
+async def stage() -> AsyncIterator[Stage]:
+    """Its API server listens."""
+    api, cache, verdicts, clock = StubApi(nodes=[node("n", 8)]), SchedulerCache(), Verdicts(), [0.0]
+    cache.set_node(msgspec.convert(node("n", 8), Node))
+    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+        told: list[bool] = []
+        waker = Waker(
+            ApiClient(http), cache, verdicts, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],
+            on_call=told.append,
+        )  # fmt: skip
+        yield Stage(api, waker, cache, verdicts, clock, told)
+
+
+async def test_a_pod_that_would_get_a_card_and_is_not_asked_for_is_called() -> None:
+    """D29: by an annotation of a node that has room, in one write; and not again at once."""
+    async with stage() as on:
+        on.refuse(pod("p", 8))
+        assert await on.turn(4.9) == []
+        (call,) = await on.turn(0.1)
+        assert call["path"] == "/api/v1/nodes/n/status"
+        assert call["body"] == {"metadata": {"annotations": {wire.ANNOTATION_ROOM: "7"}}}
+        assert await on.turn(9.9) == []
+        assert len(await on.turn(0.1)) == 1
+
+
+async def test_one_call_is_for_all() -> None:
+    """A change of a node makes a scheduler look at every pod that an extender refused."""
+    async with stage() as on:
+        for number in range(30):
+            on.refuse(pod(f"p{number}", 8))
+        assert len(await on.turn(5)) == 1
+
+
+async def test_nobody_is_called_who_would_be_refused_again_or_waits_no_more() -> None:
+    """Too large; bound meanwhile."""
+    async with stage() as on:
+        on.refuse(pod("large", 9))
+        bound = pod("bound", 1)
+        on.refuse(bound)
+        bound.spec.node_name = "n"
+        on.cache.set_pod(bound)
+        assert await on.turn(5) == []
+        assert on.verdicts.of("ns", "bound") is None
+
+
+async def test_without_the_right_it_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Under the original's roles: what it does not get it can do without."""
+    async with stage() as on:
+        on.api.fault = lambda method, path: status(403, _FORBIDDEN) if method == "PATCH" else None
+        on.refuse(pod("p", 8))
+        await on.turn(5)
+        await on.turn(300)
+        on.api.fault = lambda method, path: status(500, "later") if method == "PATCH" else None
+        await on.turn(300)
+
+    assert [record.levelname for record in caplog.records if "wait for minutes" in record.message] == ["WARNING"]
+
+
+async def test_each_call_is_told_with_its_outcome() -> None:
+    """Once for each; a turn without a call tells nothing."""
+    async with stage() as on:
+        on.refuse(pod("p", 8))
+        await on.turn(1)
+        assert on.told == []
+        await on.turn(4)
+        on.api.fault = lambda method, path: status(500, "later") if method == "PATCH" else None
+        await on.turn(300)
+        on.api.fault = lambda method, path: status(403, _FORBIDDEN) if method == "PATCH" else None
+        await on.turn(300)
+
+    assert on.told == [True, False, False]

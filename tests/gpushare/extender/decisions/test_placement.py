@@ -1,0 +1,235 @@
+"""Promises of gpushare.extender.decisions.placement."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.errors import DoesNotFitError
+from gpushare.extender.decisions.placement import Question, choose, question, reason_against
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import Wishes
+
+DEVICES = st.lists(
+    st.builds(Device, index=st.just(0), total=st.integers(0, 20), used=st.integers(0, 25), healthy=st.booleans()),
+    max_size=8,
+).map(lambda devices: tuple(Device(i, d.total, d.used, d.healthy) for i, d in enumerate(devices)))
+
+
+def node(*devices: Device) -> NodeInfo:
+    """A node with these cards."""
+    return lay_out("n", devices, [])
+
+
+@given(DEVICES, st.integers(1, 25))
+def test_the_chosen_card_holds_the_request_and_no_tighter_one_does(devices: tuple[Device, ...], request: int) -> None:
+    """Never over-fills, never a sick card, best fit; and refuses only where no card holds it."""
+    fitting = [device for device in devices if device.healthy and device.total - device.used >= request]
+    try:
+        ((index, units),) = choose(node(*devices), Question(Request(request)))
+    except DoesNotFitError:
+        assert not fitting
+        return
+
+    chosen = devices[index]
+    assert (chosen in fitting, units) == (True, request)
+    assert all((chosen.free, chosen.index) <= (device.free, device.index) for device in fitting)
+
+
+@pytest.mark.parametrize(
+    ("devices", "reason"),
+    [
+        ((), wire.REASON_NOT_A_GPU_NODE),
+        ((Device(0, 14, healthy=False),), wire.REASON_ALL_CARDS_UNHEALTHY),
+        ((Device(0, 14), Device(1, 40, healthy=False)), wire.REASON_NO_CARD_LARGE_ENOUGH),
+        ((Device(0, 14, 1), Device(1, 24, 5)), wire.REASON_NO_CARD_FITS),
+    ],
+)
+def test_a_refusal_says_what_would_have_to_change(devices: tuple[Device, ...], reason: str) -> None:
+    """Each reason is another thing to do: another node, a repair, a larger card, or patience."""
+    assert reason_against(node(*devices), Question(Request(20))) == reason
+    with pytest.raises(DoesNotFitError, match=reason):
+        choose(node(*devices), Question(Request(20)))
+
+
+def test_unequal_cards_are_not_averaged() -> None:
+    """60 of 80+24 fits on the large card; the original booked each as 52 (defect D6)."""
+    assert choose(node(Device(0, 24), Device(1, 80)), Question(Request(60))) == ((1, 60),)
+
+
+def test_a_card_without_a_slot_is_passed_over_and_the_next_best_taken() -> None:
+    """Best fit among those that hold memory and containers."""
+    cards = node(
+        Device(0, 80, 70, slots=4, slots_used=4), Device(1, 80, 60, slots=4, slots_used=3), Device(2, 80, 20, slots=4)
+    )
+
+    assert choose(cards, Question(Request(10))) == ((1, 10),)
+    assert choose(cards, Question(Request(10, 2))) == ((2, 10),)
+
+
+@pytest.mark.parametrize(
+    ("devices", "asked", "reason"),
+    [
+        ((Device(0, 80, slots=2, slots_used=2),), Request(10), wire.REASON_NO_SLOT),
+        ((Device(0, 80, 75, slots=2, slots_used=2),), Request(10), wire.REASON_NO_CARD_FITS),
+        ((Device(0, 80, slots=2), Device(1, 8, slots=9)), Request(10, 3), wire.REASON_TOO_MANY_CONTAINERS),
+        ((Device(0, 80, slots=2),), Request(10, names_slots=False), wire.REASON_SLOT_MISSING),
+        ((Device(0, 80, healthy=False, slots=2),), Request(10), wire.REASON_ALL_CARDS_UNHEALTHY),
+        ((Device(0, 8, slots=2),), Request(10), wire.REASON_NO_CARD_LARGE_ENOUGH),
+    ],
+)
+def test_a_refusal_in_slots_mode_says_memory_or_slots(devices: tuple[Device, ...], asked: Request, reason: str) -> None:
+    """A pod that does not name its slots is refused before anything else is looked at."""
+    assert reason_against(node(*devices), Question(asked)) == reason
+    with pytest.raises(DoesNotFitError, match=reason):
+        choose(node(*devices), Question(asked))
+
+
+# Two of one model, of which one is small, and one of another model.
+T4, SMALL_T4, A100 = (
+    Device(0, 14, uuid="GPU-0", model="Tesla T4"),
+    Device(1, 8, uuid="GPU-1", model="Tesla T4"),
+    Device(2, 79, uuid="GPU-2", model="NVIDIA A100-SXM4-80GB", numa=1),
+)
+
+
+def wishing(units: int, **wishes: object) -> Question:
+    """A question of a pod with wishes."""
+    return Question(Request(units, wishes=Wishes(**wishes)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        (wishing(4, models=(("a100",),)), 2),
+        (wishing(4, banned_models=(("tesla", "t4"),)), 2),
+        (wishing(4, uuids=frozenset({"gpu-0", "gpu-2"})), 0),
+        (wishing(4, banned_uuids=frozenset({"gpu-1"})), 0),
+        (wishing(4, models=(("t4",), ("a100",)), banned_uuids=frozenset({"gpu-0", "gpu-1"})), 2),
+    ],
+)
+def test_a_card_that_is_wished_for_is_taken_though_another_fits_better(asked: Question, index: int) -> None:
+    """Without a wish it would be the small one: the tightest."""
+    assert choose(node(T4, SMALL_T4, A100), Question(Request(4))) == ((1, 4),)
+    assert choose(node(T4, SMALL_T4, A100), asked) == ((index, 4),)
+
+
+@pytest.mark.parametrize(
+    ("devices", "asked", "reason"),
+    [
+        ((T4,), wishing(4, models=(("a100",),)), wire.REASON_NO_SUCH_CARD),
+        ((Device(0, 14),), wishing(4, models=(("a100",),)), wire.REASON_CARDS_UNSAID),
+        ((Device(0, 14),), wishing(4, banned_uuids=frozenset({"gpu-0"})), wire.REASON_CARDS_UNSAID),
+        ((T4, A100), wishing(20, models=(("t4",),)), wire.REASON_NO_CARD_LARGE_ENOUGH),
+        ((T4, Device(2, 14, 11, uuid="GPU-2")), wishing(4, uuids=frozenset({"gpu-2"})), wire.REASON_NO_CARD_FITS),
+        ((T4,), wishing(10, whole=True), wire.REASON_NO_WHOLE_CARD),
+        ((), wishing(10, whole=True), wire.REASON_NOT_A_GPU_NODE),
+        ((Device(0, 14, 1, uuid="GPU-0"),), wishing(14, whole=True), wire.REASON_NO_CARD_FITS),
+        ((T4, SMALL_T4), wishing(20, split=(10, 10)), wire.REASON_TOO_FEW_CARDS),
+        ((T4,), wishing(8, split=(4, 4)), wire.REASON_TOO_FEW_CARDS),
+        ((Device(0, 14), Device(1, 14)), wishing(8, split=(4, 4)), wire.REASON_ONE_CARD_A_CONTAINER),
+        (
+            (Device(0, 14, uuid="a", slots=4), Device(1, 14, uuid="b", slots=4)),
+            wishing(8, split=(4, 4)),
+            wire.REASON_ONE_CARD_A_CONTAINER,
+        ),
+        ((T4, Device(1, 14, 13, uuid="b")), wishing(8, split=(4, 4)), wire.REASON_NO_CARDS_FOR_SPLIT),
+    ],
+)
+def test_a_wish_that_a_node_cannot_grant_is_refused_and_not_passed_over(
+    devices: tuple[Device, ...], asked: Question, reason: str
+) -> None:
+    """And the reason tells what is full from what will never do."""
+    assert reason_against(node(*devices), asked) == reason
+
+
+def test_a_wish_on_a_node_in_slots_mode_needs_its_slots_too() -> None:
+    """The card that is wished for has none left, though memory enough."""
+    cards = (Device(0, 80, uuid="GPU-0", slots=1, slots_used=1), Device(1, 80, uuid="GPU-1", slots=1))
+
+    assert choose(node(*cards), wishing(4, uuids=frozenset({"gpu-1"}))) == ((1, 4),)
+    assert reason_against(node(*cards), wishing(4, uuids=frozenset({"gpu-0"}))) == wire.REASON_NO_SLOT
+
+
+def test_a_whole_card_is_one_that_nobody_else_has_or_gets() -> None:
+    """Exactly as large as the request, and empty: a larger card would leave room for others."""
+    assert choose(node(T4, SMALL_T4, A100), wishing(14, whole=True)) == ((0, 14),)
+
+
+def test_a_split_gives_each_part_a_card_of_its_own() -> None:
+    """The larger part first, each on the tightest card that is left."""
+    assert choose(node(T4, SMALL_T4, A100), wishing(20, split=(12, 8))) == ((0, 12), (1, 8))
+    assert choose(node(T4, SMALL_T4, A100), wishing(28, split=(14, 14))) == ((0, 14), (2, 14))
+
+
+def test_the_parts_of_a_split_stay_together_where_nothing_else_tells_cards_apart() -> None:
+    """The NUMA node breaks a tie, before the index does, and no more than a tie."""
+    cards = [Device(index, 14, uuid=str(index), numa=numa) for index, numa in ((0, 0), (1, 1), (2, 0))]
+
+    assert choose(node(*cards), wishing(8, split=(4, 4))) == ((0, 4), (2, 4))
+    cards[1] = Device(1, 14, 9, uuid="1", numa=1)
+    assert choose(node(*cards), wishing(8, split=(4, 4))) == ((0, 4), (1, 4))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=5),
+    st.lists(st.integers(1, 12), min_size=2, max_size=4),
+    st.sampled_from(wire.POLICIES),
+)
+def test_a_split_is_found_exactly_where_there_is_one(
+    cards: list[tuple[int, int]], parts: list[int], policy: str
+) -> None:
+    """Whatever the policy prefers: the free cards, by size, hold the parts, by size."""
+    devices = [Device(at, total, min(used, total), uuid=str(at)) for at, (total, used) in enumerate(cards)]
+    split = tuple(sorted(parts, reverse=True))
+    asked = Question(Request(sum(parts), wishes=Wishes(split=split)), policy, sizes=((4, 1.0),))
+    free = sorted((device.free for device in devices), reverse=True)
+    there_is_one = len(free) >= len(split) and all(have >= want for have, want in zip(free, split, strict=False))
+
+    if not there_is_one:
+        assert reason_against(node(*devices), asked)
+        return
+    shares = choose(node(*devices), asked)
+    assert sorted((units for _, units in shares), reverse=True) == list(split)
+    assert len({index for index, _ in shares}) == len(shares)
+    assert all(devices[index].free >= units for index, units in shares)
+
+
+@pytest.mark.parametrize(("policy", "index"), [("binpack", 1), ("spread", 2), ("fragmentation", 0)])
+def test_each_policy_has_its_own_best_card(policy: str, index: int) -> None:
+    """Requests of 8 are usual: on card 0 two of four free units stay useless as they were, elsewhere eight would be broken."""
+    cards = node(Device(0, 16, 10), Device(1, 16, 11), Device(2, 16))
+    devices = {"binpack": cards, "spread": cards, "fragmentation": node(Device(0, 16, 10), Device(1, 16, 8))}[policy]
+
+    assert choose(devices, Question(Request(4), policy, sizes=((8, 1.0),)))[0][0] == index
+
+
+def on_card(uid: str, index: int, group: str = "") -> Booking:
+    """A pod of one unit."""
+    return Booking(uid, "ns", uid, 1, ((index, 1),), group=group)
+
+
+def test_pods_of_a_group_share_the_card_of_the_first() -> None:
+    """Not the tightest, and no card of another node; in another namespace the same name is another group."""
+    first = lay_out("n", (Device(0, 14, 0), Device(1, 8)), [on_card("a", 0, "ns/g"), on_card("b", 1, "other/g")])
+    second = lay_out("m", (Device(0, 14),), [])
+    snapshot = Snapshot({"n": first, "m": second})
+    asked = question(Request(2, wishes=Wishes(group="ns/g")), snapshot)
+
+    assert choose(first, asked) == ((0, 2),)
+    assert reason_against(second, asked) == wire.REASON_OTHER_CARD
+    assert (
+        reason_against(first, question(Request(14, wishes=Wishes(group="ns/g")), snapshot)) == wire.REASON_NO_CARD_FITS
+    )
+
+
+def test_the_first_pod_of_a_group_goes_anywhere() -> None:
+    """There is nobody to be with yet."""
+    snapshot = Snapshot({"n": node(Device(0, 14), Device(1, 8))})
+
+    assert choose(snapshot.nodes["n"], question(Request(2, wishes=Wishes(group="ns/g")), snapshot)) == ((1, 2),)

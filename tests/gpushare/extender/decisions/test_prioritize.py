@@ -1,0 +1,113 @@
+"""Promises of gpushare.extender.decisions.prioritize and gpushare.extender.decisions.policies."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.extender.decisions.placement import Question, question
+from gpushare.extender.decisions.policies import fragment, usual_sizes
+from gpushare.extender.decisions.prioritize import prioritize
+from gpushare.model.device import Device
+from gpushare.model.node import lay_out
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+
+EMPTY = lay_out("empty", (Device(0, 16), Device(1, 16)), [])
+HALF = lay_out("half", (Device(0, 16, 8), Device(1, 16)), [])
+FULL = lay_out("full", (Device(0, 16, 12), Device(1, 16, 16)), [])
+CLUSTER = Snapshot({node.name: node for node in (EMPTY, HALF, FULL)}, {8: 3, 4: 1})
+
+
+def scores(policy: str, units: int = 4) -> dict[str, int]:
+    """Of all nodes."""
+    return prioritize(question(Request(units), CLUSTER, policy), list(CLUSTER.nodes), CLUSTER)
+
+
+def test_binpack_likes_what_is_full() -> None:
+    """So that whole cards and whole nodes stay free."""
+    found = scores("binpack")
+
+    assert found["full"] == 10
+    assert found["full"] > found["half"] > found["empty"]
+
+
+def test_spread_likes_what_is_empty() -> None:
+    """The other way round."""
+    found = scores("spread")
+
+    assert found["empty"] > found["half"] > found["full"]
+    assert found["full"] == 0
+
+
+def test_fragmentation_likes_where_least_becomes_useless() -> None:
+    """Requests of 8 are usual: four units of the full node can hold none of them, elsewhere a block of 8 would be broken."""
+    found = scores("fragmentation")
+
+    assert (found["full"], found["empty"], found["half"]) == (10, 0, 0)
+
+
+def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
+    """A difference in the last digit of a sum is no difference."""
+    nodes = {name: lay_out(name, (Device(0, 16, 5), Device(1, 16, 7)), []) for name in "abc"}
+    snapshot = Snapshot(nodes, {3: 1, 7: 1, 9: 1})
+    found = prioritize(question(Request(2), snapshot, "fragmentation"), list(nodes), snapshot)
+
+    assert len(set(found.values())) == 1
+
+
+def test_a_node_that_does_not_hold_the_pod_or_is_unknown_gets_nothing() -> None:
+    """It is not the judge of that here, but it must not win."""
+    asked = Question(Request(12))
+
+    assert prioritize(asked, ["gone", "full", "empty"], CLUSTER) == {"gone": 0, "full": 0, "empty": 6}
+
+
+def test_a_pod_that_asks_for_nothing_finds_all_nodes_alike() -> None:
+    """Cards have no opinion on it."""
+    assert prioritize(Question(Request(0)), ["a", "b"], CLUSTER) == {"a": 0, "b": 0}
+
+
+CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()), min_size=1, max_size=4)
+
+
+@given(st.lists(CARDS, min_size=1, max_size=5), st.integers(1, 20), st.sampled_from(wire.POLICIES))
+def test_a_score_is_a_whole_number_from_0_to_10_for_every_node_asked(
+    nodes: list[list[tuple[int, int, bool]]], units: int, policy: str
+) -> None:
+    """EXT-016: kube-scheduler does not clamp, and refuses a fraction."""
+    infos = {
+        str(at): lay_out(str(at), tuple(Device(i, *card) for i, card in enumerate(cards)), [])
+        for at, cards in enumerate(nodes)
+    }
+    snapshot = Snapshot(infos, {4: 2, 9: 1})
+    found = prioritize(question(Request(units), snapshot, policy), list(infos), snapshot)
+
+    assert list(found) == list(infos)
+    assert all(type(score) is int and 0 <= score <= 10 for score in found.values())
+
+
+def test_what_is_useless_is_what_usual_requests_cannot_use() -> None:
+    """Of 6 free units a quarter of the requests (4) can use them, three quarters (8) cannot."""
+    sizes = usual_sizes({8: 3, 4: 1, 2: 0})
+
+    assert sizes == ((4, 0.25), (8, 0.75))
+    assert [fragment(free, sizes) for free in (0, 3, 6, 8)] == [0, 3, 4.5, 0]
+
+
+def test_the_most_usual_sizes_stand_for_all() -> None:
+    """The rare ones would cost time at every card."""
+    sizes = usual_sizes({size: size for size in range(1, 100)})
+
+    assert [size for size, _ in sizes] == list(range(68, 100))
+    assert sum(share for _, share in sizes) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("policy", wire.POLICIES)
+def test_no_booking_at_all_is_no_error(policy: str) -> None:
+    """A new cluster has no usual sizes."""
+    snapshot = Snapshot({"empty": EMPTY})
+
+    assert prioritize(question(Request(4), snapshot, policy), ["empty"], snapshot)["empty"] <= 10

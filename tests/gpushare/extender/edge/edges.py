@@ -1,0 +1,27 @@
+"""The extender's HTTP edge on a free port of loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+
+from gpushare.extender.edge.http_connection import Application
+from gpushare.extender.edge.http_edge import HttpEdge, Limits, listen
+
+_USUAL = Limits()
+
+
+@contextlib.asynccontextmanager
+async def edge(
+    application: Application, limits: Limits = _USUAL, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
+    """Its URL."""
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    running = HttpEdge(application, listener, limits)
+    await running.start(tls)
+    try:
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
+    finally:
+        await running.stop()

@@ -1,0 +1,550 @@
+"""Promises of the extender's HTTP edge, to the byte: real sockets, real TLS, clients that do not behave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+import pytest
+import trustme
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpushare.errors import UsageError
+from gpushare.extender.edge import http_connection
+from gpushare.extender.edge.http_connection import Answer, Request
+from gpushare.extender.edge.http_edge import HttpEdge, Limits, listen
+from gpushare.extender.edge.tls import fingerprint, follow, load
+from gpushare.settings import TlsFiles
+from tests.gpushare.extender.edge.edges import edge
+from tests.servers import until
+
+
+@dataclass
+class Application:
+    """Answers each request with what it was; ``/slow`` only once it is released. Remembers what came."""
+
+    came: list[Request] = field(default_factory=list)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+        self.came.append(request)
+        if request.path == "/slow":
+            return self._slow()
+        if request.path == "/parts":
+            return self._parts()
+        if request.path == "/large":
+            return Answer(200, body=b"x" * 50_000_000)
+        return Answer(200, body=f"{request.method} {request.path} {len(request.body)}".encode())
+
+    async def _slow(self) -> Answer:
+        await self.release.wait()
+        return Answer(200, body=b"at last")
+
+    async def _parts(self) -> Answer:
+        return Answer(200, body=b"begin", parts=[b"x" * 100_000] * 500)
+
+
+class Client:
+    """A connection, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, *parts: bytes) -> None:
+        """Each as a packet of its own."""
+        for part in parts:
+            self.writer.write(part)
+            await self.writer.drain()
+            await asyncio.sleep(0)
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers, and as much of a body as the length says."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): text for name, _, text in (line.partition(": ") for line in lines)}
+        return int(first.split()[1]), headers, await self.reader.readexactly(int(headers.get("content-length", 0)))
+
+    async def is_closed(self) -> bool:
+        """Has the server ended it?"""
+        with contextlib.suppress(ConnectionError):
+            return await self.reader.read() == b""
+        return True
+
+
+@contextlib.asynccontextmanager
+async def client(url: str) -> AsyncIterator[Client]:
+    """One connection to the edge."""
+    host, _, port = url.partition("://")[2].partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+async def test_requests_in_one_packet_are_answered_in_their_order() -> None:
+    """Pipelining: the second does not overtake the first, which waits."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+        await until(lambda: bool(application.came))
+        assert [request.path for request in application.came] == ["/slow"]
+        application.release.set()
+        answers = [await one.answer(), await one.answer()]
+
+    assert [body for _, _, body in answers] == [b"at last", b"GET /b 0"]
+
+
+async def test_a_request_in_many_packets_is_one_request() -> None:
+    """A byte at a time."""
+    text = b"POST /a?x=1 HTTP/1.1\r\ncontent-length: 3\r\n\r\nabc"
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(*(text[at : at + 1] for at in range(len(text))))
+
+        assert (await one.answer())[2] == b"POST /a 3"
+
+
+async def test_a_chunked_body_is_read() -> None:
+    """As curl sends one whose length it does not know."""
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+
+        assert (await one.answer())[2] == b"POST /a 5"
+
+
+async def test_whoever_waits_for_leave_to_send_gets_it() -> None:
+    """curl asks so before a body of more than a kilobyte."""
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+        assert await one.answer() == (100, {}, b"")
+        await one.send(b"abc")
+        assert (await one.answer())[2] == b"POST /a 3"
+
+
+async def test_head_has_the_length_of_what_get_would_bring() -> None:
+    """And nothing more."""
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(b"HEAD /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+        head = await one.reader.readuntil(b"\r\n\r\n")
+
+        assert b"content-length: 9\r\n" in head
+        assert (await one.answer())[2] == b"GET /b 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (b"/a%2Fb%20c", "/a/b c"),
+        (b"http://host:1/a?b", "/a"),
+        (b"http://host", "/"),
+        (b"/%ff", "/\ufffd"),
+        (b"*", "*"),
+        (b"//a", "//a"),
+    ],
+)
+async def test_the_path_is_what_is_meant(text: bytes, path: str) -> None:
+    """Without query, unescaped; a proxy's form names the host before it."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        await one.send(b"OPTIONS " + text + b" HTTP/1.1\r\n\r\n")
+        await one.answer()
+
+    assert application.came[0].path == path
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        (b"GET /a HTTP/1.1\r\n\r\n", True),
+        (b"GET /a HTTP/1.1\r\nconnection: close\r\n\r\n", False),
+        (b"GET /a HTTP/1.0\r\n\r\n", False),
+        (b"GET /a HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n", False),
+    ],
+)
+async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept: bool) -> None:
+    """Who wants another protocol gets an answer in this one."""
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(text)
+        status, headers, body = await one.answer()
+
+        assert (status, body, headers.get("connection")) == (200, b"GET /a 0", None if is_kept else "close")
+        assert is_kept or await one.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01", 400),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /a HTTP/1.1\r\ncontent-length: x\r\n\r\n", 400),
+        (b"POST /a HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET /a HTTP/1.1\r\n" + b"x: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /a HTTP/1.1\r\n" + b"x: y\r\n" * 40_000 + b"\r\n", 431),
+    ],
+)
+async def test_what_is_no_request_is_answered_and_the_connection_ends(text: bytes, status: int) -> None:
+    """And what was asked before it is answered first; the application hears of none of it."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        await one.send(b"GET /before HTTP/1.1\r\n\r\n" + text)
+
+        assert (await one.answer())[2] == b"GET /before 0"
+        assert (await one.answer())[:2][0] == status
+        assert [request.path for request in application.came] == ["/before"]
+
+
+async def test_a_body_that_no_scheduler_sends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 413, while it is still on its way; what has come is not kept."""
+    monkeypatch.setattr(http_connection, "LARGEST_BODY_BYTES", 100_000)
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        await one.send(b"POST /a HTTP/1.1\r\ncontent-length: 100000000\r\n\r\n", b"x" * 200_000)
+        status, headers, _ = await one.answer()
+
+    assert (status, headers["connection"], application.came) == (413, "close", [])
+
+
+async def test_a_body_of_a_hundred_megabytes_is_read() -> None:
+    """A scheduler without node cache sends such at 8,000 nodes."""
+    application = Application()
+    async with edge(application) as url, httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+        answer = await http.post("/a", content=b"x" * 100_000_000)
+
+    assert answer.text == "POST /a 100000000"
+
+
+async def test_a_client_that_sends_ahead_of_a_slow_answer_does_not_fill_our_memory() -> None:
+    """While one request is worked on nothing more is read from that connection."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await until(lambda: bool(application.came))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await one.send(b"POST /b HTTP/1.1\r\ncontent-length: 90000000\r\n\r\n", b"x" * 90_000_000)
+        application.release.set()
+        assert (await one.answer())[2] == b"at last"
+
+
+async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
+    """Its questions wait, and others are served meanwhile."""
+    application = Application()
+    async with edge(application) as url, client(url) as one, client(url) as other:
+        await one.send(b"GET /large HTTP/1.1\r\n\r\n" * 3)
+        await other.send(b"GET /b HTTP/1.1\r\n\r\n")
+        assert (await other.answer())[2] == b"GET /b 0"
+        assert sum(request.path == "/large" for request in application.came) == 1
+        for _ in range(3):
+            assert len((await one.answer())[2]) == 50_000_000
+
+
+async def test_an_answer_in_parts_is_one_answer() -> None:
+    """In its order between others, on a connection that is kept; of a head only the length."""
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(b"GET /parts HTTP/1.1\r\n\r\nGET /a HTTP/1.1\r\n\r\nHEAD /parts HTTP/1.1\r\n\r\n")
+        _, _, body = await one.answer()
+        second = await one.answer()
+        await one.reader.readuntil(b"content-length: 50000005\r\n")
+        await one.reader.readuntil(b"\r\n\r\n")
+        await one.send(b"GET /b HTTP/1.1\r\nconnection: close\r\n\r\n")
+        third = await one.answer()
+
+    assert (len(body), body[:6], second[2], third[2]) == (50_000_005, b"beginx", b"GET /a 0", b"GET /b 0")
+
+
+async def test_the_connection_ends_after_the_last_part_where_the_client_wants_that() -> None:
+    """Not before."""
+    async with edge(Application()) as url, client(url) as one:
+        await one.send(b"GET /parts HTTP/1.1\r\nconnection: close\r\n\r\n")
+        _, headers, body = await one.answer()
+        assert (headers["connection"], len(body)) == ("close", 50_000_005)
+        assert await one.is_closed()
+
+
+async def test_a_client_that_leaves_between_parts_stops_nothing() -> None:
+    """Nobody waits for it any more, and the next one is served."""
+    async with edge(Application()) as url:
+        async with client(url) as one:
+            await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
+            await one.reader.readexactly(1_000_000)
+        await until(lambda: not any("_later" in repr(task) for task in asyncio.all_tasks()))
+        async with client(url) as other:
+            await other.send(b"GET /a HTTP/1.1\r\n\r\n")
+            assert (await other.answer())[0] == 200
+
+
+async def test_the_end_finishes_an_answer_in_parts() -> None:
+    """Then the connection ends, though it was to be kept."""
+    listener = listen("127.0.0.1", 0)
+    running = HttpEdge(Application(), listener, Limits(shutdown=1000))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    await running.start()
+    async with client(url) as one, asyncio.timeout(60):
+        await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
+        head = await one.reader.readuntil(b"\r\n\r\n")
+        stopping = asyncio.create_task(running.stop())
+        assert (b"connection: close" in head, len(await one.reader.read())) == (False, 50_000_005)
+        await stopping
+
+
+async def test_who_does_not_take_the_parts_is_left() -> None:
+    """After its time; the rest is never written."""
+    listener = listen("127.0.0.1", 0)
+    running = HttpEdge(Application(), listener, SOON)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    await running.start()
+    async with client(url) as one:
+        await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
+        await one.reader.readexactly(1)
+        await until(running._connections.none_left.is_set)
+    await running.stop()
+
+
+SOON = Limits(idle=0.1, transfer=0.1, shutdown=0.2, sweep=0.02)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"GET /a HT",
+        b"POST /a HTTP/1.1\r\ncontent-length: 3\r\n\r\na",
+        b"GET /large HTTP/1.1\r\n\r\n",
+        b"x\r\n\r\n",
+    ],
+    ids=["says nothing", "head", "body", "does not read", "was refused and stays"],
+)
+async def test_nobody_holds_a_connection_by_doing_nothing(text: bytes) -> None:
+    """Half-open ones too: after its time it is closed."""
+    async with edge(Application(), SOON) as url, client(url) as one:
+        await one.send(text)
+        await asyncio.sleep(0.3)
+        async with asyncio.timeout(20):
+            assert not (await one.reader.read()).endswith(b"never")
+
+
+async def test_whom_we_let_wait_is_not_sent_away() -> None:
+    """A bind takes as long as the API server takes."""
+    application = Application()
+    async with edge(application, SOON) as url, client(url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.4)
+        application.release.set()
+        assert (await one.answer())[2] == b"at last"
+
+
+async def test_a_thousand_idle_connections_are_in_nobodys_way() -> None:
+    """They are held, and a question is answered."""
+    async with edge(Application()) as url, contextlib.AsyncExitStack() as stack:
+        idle = [await stack.enter_async_context(client(url)) for _ in range(1000)]
+        async with client(url) as one:
+            await one.send(b"GET /a HTTP/1.1\r\n\r\n")
+            assert (await one.answer())[0] == 200
+        await idle[999].send(b"GET /a HTTP/1.1\r\n\r\n")
+        assert (await idle[999].answer())[0] == 200
+
+
+async def test_the_end_finishes_what_is_under_way() -> None:
+    """A bind is answered, an idle connection closed, a new one refused."""
+    application = Application()
+    listener = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    running = HttpEdge(application, listener)
+    await running.start()
+    async with client(url) as idle, client(url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await until(lambda: bool(application.came))
+        stopping = asyncio.create_task(running.stop())
+        assert await idle.is_closed()
+        with pytest.raises(ConnectionError):
+            async with client(url):
+                pass
+        assert not stopping.done()
+        application.release.set()
+        _, headers, body = await one.answer()
+        await stopping
+
+    assert (headers["connection"], body) == ("close", b"at last")
+
+
+async def test_the_end_does_not_wait_for_ever() -> None:
+    """For an answer that never comes, or that nobody takes."""
+    application = Application()
+    async with edge(application, SOON) as url, client(url) as one, client(url) as other:
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await other.send(b"GET /large HTTP/1.1\r\n\r\n")
+        await until(lambda: len(application.came) == 2)
+
+
+async def test_a_client_that_leaves_stops_nothing() -> None:
+    """What it asked for is done, and the next one served."""
+    application = Application()
+    async with edge(application) as url:
+        async with client(url) as one:
+            await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
+            await until(lambda: bool(application.came))
+        application.release.set()
+        async with client(url) as other:
+            await other.send(b"GET /a HTTP/1.1\r\n\r\n")
+            assert (await other.answer())[0] == 200
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=80),
+            st.sampled_from(
+                [
+                    b"GET /a HTTP/1.1\r\n", b"POST /a HTTP/1.1\r\n", b"content-length: 3\r\n", b"content-length: 3",
+                    b"transfer-encoding: chunked\r\n", b"\r\n", b"3\r\nabc\r\n", b"0\r\n\r\n", b"HTTP/1.1 200 OK\r\n",
+                    b"connection: upgrade\r\nupgrade: x\r\n", b"expect: 100-continue\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+                ]
+            ),
+        ),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_no_bytes_break_the_edge(parts: list[bytes]) -> None:
+    """Whatever comes: nothing is raised, each answer is whole, and the next client is served."""
+
+    async def play() -> None:
+        problems: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        async with edge(Application(), SOON) as url:
+            async with client(url) as one:
+                with contextlib.suppress(ConnectionError):
+                    await one.send(*parts)
+                    one.writer.write_eof()
+                    while True:
+                        await one.answer()
+                        if one.reader.at_eof():
+                            break
+                        if one.reader._buffer == b"":  # type: ignore[attr-defined]
+                            break
+            async with client(url) as other:
+                await other.send(b"GET /b HTTP/1.1\r\n\r\n")
+                assert (await other.answer())[2] == b"GET /b 0"
+        assert problems == []
+
+    with contextlib.suppress(asyncio.IncompleteReadError):
+        asyncio.run(play())
+
+
+# TLS
+
+
+@dataclass
+class Authority:
+    """Certificates of one authority in a folder."""
+
+    folder: Path
+    ca: trustme.CA = field(default_factory=trustme.CA)
+
+    def files(self, name: str = "127.0.0.1") -> TlsFiles:
+        """As the flags name them."""
+        found = TlsFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "ca.crt")
+        certificate = self.ca.issue_cert(name)
+        certificate.private_key_pem.write_to_path(found.key)
+        found.certificate.write_bytes(b"".join(part.bytes() for part in certificate.cert_chain_pems))
+        self.ca.cert_pem.write_to_path(found.client_ca)
+        return found
+
+    def caller(self, known: trustme.CA | None = None) -> ssl.SSLContext:
+        """A client that trusts this authority; ``known`` issues its certificate."""
+        context = ssl.create_default_context(cadata=self.ca.cert_pem.bytes().decode())
+        if known is not None:
+            known.issue_cert("kube-scheduler@example").configure_cert(context)
+        return context
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """One of the test's own."""
+    return Authority(tmp_path)
+
+
+async def get(url: str, context: ssl.SSLContext) -> str:
+    """What a client with these certificates is answered."""
+    async with httpx2.AsyncClient(base_url=url, verify=context, trust_env=False) as http:
+        return (await http.get("/a")).text
+
+
+async def test_a_caller_is_known_by_its_certificate(authority: Authority) -> None:
+    """One without is let in unknown (a probe), one of another authority not at all."""
+    application = Application()
+    async with edge(application, tls=load(authority.files())) as url:
+        await get(url, authority.caller(authority.ca))
+        await get(url, authority.caller())
+        with pytest.raises(httpx2.TransportError):
+            await get(url, authority.caller(trustme.CA()))
+        with pytest.raises(httpx2.TransportError):
+            await get(url.replace("https", "http"), authority.caller())
+
+    assert [request.is_known for request in application.came] == [True, False]
+
+
+async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None:
+    """It is refused anyway, so nothing of it is kept."""
+    async with (
+        edge(Application(), tls=load(authority.files())) as url,
+        httpx2.AsyncClient(base_url=url, verify=authority.caller(), trust_env=False) as http,
+    ):
+        assert (await http.post("/a", content=b"x" * 2_000_000)).status_code == 413
+
+
+async def test_certificates_are_renewed_without_a_restart(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New connections get the new ones, and callers of the new authority; what is half written is not taken."""
+    monkeypatch.setattr("gpushare.extender.edge.tls._LOOK_SECONDS", 0.01)
+    files = authority.files()
+    listener = listen("127.0.0.1", 0)
+    url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+    running, renewed = HttpEdge(Application(), listener), asyncio.Event()
+
+    async def renew(context: ssl.SSLContext) -> None:
+        await running.renew(context)
+        renewed.set()
+
+    await running.start(load(files))
+    following = asyncio.create_task(follow(files, renew))
+    try:
+        assert await get(url, authority.caller(authority.ca)) == "GET /a 0"
+        files.key.write_text("half a key")
+        before = fingerprint(files)
+        await asyncio.sleep(0.05)
+        assert await get(url, authority.caller(authority.ca)) == "GET /a 0"
+        second = Authority(authority.folder)
+        second.files()
+        assert fingerprint(files) != before
+        await asyncio.wait_for(renewed.wait(), 20)
+        assert await get(url, second.caller(second.ca)) == "GET /a 0"
+        with pytest.raises(httpx2.TransportError):
+            await get(url, authority.caller(authority.ca))
+    finally:
+        following.cancel()
+        await running.stop()
+
+
+@pytest.mark.parametrize("name", ["certificate", "key", "client_ca"])
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_file_that_is_not_what_it_should_be_is_a_usage_error(
+    authority: Authority, name: str, content: str | None
+) -> None:
+    """That names the flag and the file."""
+    files = authority.files()
+    path: Path = getattr(files, name)
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+
+    with pytest.raises(UsageError, match=str(path)):
+        load(files)

@@ -1,0 +1,87 @@
+"""Promises of gpushare.extender.edge.metrics_routes, over real HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import httpx2
+import pytest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.edge.metrics_routes import MetricsRoutes
+from gpushare.extender.telemetry.exposition import Exposition
+from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from tests.gpushare.extender.edge.edges import edge
+
+
+@contextlib.asynccontextmanager
+async def served(
+    exposition: Collector | None = None, is_ready: Callable[[], bool] = lambda: True
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the metrics of an extender that knows nothing."""
+    metrics = ExtenderMetrics(time.perf_counter_ns)
+    usual = Exposition(metrics, SchedulerCache(), Verdicts(), dict, time.monotonic)
+    async with (
+        edge(MetricsRoutes(exposition or usual, is_ready)) as url,
+        httpx2.AsyncClient(base_url=url, trust_env=False) as http,
+    ):
+        yield http
+
+
+async def test_prometheus_gets_the_plain_format() -> None:
+    """Its parser reads it; whoever asks for the head alone gets the same length."""
+    async with served() as http:
+        answer, head = await http.get("/metrics"), await http.head("/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert "gpushare_extender_nodes" in [family.name for family in text_string_to_metric_families(answer.text)]
+    assert "_created" not in answer.text
+    assert "# {" not in answer.text
+    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(answer.content)))
+
+
+async def test_probes_are_answered_as_on_the_other_port() -> None:
+    """Alive; ready once the book is complete."""
+    ready = False
+    async with served(is_ready=lambda: ready) as http:
+        first = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
+        ready = True
+        then = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
+
+    assert (first, then) == ([200, 503], [200, 200])
+
+
+async def test_nothing_else_is_there_and_nothing_can_be_changed() -> None:
+    """Above all no verb."""
+    async with served() as http:
+        missing = [
+            await http.post("/gpushare-scheduler/bind", content=b"{}"),
+            await http.get("/"),
+            await http.get("/metrics/"),
+        ]
+        posted = [await http.post("/metrics", content=b"x"), await http.delete("/healthz")]
+
+    assert [answer.status_code for answer in missing] == [404, 404, 404]
+    assert "/metrics, /healthz and /readyz" in missing[0].text
+    assert [answer.status_code for answer in posted] == [405, 405]
+
+
+async def test_a_failing_scrape_is_an_error_and_the_next_one_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback is the log's, not the scraper's."""
+
+    class Broken(Collector):
+        def collect(self) -> Iterator[Metric]:
+            raise ZeroDivisionError("secret")
+
+    async with served(Broken()) as http:
+        with caplog.at_level(logging.CRITICAL):
+            answers = [await http.get("/metrics"), await http.get("/metrics")]
+
+    assert [(answer.status_code, "secret" in answer.text) for answer in answers] == [(500, False)] * 2

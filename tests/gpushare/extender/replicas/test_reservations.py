@@ -1,0 +1,85 @@
+"""Promises of gpushare.extender.replicas.reservations."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpushare.extender.replicas.guard import name_of
+from gpushare.extender.replicas.reservations import (
+    Fate,
+    Guard,
+    State,
+    UnreadableGuardError,
+    decode,
+    encode,
+    laid_on,
+    settle,
+)
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, lay_out
+
+
+def booking(uid: str, units: int = 3, card: int = 0) -> Booking:
+    """A pod that is about to be bound."""
+    return Booking(uid, "ns", f"pod-{uid}", units, ((card, units),), 2)
+
+
+def test_a_guard_is_read_back_as_written() -> None:
+    """Also one of a pod on several cards; no text is an empty guard."""
+    split = Booking("b", "ns", "b", 5, ((0, 2), (3, 3)), 1)
+    guard = Guard(seen=17).with_pod(booking("a"), "me").with_pod(split, "me").with_pod(booking("a"), "you")
+
+    assert decode(encode(guard)) == guard
+    assert guard.reserved["a"].by == {"me", "you"}
+    assert decode(None) == decode("") == Guard()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"v":2,"seen":0,"pods":{}}',
+        '{"v":1,"seen":0,"pods":{"u":{"namespace":"n","name":"p","units":1,"by":[],"cards":{"x":1}}}}',
+    ],
+)
+def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
+    """Nothing may be decided as if it were empty."""
+    with pytest.raises(UnreadableGuardError):
+        decode(text)
+
+
+def test_a_reservation_stays_until_its_pod_is_bound_or_can_never_be() -> None:
+    """And the newest version of a bound one says how fresh a book must be."""
+    fates = {
+        "pending": Fate(State.PENDING),
+        "unknown": Fate(State.UNKNOWN),
+        "bound": Fate(State.BOUND, 40),
+        "older": Fate(State.BOUND, 30),
+        "gone": Fate(State.GONE),
+        "refused": Fate(State.PENDING),
+    }
+    guard = Guard(seen=20)
+    for uid in fates:
+        guard = guard.with_pod(booking(uid), "me")
+    settled = settle(guard, lambda one: fates[one.uid], lambda one: one.booking.uid == "refused")
+
+    assert set(settled.reserved) == {"pending", "unknown"}
+    assert settled.seen == 40
+    assert settle(Guard(seen=50), lambda one: fates[one.uid], lambda one: False).seen == 50
+
+
+def test_reservations_lie_on_the_cards_beside_what_the_book_shows() -> None:
+    """A pod that it shows is not counted twice."""
+    node = lay_out("n", (Device(0, 14), Device(1, 14)), [booking("shown", 4, 1)])
+    guard = Guard().with_pod(booking("shown", 4, 1), "me").with_pod(booking("new", 5, 0), "you")
+
+    assert [device.used for device in laid_on(node, guard).devices] == [5, 4]
+    assert laid_on(node, Guard()) is node
+
+
+def test_a_guard_has_a_name_that_kubernetes_takes() -> None:
+    """The longest node's too."""
+    assert name_of("a1") == "gpushare-node-a1"
+    assert len(name_of("n" * 253)) <= 253
+    assert name_of("n" * 253) != name_of("n" * 252 + "m")

@@ -1,0 +1,320 @@
+"""Promises of gpushare.extender.telemetry.exposition and scrape, read back by Prometheus's own parser."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare import wire
+from gpushare.extender.book.audit import AuditResult
+from gpushare.extender.book.audit_diff import Drift
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.decisions.filter import FilterResult
+from gpushare.extender.telemetry import exposition as module
+from gpushare.extender.telemetry.exposition import MIB, Exposition
+from gpushare.extender.telemetry.metrics import BOUNDS, REASONS, ExtenderMetrics
+from gpushare.extender.telemetry.scrape import scrape
+from gpushare.kube.reflector import Contact
+from gpushare.manifests import Node, Pod
+from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
+from gpushare.model.pod import Request
+
+GIB = 1024 * MIB
+ONE = Request(1)
+T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
+SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, healthy=False)
+
+# Everything that we show: name, kind, labels of its samples. Dashboards and alerts are written against it.
+CONTRACT = {
+    "gpushare_build_info": ("gauge", {"version"}),
+    "gpushare_extender_open_to_everybody": ("gauge", set()),
+    "gpushare_extender_requests_total": ("counter", {"verb", "verdict", "reason"}),
+    "gpushare_extender_request_duration_seconds_bucket": ("histogram", {"verb", "le"}),
+    "gpushare_extender_request_duration_seconds_count": ("histogram", {"verb"}),
+    "gpushare_extender_request_duration_seconds_sum": ("histogram", {"verb"}),
+    "gpushare_extender_calls_total": ("counter", {"outcome"}),
+    "gpushare_extender_watch_age_seconds": ("gauge", {"resource"}),
+    "gpushare_extender_watch_relists_total": ("counter", {"resource"}),
+    "gpushare_book_drift_units": ("gauge", {"kind"}),
+    "gpushare_book_drift_objects": ("gauge", {"kind"}),
+    "gpushare_extender_pods": ("gauge", {"state"}),
+    "gpushare_extender_waiting_pods": ("gauge", {"reason"}),
+    "gpushare_extender_nodes": ("gauge", set()),
+    "gpushare_extender_cards": ("gauge", {"model", "state"}),
+    "gpushare_extender_card_units": ("gauge", {"node", "card", "uuid", "model"}),
+    "gpushare_extender_card_booked_units": ("gauge", {"node", "card", "uuid", "model"}),
+    "gpushare_extender_card_bytes": ("gauge", {"node", "card", "uuid", "model"}),
+    "gpushare_extender_card_booked_bytes": ("gauge", {"node", "card", "uuid", "model"}),
+    "gpushare_extender_largest_free_bytes": ("gauge", {"model"}),
+    "gpushare_extender_largest_free_units": ("gauge", {"model"}),
+}
+
+
+class Extender:
+    """What an extender knows, and its series."""
+
+    def __init__(self) -> None:
+        self.now, self.contacts = 100.0, {"nodes": Contact(), "pods": Contact()}
+        self.metrics, self.cache, self.verdicts = ExtenderMetrics(lambda: 0), SchedulerCache(), Verdicts()
+        self.audit: AuditResult | None = None
+        self.exposition = Exposition(
+            self.metrics,
+            self.cache,
+            self.verdicts,
+            lambda: self.contacts,
+            monotonic=lambda: self.now,
+            last_audit=lambda: self.audit,
+        )
+
+    def add(self, name: str, *cards: CardFacts, unit: str = "GiB", mode: str = "ids") -> None:
+        """A node that publishes its cards."""
+        text = encode_cards(NodeCards(1, mode, unit, "boot", cards))
+        self._set(name, sum(card.units for card in cards), len(cards), {"aliyun.com/gpushare-cards": text})
+
+    def add_original(self, name: str, units: int, cards: int) -> None:
+        """A node of the Go plugin."""
+        self._set(name, units, cards, {})
+
+    def _set(self, name: str, units: int, cards: int, annotations: dict[str, str]) -> None:
+        capacity = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(cards)}
+        document = {"metadata": {"name": name, "annotations": annotations}, "status": {"capacity": capacity}}
+        self.cache.set_node(msgspec.convert(document, Node))
+
+    def assume(self, node: str, pod: str, units: int, card: int = 0) -> None:
+        """A bind is under way."""
+        self.cache.assume(node, Booking(f"uid-{pod}", "d", pod, units, ((card, units),)))
+
+    def refuse(self, name: str, result: FilterResult, request: Request | None = ONE) -> None:
+        """A pod that is pending got this answer."""
+        pod = msgspec.convert({"metadata": {"name": name, "namespace": "d", "uid": f"uid-{name}"}}, Pod)
+        self.cache.set_pod(pod)
+        self.verdicts.note(pod.metadata, request, result, 0)
+
+    async def families(self) -> list[Metric]:
+        """What Prometheus reads."""
+        return list(text_string_to_metric_families(b"".join(await scrape(self.exposition)).decode()))
+
+    async def values(self, name: str, *labels: str) -> dict[Any, float]:
+        """The values of one series by these labels; a text for one label, a tuple for several."""
+        found: dict[Any, float] = {}
+        for sample in (one for family in await self.families() for one in family.samples if one.name == name):
+            key = tuple(sample.labels[label] for label in labels)
+            assert key not in found, f"{name}{key} is there twice"
+            found[key[0] if len(key) == 1 else key] = sample.value
+        return found
+
+
+async def test_names_kinds_and_labels_are_a_contract() -> None:
+    """All of them, exactly; what is shown stays as it is called."""
+    extender = Extender()
+    extender.add("a", T4)
+    extender.add_original("b", 8, 2)
+    extender.contacts["pods"].heard_at = 99.0
+    extender.audit = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0, 0.001)
+    families = await extender.families()
+
+    shown = {(one.name, family.type, frozenset(one.labels)) for family in families for one in family.samples}
+    assert shown == {(name, kind, frozenset(labels)) for name, (kind, labels) in CONTRACT.items()}
+    assert all(family.documentation.endswith(".") for family in families)
+
+
+async def test_what_is_known_beforehand_begins_at_nothing() -> None:
+    """A rate needs a beginning: each verb, each reason of filter, each bucket; nothing else yet."""
+    extender = Extender()
+    requests = await extender.values("gpushare_extender_requests_total", "verb", "verdict", "reason")
+
+    assert requests == dict.fromkeys(
+        [(verb, "granted", "") for verb in ("filter", "prioritize", "preempt", "bind")]
+        + [("filter", "refused", reason) for reason in REASONS],
+        0,
+    )
+    assert await extender.values("gpushare_extender_calls_total", "outcome") == {"called": 0, "failed": 0}
+    assert set((await extender.values("gpushare_extender_waiting_pods", "reason")).values()) == {0}
+    assert await extender.values("gpushare_extender_nodes") == {(): 0}
+
+
+async def test_answers_are_counted_and_timed() -> None:
+    """Buckets hold all that are no longer; the sum is in seconds."""
+    extender = Extender()
+    extender.metrics.count("filter", "granted")
+    extender.metrics.latencies["filter"].add(200_000)
+    extender.metrics.latencies["filter"].add(20_000_000_000)
+    name = "gpushare_extender_request_duration_seconds"
+    buckets = await extender.values(f"{name}_bucket", "verb", "le")
+
+    requests = await extender.values("gpushare_extender_requests_total", "verb", "verdict", "reason")
+    assert {key: count for key, count in requests.items() if count} == {("filter", "granted", ""): 1}
+    assert [buckets["filter", le] for le in ("0.0001", "0.00025", "10.0", "+Inf")] == [0, 1, 1, 2]
+    assert len(buckets) == 4 * (len(BOUNDS) + 1)
+    assert (await extender.values(f"{name}_sum", "verb"))["filter"] == pytest.approx(20.0002)
+    assert (await extender.values(f"{name}_count", "verb"))["filter"] == 2
+
+
+async def test_a_watch_shows_how_old_its_last_word_is() -> None:
+    """Before the first there is none, which is not 0; the first list is no second one."""
+    extender = Extender()
+    extender.contacts["pods"] = Contact(heard_at=60.0, lists=3)
+
+    assert await extender.values("gpushare_extender_watch_age_seconds", "resource") == {"pods": 40}
+    assert await extender.values("gpushare_extender_watch_relists_total", "resource") == {"nodes": 0, "pods": 2}
+
+
+async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
+    """Nothing before the first has come to its end."""
+    extender = Extender()
+    assert await extender.values("gpushare_book_drift_units", "kind") == {}
+    extender.audit = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0, 0.001)
+
+    assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
+    assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
+
+
+async def test_each_card_has_its_units_and_where_they_are_known_its_bytes() -> None:
+    """A node of the Go plugin says neither what a unit is nor which card it is."""
+    extender = Extender()
+    extender.add("a", T4, SICK)
+    extender.add("m", CardFacts(0, "GPU-m", "Tesla T4", 15079, 58), unit="256MiB")
+    extender.add_original("o", 8, 1)
+    extender.assume("a", "p", 3)
+    extender.assume("o", "q", 5)
+    prefix, labels = "gpushare_extender_card", ("node", "card", "uuid", "model")
+
+    assert await extender.values(f"{prefix}_units", *labels) == {
+        ("a", "0", "GPU-0", "Tesla T4"): 14,
+        ("a", "2", "GPU-2", 'a "strange" \\ name'): 10,
+        ("m", "0", "GPU-m", "Tesla T4"): 58,
+        ("o", "0", "", ""): 8,
+    }
+    assert await extender.values(f"{prefix}_booked_units", "node", "card") == {
+        ("a", "0"): 3,
+        ("a", "2"): 0,
+        ("m", "0"): 0,
+        ("o", "0"): 5,
+    }
+    assert await extender.values(f"{prefix}_bytes", "node", "card") == {
+        ("a", "0"): 14 * GIB,
+        ("a", "2"): 10 * GIB,
+        ("m", "0"): 58 * 256 * MIB,
+    }
+    assert (await extender.values(f"{prefix}_booked_bytes", "node", "card"))["a", "0"] == 3 * GIB
+
+
+async def test_cards_are_counted_by_model_and_state() -> None:
+    """Sick ones by themselves; none is 0."""
+    extender = Extender()
+    extender.add("a", T4, SICK)
+    extender.add("b", T4)
+
+    assert await extender.values("gpushare_extender_cards", "model", "state") == {
+        ("Tesla T4", "healthy"): 2,
+        ("Tesla T4", "unhealthy"): 0,
+        ('a "strange" \\ name', "healthy"): 0,
+        ('a "strange" \\ name', "unhealthy"): 1,
+    }
+
+
+async def test_the_largest_free_block_is_that_of_the_whole_cluster() -> None:
+    """By model; in bytes, or in units where no node says what one is; a sick card and one without a free slot have none."""
+    extender = Extender()
+    extender.add("a", T4, SICK)
+    extender.assume("a", "p", 3)
+    extender.add("b", T4)
+    extender.assume("b", "q", 5)
+    extender.add("s", CardFacts(0, "GPU-s", "A100", 81920, 81920, slots=1), unit="MiB", mode="slots")
+    extender.assume("s", "r", 1)
+    extender.add_original("o", 8, 2)
+
+    assert await extender.values("gpushare_extender_largest_free_bytes", "model") == {
+        "Tesla T4": 11 * GIB,
+        'a "strange" \\ name': 0,
+        "A100": 0,
+    }
+    assert await extender.values("gpushare_extender_largest_free_units", "model") == {"": 4}
+
+
+async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
+    """Its pods stay in the book until they are gone too."""
+    extender = Extender()
+    extender.add("a", T4)
+    extender.assume("a", "p", 3)
+    extender.cache.remove_node("a")
+
+    assert await extender.values("gpushare_extender_card_units", "node") == {}
+    assert await extender.values("gpushare_extender_cards", "model") == {}
+    assert await extender.values("gpushare_extender_pods", "state") == {"booked": 0, "assumed": 1}
+
+
+async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
+    """One reason each; what a pod's own annotation says is no label."""
+    extender = Extender()
+    full = FilterResult([], {"b": wire.REASON_NO_SLOT}, {"a": wire.REASON_NOT_A_GPU_NODE})
+    extender.refuse("p", full)
+    extender.refuse("q", full)
+    extender.refuse("gone", full)
+    extender.cache.remove_pod(
+        msgspec.convert({"metadata": {"name": "gone", "namespace": "d", "uid": "uid-gone"}}, Pod).metadata
+    )
+    extender.refuse("hopeless", FilterResult([], {}, {"a": wire.REASON_NOT_A_GPU_NODE}))
+    extender.refuse("odd", FilterResult([], {}, {"a": "annotation x is odd"}), request=None)
+    extender.refuse("strange", FilterResult([], {}, {"a": "node n17 is on fire"}))
+    extender.refuse("held", FilterResult(["a"], {}, {}))
+    waiting = await extender.values("gpushare_extender_waiting_pods", "reason")
+
+    assert {reason: count for reason, count in waiting.items() if count} == {
+        wire.REASON_NO_SLOT: 2,
+        wire.REASON_NOT_A_GPU_NODE: 1,
+        "bad wish": 1,
+        "other": 1,
+    }
+
+
+async def test_who_is_open_to_everybody_says_so() -> None:
+    """0 or 1."""
+    extender = Extender()
+    assert await extender.values("gpushare_extender_open_to_everybody") == {(): 0}
+    extender.metrics.is_open = True
+    assert await extender.values("gpushare_extender_open_to_everybody") == {(): 1}
+
+
+async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have their turns in between; what they change is in the next one; each family stands together under one head."""
+    monkeypatch.setattr(module, "_CARDS_A_PIECE", 2)
+    monkeypatch.setattr(module, "_PODS_A_PIECE", 1)
+    extender = Extender()
+    for number in range(10):
+        extender.add(f"n{number}", T4)
+        extender.refuse(f"p{number}", FilterResult([], {"n0": wire.REASON_NO_CARD_FITS}, {}))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            # Once the walk over the nodes is under way.
+            if turns == 30:
+                extender.add("late", T4)
+                extender.cache.remove_node("n9")
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    text = b"".join(await scrape(extender.exposition)).decode()
+    running.cancel()
+    samples = [
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "gpushare_extender_card_units"
+    ]
+
+    assert turns > 30
+    assert [sample.labels["node"] for sample in samples] == [f"n{number}" for number in range(10)]
+    heads = [line for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(heads) == len(set(heads))
+    assert (await extender.values("gpushare_extender_waiting_pods", "reason"))[wire.REASON_NO_CARD_FITS] == 10
+    assert (await extender.values("gpushare_extender_nodes")) == {(): 10}

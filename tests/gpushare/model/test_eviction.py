@@ -1,0 +1,112 @@
+"""Promises of gpushare.model.eviction."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gpushare.manifests import DisruptionBudget, Pod
+from gpushare.model.eviction import Evictable, evictable_of, is_entangled, other_requests, protected
+
+
+def pod(spec: dict[str, object], **metadata: object) -> Pod:
+    """A pod as the API server sends it."""
+    return msgspec.convert({"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": spec}, Pod)
+
+
+def container(**resources: dict[str, str]) -> dict[str, object]:
+    """A container that asks."""
+    return {"name": "c", "resources": resources}
+
+
+def budget(allowed: int, selector: dict[str, object] | None, **status: object) -> DisruptionBudget:
+    """A PodDisruptionBudget in namespace ns."""
+    document = {
+        "metadata": {"name": "b", "namespace": "ns"},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed, **status},
+    }
+    return msgspec.convert(document, DisruptionBudget)
+
+
+def labelled(**labels: str) -> Evictable:
+    """A pod with labels."""
+    return Evictable(0, tuple(labels.items()), (), False, False)
+
+
+def test_requests_of_other_resources_are_those_of_the_worst_moment() -> None:
+    """Containers together or the largest init container; a limit stands for a request; card memory is the book's own matter."""
+    spec = {
+        "initContainers": [container(requests={"cpu": "2"})],
+        "containers": [
+            container(requests={"cpu": "500m", "memory": "1Ki"}, limits={"aliyun.com/gpu-mem": "3", "x.io/y": "1"}),
+            container(requests={"cpu": "0.25", "memory": "odd"}),
+        ],
+    }
+
+    assert dict(other_requests(pod(spec))) == {"cpu": 2_000, "memory": 1_024_000, "x.io/y": 1_000}
+
+
+@pytest.mark.parametrize(
+    ("spec", "entangled"),
+    [
+        ({}, False),
+        (
+            {"affinity": {"nodeAffinity": {"x": 1}}, "volumes": [{"emptyDir": {}}], "containers": [{"ports": [{}]}]},
+            False,
+        ),
+        ({"affinity": {"podAntiAffinity": {"x": 1}}}, True),
+        ({"affinity": {"podAffinity": {}}}, True),
+        ({"topologySpreadConstraints": [{"maxSkew": 1}]}, True),
+        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, True),
+        ({"containers": [{"ports": [{"hostPort": 80}]}]}, True),
+    ],
+)
+def test_a_pod_whose_place_depends_on_more_than_resources_is_entangled(
+    spec: dict[str, object], entangled: bool
+) -> None:
+    """Ports, volumes and neighbours of one pod can be in the way of another."""
+    assert is_entangled(pod(spec)) is entangled
+
+
+def test_what_is_remembered_of_a_pod() -> None:
+    """Priority, labels, and whether it goes anyway; one object for pods that are alike."""
+    spec = {"priority": 7, "containers": [container(requests={"cpu": "1"})]}
+    one = evictable_of(pod(spec, labels={"b": "1", "a": "2"}, deletionTimestamp="2026-01-01T00:00:00Z"))
+    other = evictable_of(pod(spec, labels={"a": "2", "b": "1"}))
+
+    assert one == Evictable(7, (("a", "2"), ("b", "1")), (("cpu", 1000),), False, True)
+    assert (one.labels is other.labels, one.others is other.others) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ({"matchLabels": {"app": "web"}}, [False, True, False]),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}, [False, True, False]),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}, [False, False, False]),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, [False, True, True]),
+        ({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}, [False, True, True]),
+        ({"matchExpressions": [{"key": "app", "operator": "Near"}]}, [False, False, False]),
+        ({}, [False, False, False]),
+        (None, [False, False, False]),
+    ],
+)
+def test_a_budget_protects_whom_it_selects_from_the_second_eviction_on(
+    selector: dict[str, object] | None, expected: list[bool]
+) -> None:
+    """One disruption is allowed; what selects nothing, or cannot be read, protects nobody."""
+    pods = [("ns", name, labelled(app=app)) for name, app in (("a", "web"), ("b", "web"), ("c", "db"))]
+
+    assert list(protected(pods, [budget(1, selector)])) == expected
+
+
+def test_a_budget_does_not_count_strangers_nor_whoever_is_counted_already() -> None:
+    """Another namespace's pods, pods without labels, and pods whose eviction the API server has taken note of."""
+    web = labelled(app="web")
+    pods = [("other", "a", web), ("ns", "b", labelled()), ("ns", "gone", web), ("ns", "c", web)]
+
+    found = protected(
+        pods, [budget(0, {"matchLabels": {"app": "web"}}, disruptedPods={"gone": "2026-01-01T00:00:00Z"})]
+    )
+    assert list(found) == [False, False, False, True]

@@ -1,0 +1,109 @@
+"""Promises of gpushare.model.wishes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.errors import InvalidWishError
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.wishes import NONE, Wishes, wishes_of
+
+
+def pod(**annotations: str) -> Pod:
+    """A pod that wishes: ``card_model="T4"`` for ``gpushare.aliyun.com/card-model: T4``."""
+    named = {wire.PEOPLE_PREFIX + name.replace("_", "-"): text for name, text in annotations.items()}
+    return Pod(metadata=ObjectMeta(name="p", namespace="ns", annotations=named))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "wishes"),
+    [
+        ({"policy": "spread"}, Wishes(policy="spread")),
+        ({"card_model": "T4, A100-SXM4"}, Wishes(models=(("t4",), ("a100", "sxm4")))),
+        ({"card_model_not": "GTX 1080 Ti"}, Wishes(banned_models=(("gtx", "1080", "ti"),))),
+        ({"card_uuid": "GPU-8DFB2FA8-1b, GPU-1"}, Wishes(uuids=frozenset({"gpu-8dfb2fa8-1b", "gpu-1"}))),
+        ({"card_uuid_not": "GPU-1"}, Wishes(banned_uuids=frozenset({"gpu-1"}))),
+        ({"same_card": "train.eval"}, Wishes(group="ns/train.eval")),
+        ({"split": "4, 8"}, Wishes(split=(8, 4))),
+        ({"split": "whole"}, Wishes(whole=True)),
+        ({"recovered": "something of a node's"}, Wishes()),
+    ],
+)
+def test_every_wish_is_read(annotations: dict[str, str], wishes: Wishes) -> None:
+    """Blanks, case and order mean nothing; a name of a group is of its namespace."""
+    assert wishes_of(pod(**annotations)) == wishes
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"app": "web", wire.ANNOTATION_INDEX: "0"}])
+def test_a_pod_without_wishes_is_told_at_once(annotations: dict[str, str] | None) -> None:
+    """The one value: filter's short way looks for it."""
+    assert wishes_of(Pod(metadata=ObjectMeta(annotations=annotations))) is NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("policy", ""),
+        ("policy", "Binpack"),
+        ("card_model", ""),
+        ("card_model", "T4,,A100"),
+        ("card_model_not", "--"),
+        ("card_uuid", "0"),
+        ("card_uuid_not", "GPU-1,"),
+        ("same_card", ""),
+        ("same_card", "two words"),
+        ("same_card", "x" * 64),
+        ("split", ""),
+        ("split", "8"),
+        ("split", "8,0"),
+        ("split", "8,-4"),
+        ("split", "8;4"),
+        ("split", "8,٤"),
+        ("split", ",".join(["1"] * 65)),
+    ],
+)
+def test_a_wish_that_cannot_be_read_is_an_error_that_names_it(name: str, text: str) -> None:
+    """And whose text is the same whatever was written, so that the scheduler can count it."""
+    with pytest.raises(InvalidWishError, match=wire.PEOPLE_PREFIX + name.replace("_", "-")) as refused:
+        wishes_of(pod(**{name: text}))
+    with pytest.raises(InvalidWishError) as also_refused:
+        wishes_of(pod(**{name: "?"}))
+
+    assert str(refused.value) == str(also_refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "model", "is_one"),
+    [
+        ("T4", "Tesla T4", True),
+        ("t4", "NVIDIA T400 4GB", False),
+        ("A100", "NVIDIA A100-SXM4-80GB", True),
+        ("A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", False),
+        ("GTX 1080", "NVIDIA GeForce GTX 1080 Ti", True),
+        ("1080 GTX", "NVIDIA GeForce GTX 1080 Ti", False),
+        ("GTX Ti", "NVIDIA GeForce GTX 1080 Ti", False),
+    ],
+)
+def test_models_are_compared_by_whole_words(wanted: str, model: str, is_one: bool) -> None:
+    """As people call them: in any case, without the maker; but T4 is no T400."""
+    assert wishes_of(pod(card_model=wanted)).allow(model, "GPU-1") is is_one
+    assert wishes_of(pod(card_model_not=wanted)).allow(model, "GPU-1") is not is_one
+
+
+def test_a_ban_wins_over_a_wish() -> None:
+    """Where both name a card."""
+    assert not wishes_of(pod(card_model="T4", card_uuid_not="GPU-1")).allow("Tesla T4", "GPU-1")
+    assert wishes_of(pod(card_model="T4", card_uuid_not="GPU-1")).allow("Tesla T4", "GPU-2")
+
+
+@given(st.sampled_from(["policy", "card_model", "card_uuid", "same_card", "split"]), st.text(max_size=20))
+def test_any_text_is_a_wish_or_an_error_of_ours(name: str, text: str) -> None:
+    """People write anything; nothing of it stops a scheduler."""
+    try:
+        wishes = wishes_of(pod(**{name: text}))
+    except InvalidWishError:
+        return
+    assert wishes != NONE
