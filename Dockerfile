@@ -40,7 +40,7 @@ LABEL org.opencontainers.image.title="gpushare extender" \
       org.opencontainers.image.description="Chooses the card of a pod that shares one, beside kube-scheduler"
 # Of no account: a number alone, so that the kubelet can see that it is not root.
 USER 65532:65532
-EXPOSE 12345
+EXPOSE 12345 12346
 ENTRYPOINT ["/opt/gpushare/bin/gpushare-extender"]
 
 # Root without capabilities: the kubelet's socket folder is root's. The manifest drops them.

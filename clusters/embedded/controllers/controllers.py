@@ -105,18 +105,21 @@ class Controllers:
             await informer.synced.wait()
         while True:
             self._changed.clear()
-            for action in self.actions():
-                await self._try(action)
+            # Once for all of a picture: hundreds of nodes that are gone would hold up everybody else for minutes.
+            if not all([await self._try(action) for action in self.actions()]):
+                await asyncio.sleep(_PAUSE_SECONDS)
+                self._changed.set()
             await self._changed.wait()
 
-    async def _try(self, action: Action) -> None:
+    async def _try(self, action: Action) -> bool:
+        """Was it done?"""
         try:
             await self._do(action)
         except (ApiError, TransportError) as error:
             # The picture was old, or the server is away: the next picture asks again.
             _LOG.info("not done: %s", error)
-            await asyncio.sleep(_PAUSE_SECONDS)
-            self._changed.set()
+            return False
+        return True
 
     def actions(self) -> list[Action]:
         """What should be done, as things are known now."""

@@ -49,13 +49,17 @@ def environment(container: Object, node: str = "n1") -> dict[str, str]:
 def extender_of(objects: list[Object]) -> tuple[Object, ExtenderSettings]:
     """Its container, and what the program makes of flags and environment."""
     (container,) = containers_of(only(objects, "Deployment"))
-    return container, extender_settings(container["args"], environment(container))
+    variables = environment(container)
+    return container, extender_settings(_arguments(container, variables), variables)
 
 
 def plugin_of(objects: list[Object]) -> tuple[Object, DevicePluginSettings]:
     """Its container, and what the program makes of flags and environment."""
     (container,) = containers_of(only(objects, "DaemonSet"))
     variables = environment(container)
-    # A kubelet replaces $(NAME) where the container has a variable of that name.
-    arguments = [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], word) for word in container["args"]]
-    return container, device_plugin_settings(arguments, variables)
+    return container, device_plugin_settings(_arguments(container, variables), variables)
+
+
+def _arguments(container: Object, variables: dict[str, str]) -> list[str]:
+    """A kubelet replaces $(NAME) where the container has a variable of that name."""
+    return [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], word) for word in container["args"]]

@@ -164,6 +164,14 @@ def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
         assert (port["port"], port["targetPort"], port["nodePort"]) == (12345, "http", 32766)
 
 
+async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path) -> None:
+    """Else only who is on the extender's node does; the port is one that the pod names."""
+    for components, address in (((), "127.0.0.1"), (("metrics",), HOST_IP)):
+        container, says = extender_of(await render(kubectl, BASE, components=components))
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert says.metrics_address == (address, ports["metrics"])
+
+
 @pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
 async def test_the_scheduler_calls_the_extender_that_is_installed_with_it(kubectl: Path, folder: Path) -> None:
     """Its configuration beside a kustomization names that kustomization's port and the program's path."""

@@ -12,7 +12,16 @@ import pytest
 from clusters.api_client import ApiClient
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
-from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS, STATEFUL_SETS
+from clusters.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_QUOTAS,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+)
 from clusters.waiting import eventually
 
 
@@ -152,3 +161,20 @@ async def test_one_workload_that_makes_no_sense_does_not_stop_the_others(api: Ap
     await api.create(workload("Deployment", 1))
 
     await eventually(lambda: names(api), lambda found: len(found) == 2, "the pod of the deployment")
+
+
+async def test_many_refusals_hold_up_nobody(api: ApiClient) -> None:
+    """Hundreds of pods that a quota refuses: another namespace gets its account all the same."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    await api.create(quota)
+
+    async def used() -> dict[str, str]:
+        return dict((await api.get(RESOURCE_QUOTAS, "none", "default")).get("status", {}).get("used") or {})
+
+    await eventually(used, lambda found: found == {"pods": "0"}, "the quota is counted")
+    await api.create(workload("Deployment", 500))
+    await eventually(lambda: api.list(REPLICA_SETS), bool, "pods are asked for")
+    await api.ensure_namespace("late")
+
+    await eventually(lambda: api.list(SERVICE_ACCOUNTS, "late"), bool, "late has its account")
+    assert await names(api) == []

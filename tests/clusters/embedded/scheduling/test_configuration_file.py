@@ -27,6 +27,9 @@ def test_the_file_that_we_ship_is_valid_and_binds_through_the_extender() -> None
     extender = ExtenderConfiguration(
         "http://127.0.0.1:12345/gpushare-scheduler",
         filter_verb="filter",
+        prioritize_verb="prioritize",
+        weight=1,
+        preempt_verb="preempt",
         bind_verb="bind",
         timeout_seconds=10,
         node_cache_capable=True,
