@@ -112,7 +112,11 @@ class Observer:
 
     async def post(self, verb: str, body: bytes | str) -> httpx2.Response:
         """Talk to the extender as a scheduler (or as a stranger) would."""
-        return await self._http.post(self.cluster.extender_url() + verb, content=body)
+        return await self.post_to(self.cluster.extender_url() + verb, body)
+
+    async def post_to(self, url: str, body: bytes | str) -> httpx2.Response:
+        """The same with another extender, or another path."""
+        return await self._http.post(url, content=body)
 
     async def get(self, url: str) -> httpx2.Response:
         """Ask the extender for anything."""

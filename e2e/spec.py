@@ -33,5 +33,16 @@ ENV_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"  # D EnvResourceByDev
 INSPECT: Final = "/inspect"  # E pkg/routes/routes.go, below /gpushare-scheduler
 FILTER: Final = "/filter"
 BIND: Final = "/bind"
+# Ours, as kube-scheduler's k8s.io/kube-scheduler/extender/v1 has them; explain for people.
+PRIORITIZE: Final = "/prioritize"
+PREEMPT: Final = "/preempt"
+EXPLAIN: Final = "/explain"
+# Ours: written on a node that has room for a pod whom nobody asks about; what a pod wishes of its card.
+NODE_ROOM: Final = "aliyun.com/gpushare-room"
+WISH_POLICY: Final = "gpushare.aliyun.com/policy"
+WISH_MODEL: Final = "gpushare.aliyun.com/card-model"
+WISH_UUID: Final = "gpushare.aliyun.com/card-uuid"
+WISH_SAME_CARD: Final = "gpushare.aliyun.com/same-card"
+WISH_SPLIT: Final = "gpushare.aliyun.com/split"
 REASON_NO_CARD_FITS: Final = "Insufficient GPU Memory in one device"  # E pkg/scheduler/gpushare-predicate.go
 MIB_PER_UNIT: Final = 1024  # D main.go: memory-unit GiB is the default

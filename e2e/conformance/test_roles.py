@@ -57,10 +57,14 @@ async def test_no_program_may_do_what_it_never_has_to(observer: Observer, target
     assert allowed == []
 
 
-async def test_the_extender_writes_no_node_and_the_plugin_binds_no_pod(observer: Observer, target: Target) -> None:
-    """Each keeps to its own half of the work."""
+async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Observer, target: Target) -> None:
+    """Each keeps to its own half of the work; of a node the extender may write the status, with which an annotation goes."""
     wrong = {
-        target.extender.account: [("patch", "", "nodes", "status"), ("patch", "", "pods", "")],
+        target.extender.account: [
+            ("patch", "", "nodes", ""),
+            ("patch", "", "pods", ""),
+            ("patch", "", "pods", "status"),
+        ],
         target.device_plugin.account: [("create", "", "pods", "binding"), ("patch", "", "nodes", "")],
         target.inspect.account: [("patch", "", "pods", ""), ("watch", "", "pods", ""), ("create", "", "events", "")],
     }

@@ -13,7 +13,8 @@ from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.scratch import scratch_folder
 from clusters.targets import Target
-from e2e.device_plugin import catalogue
+from e2e.catalogue import write
+from e2e.device_plugin.catalogue import CATALOGUE
 from e2e.device_plugin.stage import PluginStage
 from e2e.observer import Observer
 
@@ -32,14 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table of ids: what each promises, and what this run has shown of it."""
-    outcomes = {
-        report.nodeid: outcome
-        for outcome in ("passed", "skipped", "failed", "error")
-        for report in terminalreporter.stats.get(outcome, ())
-    }
-    if any(catalogue.FOLDER in nodeid for nodeid in outcomes):
-        terminalreporter.section("promises of the device plugin (DP) and of its reading of PodResources (PR)")
-        terminalreporter.write_line(catalogue.report(catalogue.load(), outcomes))
+    write(CATALOGUE, terminalreporter)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -15,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from e2e.device_plugin import catalogue
+from e2e.device_plugin.catalogue import CATALOGUE as DEVICE_PLUGIN
+from e2e.extender.catalogue import CATALOGUE as EXTENDER
 from e2e.report import files
 from e2e.report.sources import state
 from e2e.report.verdicts import Case, Column, Table, Verdict, counts, promises_in
@@ -153,7 +154,8 @@ def _first_line(report: pytest.TestReport) -> str:
 
 
 def _promises() -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    return {row.id: (row.promise, row.proved_by) for row in catalogue.load()}
+    rows = (row for catalogue in (DEVICE_PLUGIN, EXTENDER) for row in catalogue.load())
+    return {row.id: (row.promise, row.proved_by) for row in rows}
 
 
 def _line(run: Table, table: Table, page: Path) -> str:

@@ -1,0 +1,51 @@
+"""A stage for each case; the table of promises at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from clusters.providers import Choices
+from clusters.targets import Target
+from e2e.catalogue import write
+from e2e.extender.catalogue import CATALOGUE
+from e2e.extender.stage import ExtenderStage
+from e2e.observer import Observer
+
+_HERE = Path(__file__).parent
+# A case that waits in vain says for what before its time is over, in seconds: several waits of up to two minutes.
+_LIMIT_SECONDS = 300
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The limit of these cases."""
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of ids: what each promises, and what this run has shown of it."""
+    write(CATALOGUE, terminalreporter)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stage(
+    request: pytest.FixtureRequest, observer: Observer, target: Target, choices: Choices, tmp_path: Path
+) -> AsyncIterator[ExtenderStage]:
+    """The session's extender, in a namespace of the case's own."""
+    stage = ExtenderStage(observer, target, choices, request.config.getoption("--cluster"), tmp_path)
+    try:
+        yield stage
+    finally:
+        await stage.close()
+
+
+@pytest.fixture
+def name(stage: ExtenderStage) -> str:
+    """Of a node of the case's own."""
+    return f"{stage.namespace}-node"

@@ -1,0 +1,86 @@
+"""A second scheduler beside the cluster's own, of the cluster's kind, for pods that name it."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters.controlplane import binaries
+from clusters.embedded.scheduler import Scheduler
+from clusters.embedded.scheduling import configuration_file
+from clusters.embedded.scheduling.configuration import ConfigurationError
+from clusters.local_cluster import SCHEDULER_CONFIG
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.provider import Cluster, ClusterError
+from clusters.providers import Choices
+from clusters.readiness import says_ready
+from clusters.simulated_node import environment_of_programs
+
+# The schedulerName of its pods.
+NAME: Final = "beside"
+_SEED: Final = 2
+_HOST: Final = "127.0.0.1"
+
+
+def configuration(url: str, *, percentage: int | None = None, **extender: Any) -> dict[str, Any]:
+    """The one that we ship, with the extender at ``url``; fields of its entry are replaced, those of None left out."""
+    shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+    (entry,) = shipped["extenders"]
+    changed = {**entry, "urlPrefix": url, **extender}
+    profile = {"schedulerName": NAME} | ({} if percentage is None else {"percentageOfNodesToScore": percentage})
+    return {
+        **shipped,
+        "leaderElection": {"leaderElect": False},
+        "profiles": [profile],
+        "extenders": [{name: value for name, value in changed.items() if value is not None}],
+    }
+
+
+@contextlib.asynccontextmanager
+async def scheduler(
+    kind: str, cluster: Cluster, choices: Choices, folder: Path, asked: Mapping[str, Any]
+) -> AsyncIterator[None]:
+    """It is at work inside; ``kind`` is the cluster's. Raises ClusterError for a configuration that it refuses."""
+    path = folder / "scheduler.yaml"
+    path.write_text(yaml.safe_dump({**asked, "clientConnection": {"kubeconfig": str(cluster.kubeconfig)}}))
+    async with _embedded(cluster, path) if kind == "embedded" else _real(choices, path):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _embedded(cluster: Cluster, path: Path) -> AsyncIterator[None]:
+    try:
+        it = Scheduler(cluster.api, configuration_file.load(path), seed=_SEED, now=lambda: datetime.now(UTC))
+    except ConfigurationError as error:
+        raise ClusterError(str(error)) from error
+    await it.start()
+    try:
+        await it.wait_synced()
+        yield
+    finally:
+        await it.stop()
+
+
+@contextlib.asynccontextmanager
+async def _real(choices: Choices, path: Path) -> AsyncIterator[None]:
+    found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
+    port = free_port()
+    # It makes a certificate by itself, and answers health to everybody.
+    flags = {"config": path, "bind-address": _HOST, "secure-port": port, "cert-dir": path.parent / "scheduler"}
+    argv = [str(found["kube-scheduler"]), *(f"--{name}={value}" for name, value in flags.items())]
+    environment = environment_of_programs(choices.environment)
+    program = Program("the scheduler beside", argv, environment, path.with_suffix(".log"))
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    try:
+        await program.launch(lambda: says_ready(f"https://{_HOST}:{port}/healthz", anybody))
+        yield
+    finally:
+        await program.stop()

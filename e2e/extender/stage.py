@@ -1,0 +1,234 @@
+"""What the cases of the extender share: questions as a scheduler asks them, nodes without a kubelet, another extender beside."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.api_client import ApiError
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.provider import Cluster
+from clusters.providers import Choices
+from clusters.readiness import says_ready
+from clusters.resources import NODES, PODS, PRIORITY_CLASSES
+from clusters.simulated_node import environment_of_programs
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.extender import schedulers
+from e2e.observer import Observer
+
+Object = dict[str, Any]
+# A scheduler that is not there.
+NOBODY: Final = "nobody"
+# Nodes without a kubelet are tainted sooner or later.
+_EVERYWHERE: Final = [{"operator": "Exists"}]
+
+
+class ExtenderStage:
+    """One case's namespace, nodes and priorities; ``close`` removes what is not the namespace's."""
+
+    def __init__(self, observer: Observer, target: Target, choices: Choices, kind: str, folder: Path) -> None:
+        self.observer = observer
+        self.cluster: Cluster = observer.cluster
+        self.api = observer.cluster.api
+        self.namespace = observer.namespace
+        self.kind = kind
+        self.folder = folder
+        self._target = target
+        self._choices = choices
+        self._nodes: list[str] = []
+        self._priorities: list[str] = []
+
+    # Objects
+
+    async def node(self, name: str, units: int, cards: int = 1, *, labels: Mapping[str, str] | None = None) -> None:
+        """A node without a kubelet, whose plugin is the original's: so many units on so many cards."""
+        amounts = _amounts(units, cards)
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "status": {
+                "capacity": amounts,
+                "allocatable": amounts,
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Case", "message": "nobody looks"}],
+            },
+        }
+        await self.api.create(manifest)
+        self._nodes.append(name)
+
+    async def resize(self, name: str, units: int, cards: int) -> None:
+        """The node's cards become others."""
+        amounts = _amounts(units, cards)
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await self.api.patch(NODES, name, status, subresource="status")
+
+    async def knows(self, node: str, *units: int) -> None:
+        """Wait until the extender knows the node's cards by these sizes."""
+
+        async def sizes() -> list[int]:
+            return [card["totalGPU"] for card in await self.cards(node)]
+
+        await eventually(sizes, lambda seen: seen == list(units), f"the extender knows {node} with cards of {units}")
+
+    async def cards(self, node: str) -> list[Object]:
+        """A node's cards in the extender's book; none where it does not know the node."""
+        book = await self.observer.inspect(f"/{node}")
+        return [card for one in book.get("nodes") or () for card in one["devs"]]
+
+    async def used(self, node: str, *units: int) -> None:
+        """Wait until so many units of its cards are booked."""
+
+        async def look() -> list[int]:
+            return [card["usedGPU"] for card in await self.cards(node)]
+
+        await eventually(look, lambda seen: seen == list(units), f"{units} units of {node} are booked")
+
+    def pod(self, name: str, *units: object, scheduler: str = NOBODY, **more: Any) -> Object:
+        """A pod's manifest that any node takes; ``more`` is gpu_pod's."""
+        pod = gpu_pod(name, *units, **more)
+        pod["spec"] |= {"schedulerName": scheduler, "tolerations": _EVERYWHERE}
+        pod["metadata"]["namespace"] = self.namespace
+        return pod
+
+    async def create(self, *manifests: Object) -> list[Object]:
+        """Create one after the other; as the API server has them."""
+        return [await self.api.create(manifest, self.namespace) for manifest in manifests]
+
+    async def booked(self, name: str, node: str, card: int, units: int) -> Object:
+        """A pod that is on a card already."""
+        pod = self.pod(name, units, bound_to=node)
+        pod["metadata"]["annotations"] = {spec.POD_INDEX: str(card), spec.POD_UNITS: str(units)}
+        return (await self.create(pod))[0]
+
+    async def priority(self, name: str, value: int) -> None:
+        """A PriorityClass that pods may name from now on."""
+        await self.api.create(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+                "description": "for one case",
+            }
+        )
+        self._priorities.append(name)
+        probe = self.pod("probe", 1)
+        probe["spec"]["priorityClassName"] = name
+
+        async def is_known() -> bool:
+            try:
+                await self.api.request("POST", PODS.path(self.namespace), body=probe, params={"dryRun": "All"})
+            except ApiError:
+                return False
+            return True
+
+        await eventually(is_known, bool, f"pods of PriorityClass {name} are admitted")
+
+    async def bound_to(self, name: str) -> str:
+        """Wait until the pod is bound; its node."""
+
+        async def look() -> str:
+            return str((await self.observer.pod(name))["spec"].get("nodeName") or "")
+
+        return await eventually(look, bool, f"{name} is bound", seconds=120)
+
+    async def is_called(self, node: str) -> None:
+        """Wait until the node says that it has room for a pod whom nobody asks about."""
+
+        async def annotations() -> Object:
+            return dict((await self.api.get(NODES, node))["metadata"].get("annotations") or {})
+
+        await eventually(annotations, lambda seen: spec.NODE_ROOM in seen, f"{node} says that it has room")
+
+    # Questions
+
+    async def ask(self, verb: str, question: object) -> Any:
+        """What the extender answers with 200."""
+        answer = await self.observer.post(verb, json.dumps(question))
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def filter(self, pod: Object, *nodes: str) -> Object:
+        """As a scheduler with a node cache asks."""
+        return dict(await self.ask(spec.FILTER, {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}))
+
+    async def fits(self, pod: Object, *nodes: str) -> list[str]:
+        """Those of the nodes on which it fits."""
+        return list((await self.filter(pod, *nodes))["NodeNames"])
+
+    async def bind(self, pod: Object, node: str, url: str | None = None) -> str:
+        """Order the pod onto the node, from the extender at ``url`` or the session's; the error, or ""."""
+        where = (url or self.cluster.extender_url()) + spec.BIND
+        answer = await self.observer.post_to(where, json.dumps(self._order(pod, node)))
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["Error"])
+
+    def write_order(self, pod: Object, node: str) -> Path:
+        """The same order in a file."""
+        path = self.folder / "order"
+        path.write_text(json.dumps(self._order(pod, node)))
+        return path
+
+    def _order(self, pod: Object, node: str) -> Object:
+        metadata = pod["metadata"]
+        return {
+            "PodName": metadata["name"],
+            "PodNamespace": self.namespace,
+            "PodUID": metadata["uid"],
+            "Node": node,
+        }
+
+    async def prioritize(self, pod: Object, *nodes: str) -> list[Object]:
+        """The scores."""
+        return list(await self.ask(spec.PRIORITIZE, {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}))
+
+    async def preempt(self, pod: Object, proposed: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+        """The uids of the victims on each node, of those that were proposed with these."""
+        victims = {name: {"Pods": [{"UID": uid} for uid in uids]} for name, uids in proposed.items()}
+        answer = await self.ask(spec.PREEMPT, {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims})
+        found = answer["NodeNameToMetaVictims"]
+        return {name: {one["UID"] for one in victims["Pods"]} for name, victims in found.items()}
+
+    # Programs
+
+    @contextlib.asynccontextmanager
+    async def extender(self, *flags: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+        """Another extender of the same kind; where its verbs are. ``tls``: how to talk to it."""
+        port = free_port()
+        account = await self.cluster.kubeconfig_of(self._target.extender.account)
+        asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))
+        argv, environment = asked.command(port=str(port), kubeconfig=str(account))
+        surroundings = {**environment_of_programs(self._choices.environment), **environment}
+        program = Program("the extender beside", argv, surroundings, self.folder / "extender.log")
+        url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
+        try:
+            await program.launch(lambda: says_ready(url + self._target.extender.ready, tls))
+            yield url + self._target.extender.path
+        finally:
+            await program.stop()
+
+    @contextlib.asynccontextmanager
+    async def scheduler(self, configuration: Mapping[str, Any]) -> AsyncIterator[None]:
+        """A scheduler of the cluster's kind for pods of ``schedulers.NAME``."""
+        async with schedulers.scheduler(self.kind, self.cluster, self._choices, self.folder, configuration):
+            yield
+
+    async def close(self) -> None:
+        """Remove nodes and priorities; the pods are the observer's."""
+        for resource, names in ((NODES, self._nodes), (PRIORITY_CLASSES, self._priorities)):
+            for name in names:
+                await self.api.delete(resource, name)
+
+
+def _amounts(units: int, cards: int) -> dict[str, str]:
+    ordinary = {"cpu": "64", "memory": "256Gi", "pods": "1000"}
+    return {**ordinary, spec.RESOURCE_MEMORY: str(units), spec.RESOURCE_COUNT: str(cards)}

@@ -1,0 +1,143 @@
+"""Bind: one write, once, of the right pod, and never more than a card holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.extender.stage import ExtenderStage, Object
+from e2e.observer import Observer
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+
+async def test_node_and_annotations_come_in_one_write(observer: Observer) -> None:
+    """EXT-019: whoever watches sees the node and the annotations at once, and neither without the other."""
+    states: list[Object] = []
+    synced = asyncio.Event()
+
+    async def look_on() -> None:
+        async for kind, item in observer.cluster.api.watch(PODS, observer.namespace):
+            if kind == "SYNCED":
+                synced.set()
+            else:
+                states.append(item)
+
+    onlooker = asyncio.create_task(look_on())
+    try:
+        await asyncio.wait_for(synced.wait(), 60)
+        await observer.create(gpu_pod("p", 3, node="a2"))
+        await observer.running("p")
+
+        async def is_seen() -> bool:
+            return any(item["status"].get("phase") == "Running" for item in states)
+
+        await eventually(is_seen, bool, "the watch shows that it runs")
+    finally:
+        onlooker.cancel()
+    seen = [(bool(item["spec"].get("nodeName")), _is_annotated(item)) for item in states]
+    assert seen == sorted(seen)
+    assert set(seen) == {(False, False), (True, True)}
+
+
+async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -> None:
+    """EXT-020: on the same node; the pod keeps its card, and the book its one booking."""
+    (pod,) = await stage.create(stage.pod("p", 3))
+    first, second = await stage.bind(pod, "a2"), await stage.bind(pod, "a2")
+    (bound,) = await stage.observer.running("p")
+    third = await stage.bind(pod, "a2")
+
+    assert (first, second, third) == ("", "", "")
+    assert _card(bound) == _card(await stage.observer.pod("p"))
+    await stage.used("a2", 3, 0)
+
+
+async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> None:
+    """EXT-021: gated, bound elsewhere, being deleted, or another of its name: with the reason, and nothing is booked."""
+    gated = stage.pod("gated", 3)
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+    gated, bound, left = await stage.create(gated, stage.pod("bound", 2), _finalized(stage.pod("left", 3)))
+    assert await stage.bind(bound, "a2") == ""
+    await stage.api.delete(PODS, "left", stage.namespace, grace_seconds=0)
+    stranger = {"metadata": {"name": "gated", "uid": "11111111-2222-3333-4444-555555555555"}}
+    said = [await stage.bind(pod, node) for pod, node in ((gated, "a1"), (bound, "a1"), (left, "a1"), (stranger, "a1"))]
+    await stage.api.patch(PODS, "left", {"metadata": {"finalizers": None}}, stage.namespace)
+
+    assert "gate" in said[0]
+    assert "a2" in said[1]
+    assert "delet" in said[2]
+    assert gated["metadata"]["uid"] in said[3]
+    assert not _is_annotated(await stage.observer.pod("gated"))
+    await stage.used("a1", 0)
+
+
+async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage) -> None:
+    """EXT-022: two pods of 9 at once for a card of 14."""
+    one, two = await stage.create(stage.pod("one", 9), stage.pod("two", 9))
+    said = await asyncio.gather(stage.bind(one, "a1"), stage.bind(two, "a1"))
+
+    assert sorted(map(bool, said)) == [False, True]
+    assert spec.REASON_NO_CARD_FITS in "".join(said)
+    await stage.used("a1", 9)
+
+
+async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderStage) -> None:
+    """EXT-023, EXT-024: 7 + 7 + 5 of two units fit on cards of 14, 14 and 10; who is refused meanwhile is never taken again."""
+    pods = await stage.create(*(stage.pod(f"p{number:02}", 2) for number in range(100)))
+    fits: list[bool] = []
+    done = asyncio.Event()
+
+    async def keep_asking() -> None:
+        for _ in range(10_000):
+            fits.append(bool(await stage.fits(stage.pod("other", 2), "b2")))
+            if done.is_set():
+                return
+
+    asking = asyncio.create_task(keep_asking())
+    said = await asyncio.gather(*(stage.bind(pod, "b2") for pod in pods))
+    done.set()
+    await asking
+
+    assert said.count("") == 19
+    assert fits == sorted(fits, reverse=True)
+    assert not fits[-1]
+    await stage.used("b2", 14, 14, 10)
+    names = [pod["metadata"]["name"] for pod, error in zip(pods, said, strict=True) if not error]
+    await stage.observer.running(*names)
+    await stage.observer.check_books()
+
+
+async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderStage) -> None:
+    """EXT-027: schedulers of before and after a change of leaders, each with an extender of its own: one card, and both know it."""
+    async with stage.extender() as other:
+        for name in ("p", "q", "r"):
+            (pod,) = await stage.create(stage.pod(name, 3))
+            said = await asyncio.gather(stage.bind(pod, "a2"), stage.bind(pod, "a2", other))
+            assert not any(said), said
+        await stage.observer.running("p", "q", "r")
+
+        async def books() -> list[Any]:
+            return [await stage.observer.inspect("/a2"), (await stage.observer.get(f"{other}/inspect/a2")).json()]
+
+        await eventually(books, lambda seen: seen[0] == seen[1], "both have the same book")
+    await stage.observer.check_right_cards("p", "q", "r")
+    await stage.observer.check_books()
+
+
+def _finalized(pod: Object) -> Object:
+    pod["metadata"]["finalizers"] = ["example.com/stay"]
+    return pod
+
+
+def _is_annotated(pod: Object) -> bool:
+    return spec.POD_INDEX in (pod["metadata"].get("annotations") or {})
+
+
+def _card(pod: Object) -> str:
+    return str(pod["metadata"]["annotations"][spec.POD_INDEX])

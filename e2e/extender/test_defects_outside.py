@@ -1,0 +1,129 @@
+"""Defects of the original's extender that others see, from D19 on (CONTRIBUTING.md has the list): each a case that it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Final
+
+import pytest
+
+from clusters.resources import NODES
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.extender.stage import ExtenderStage, Object
+from e2e.observer import Observer
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+# What a pod's author would write to be taken for one that has a card.
+FORGERY: Final = {
+    spec.POD_INDEX: "1",
+    spec.POD_UNITS: "1",
+    spec.POD_DEVICE_UNITS: "1000",
+    spec.POD_ASSIGNED: "true",
+    spec.POD_ASSUME_TIME: "1",
+    spec.POD_ALLOCATION: json.dumps({"0": {"1": 1}}),
+    spec.POD_EXTENDER: "gpushare/1",
+}
+
+
+async def test_d19_an_unknown_node_is_answered(stage: ExtenderStage) -> None:
+    """D19: the connection was closed by a crash; every odd name is 404, and the next question is answered."""
+    for name in ("nope", "a1%20", "%2e%2e", "a" * 5000, "å"):
+        answer = await stage.observer.get(f"{stage.cluster.extender_url()}{spec.INSPECT}/{name}")
+        assert (answer.status_code, answer.json()["nodes"]) == (404, [])
+    assert await stage.cards("a1")
+
+
+async def test_d20_a_bind_that_fails_leaves_nothing_on_the_pod(stage: ExtenderStage) -> None:
+    """D20: annotations came before the bind, and stayed when it failed; here the API server refuses it."""
+    gated = stage.pod("gated", 3)
+    gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+    (pod,) = await stage.create(gated)
+
+    assert await stage.bind(pod, "a1")
+    assert (await stage.observer.pod("gated"))["metadata"] == pod["metadata"]
+    await stage.used("a1", 0)
+
+
+async def test_d23_names_are_answered_with_names(stage: ExtenderStage) -> None:
+    """D23: with every Node in full beside them: 32 MB at 5,000 nodes."""
+    answer = await stage.filter(stage.pod("p", 1), "a1", "a2")
+
+    assert (answer["Nodes"], answer["NodeNames"]) == (None, ["a1", "a2"])
+
+
+async def test_d24_questions_do_not_wait_for_binds(stage: ExtenderStage) -> None:
+    """D24: a lock for all was taken for each node of each question; while forty binds are on their way all are answered as one."""
+    pods = await stage.create(*(stage.pod(f"p{number:02}", 1) for number in range(40)))
+    names = ["a1", *(f"unknown-{number}" for number in range(1000))]
+
+    async def fits() -> list[str]:
+        return await stage.fits(stage.pod("p", 14), *names)
+
+    *said, one, two = await asyncio.gather(*(stage.bind(pod, "b2") for pod in pods), fits(), fits())
+
+    assert one == two == ["a1"]
+    assert said.count("") == 38
+
+
+async def test_d25_card_and_node_are_chosen_over_the_cluster(stage: ExtenderStage) -> None:
+    """D25: there was neither prioritize nor preempt. (More: test_prioritize.py, test_preemption.py, and in test_scheduling.py.)"""
+    pod = stage.pod("p", 1)
+
+    assert {one["Host"] for one in await stage.prioritize(pod, "a1", "a2")} == {"a1", "a2"}
+    assert await stage.preempt(pod, {}) == {}
+
+
+async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> None:
+    """D26: profiles of the program and much else could be read by any pod. (Certificates: test_tls.py.)"""
+    root = stage.cluster.extender_url().removesuffix("/gpushare-scheduler")
+    paths = (
+        "/debug/pprof/",
+        "/debug/pprof/goroutine",
+        "/debug/pprof/profile",
+        "/debug/vars",
+        "/",
+        "/openapi.json",
+        "/docs",
+    )
+
+    assert {path: (await stage.observer.get(root + path)).status_code for path in paths} == dict.fromkeys(paths, 404)
+
+
+async def test_d29_who_is_asked_about_too_early_is_called(stage: ExtenderStage, name: str) -> None:
+    """D29: asked about a full node only while another has room, a pod waited five minutes; the other one says that it has room."""
+    await stage.node(f"{name}-full", 100, 1)
+    await stage.node(name, 100, 1)
+    await stage.booked("there", f"{name}-full", 0, 60)
+    await stage.knows(name, 100)
+    await stage.used(f"{name}-full", 60)
+    (pod,) = await stage.create(stage.pod("waits", 50))
+
+    assert await stage.fits(pod, f"{name}-full") == []
+    await stage.is_called(name)
+    full = await stage.api.get(NODES, f"{name}-full")
+    assert spec.NODE_ROOM not in (full["metadata"].get("annotations") or {})
+
+
+async def test_d30_what_a_pods_author_writes_of_its_card_is_not_believed(observer: Observer) -> None:
+    """D30: before the bind it books nothing; the bind writes all of it anew, and what runs is where the book says."""
+    waiting = _forged(gpu_pod("waiting", 3, node="nowhere"))
+    await observer.create(gpu_pod("there", 12, node="a2"), waiting)
+    (there,) = await observer.running("there")
+    await observer.create(_forged(gpu_pod("forged", 5, node="a2")))
+    (pod,) = await observer.running("forged")
+    annotations = pod["metadata"]["annotations"]
+
+    assert annotations[spec.POD_INDEX] != there["metadata"]["annotations"][spec.POD_INDEX]
+    assert (annotations[spec.POD_UNITS], annotations[spec.POD_DEVICE_UNITS]) == ("5", "14")
+    assert annotations[spec.POD_ALLOCATION] != FORGERY[spec.POD_ALLOCATION]
+    assert int(annotations[spec.POD_ASSUME_TIME]) > 1
+    await observer.check_right_cards("there", "forged")
+    await observer.check_books()
+
+
+def _forged(pod: Object) -> Object:
+    pod["metadata"]["annotations"] = dict(FORGERY)
+    return pod

@@ -1,0 +1,91 @@
+"""A pod of higher priority gets a card: whose end frees one, and nobody else's."""
+
+from __future__ import annotations
+
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.extender import schedulers
+from e2e.extender.stage import ExtenderStage, Object
+from e2e.observer import Observer
+
+# On two cards of 14: by sums the cheapest are b and d, on two cards; by cards they are c and d. Values of their priorities.
+POPULATION = {"a": (8, 4), "b": (6, 2), "c": (8, 3), "d": (6, 1)}
+
+
+async def populate(stage: ExtenderStage) -> dict[str, Object]:
+    """Fill a2: a and b on the one card, c and d on the other; the pods."""
+    for value in (1, 2, 3, 4, 1000):
+        await stage.priority(_name(stage, value), value)
+    found = {}
+    for name, (units, value) in POPULATION.items():
+        await stage.observer.create(_of(stage, gpu_pod(name, units, node="a2"), value))
+        (found[name],) = await stage.observer.running(name)
+    cards = {name: pod["metadata"]["annotations"][spec.POD_INDEX] for name, pod in found.items()}
+    assert cards["a"] == cards["b"] != cards["c"] == cards["d"]
+    return found
+
+
+async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observer) -> None:
+    """EXT-028: the scheduler asks whose end makes room; those of one card go, the others run on, and the pod is on that card."""
+    before = await populate(stage)
+    await observer.create(_of(stage, gpu_pod("important", 12, node="a2"), 1000))
+    (important,) = await observer.running("important", seconds=120)
+    left = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await observer.pods()}
+
+    assert set(left) == {"a", "b", "important"}
+    assert all(left[name] == before[name]["metadata"]["uid"] for name in ("a", "b"))
+    freed = before["c"]["metadata"]["annotations"][spec.POD_INDEX]
+    assert important["metadata"]["annotations"][spec.POD_INDEX] == freed
+    await observer.check_right_cards("a", "b", "important")
+    await observer.check_books()
+
+
+async def test_a_node_where_nobodys_end_helps_is_dropped(stage: ExtenderStage) -> None:
+    """EXT-028: too small cards, or only more important pods; no uid is answered that is not a pod of that node."""
+    before = await populate(stage)
+    await stage.observer.create(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))
+    (peer,) = await stage.observer.running("peer")
+    await stage.used("a1", 10)
+    uids = {name: pod["metadata"]["uid"] for name, pod in before.items()}
+    asked = _of(stage, stage.pod("important", 12), 1000)
+    asked["spec"]["priority"] = 1000
+    proposed = {"a2": {uids["b"], uids["d"]}, "a1": {peer["metadata"]["uid"]}, "b1": {"x"}, "nowhere": {"x"}}
+
+    assert await stage.preempt(asked, proposed) == {"a2": {uids["c"], uids["d"]}}
+    large = {**asked, "spec": {**asked["spec"], "containers": stage.pod("large", 20)["spec"]["containers"]}}
+    assert await stage.preempt(large, proposed) == {}
+
+
+async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, observer: Observer) -> None:
+    """EXT-029: a scheduler that does not ask takes the cheapest by their sum, one of each card, and the pod waits all the same."""
+    before = await populate(stage)
+    without = schedulers.configuration(observer.cluster.extender_url(), preemptVerb=None)
+    async with stage.scheduler(without):
+        await observer.create(
+            _of(stage, stage.pod("important", 12, scheduler=schedulers.NAME, node="a2"), 1000),
+        )
+        await _left(observer, {"a", "c", "important"})
+        await observer.waits_because("important", spec.REASON_NO_CARD_FITS)
+
+    assert {before[name]["metadata"]["uid"] for name in "ac"} <= {
+        pod["metadata"]["uid"] for pod in await observer.pods()
+    }
+    assert "nodeName" not in (await observer.pod("important"))["spec"]
+
+
+async def _left(observer: Observer, names: set[str]) -> None:
+    async def look() -> set[str]:
+        return {pod["metadata"]["name"] for pod in await observer.pods()}
+
+    await eventually(look, lambda seen: seen == names, f"{names} are left")
+
+
+def _name(stage: ExtenderStage, value: int) -> str:
+    return f"{stage.namespace}-{value}"
+
+
+def _of(stage: ExtenderStage, pod: Object, value: int) -> Object:
+    """The pod with that priority."""
+    pod["spec"]["priorityClassName"] = _name(stage, value)
+    return pod

@@ -1,0 +1,158 @@
+"""What becomes of pods that an extender has refused, or could not be asked about, with a scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from clusters.local_cluster import SCHEDULER_CONFIG
+from clusters.provider import ClusterError
+from clusters.resources import CONFIG_MAPS, EVENTS, PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.existing_tests import ROOT
+from e2e.extender import schedulers
+from e2e.extender.stage import ExtenderStage, Object
+from e2e.observer import Observer
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+# A scheduler that may look at the least shows a hundred of so many; two looks are not enough.
+FLEET: Final = 250
+# More than any card of the cluster's own nodes has.
+LARGE: Final = 18
+
+
+async def fleet(stage: ExtenderStage) -> str:
+    """Nodes with twenty units each, of which only the last has them on one card; its name."""
+    names = [f"{stage.namespace}-{number:03}" for number in range(FLEET)]
+    labels = {"fleet": stage.namespace}
+    await asyncio.gather(*(stage.node(name, 20, 4, labels=labels) for name in names[:-1]))
+    await stage.node(names[-1], 20, 1, labels=labels)
+    await stage.knows(names[-1], 20)
+    return names[-1]
+
+
+def pod_for(stage: ExtenderStage, name: str) -> Object:
+    """One that only the last node of the fleet holds, though each has enough in sum."""
+    pod = stage.pod(name, LARGE, scheduler=schedulers.NAME)
+    pod["spec"]["nodeSelector"] = {"fleet": stage.namespace}
+    return pod
+
+
+async def test_a_pod_comes_to_the_node_that_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
+    """EXT-034: its scheduler shows a hundred nodes at a time; of those without the card it is told to look again."""
+    last = await fleet(stage)
+    async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):
+        # Which hundred comes first is chance; of several pods some are refused.
+        for number in range(4):
+            await stage.create(pod_for(stage, f"p{number}"))
+            assert await stage.bound_to(f"p{number}") == last
+            await stage.api.delete(PODS, f"p{number}", stage.namespace, grace_seconds=0)
+            await stage.used(last, 0)
+
+
+async def test_a_scheduler_that_looks_at_all_nodes_finds_it_at_once(stage: ExtenderStage) -> None:
+    """EXT-034: percentageOfNodesToScore 100 in a profile, as the comment of our configuration advises: never refused."""
+    last = await fleet(stage)
+    configuration = schedulers.configuration(stage.cluster.extender_url(), percentage=100)
+    async with stage.scheduler(configuration):
+        await stage.create(pod_for(stage, "p"))
+        assert await stage.bound_to("p") == last
+
+    assert "FailedScheduling" not in await _reasons(stage.observer, "p")
+
+
+async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderStage, name: str) -> None:
+    """EXT-035: twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
+    await stage.node(name, 20, 2)
+    await stage.knows(name, 10, 10)
+    await stage.create(stage.pod("p", 15, scheduler="default-scheduler", node=name))
+    await stage.observer.waits_because("p", "large enough")
+    await stage.resize(name, 20, 1)
+
+    assert await stage.bound_to("p") == name
+    await stage.used(name, 15)
+
+
+async def test_a_config_map_that_no_scheduler_sees_is_told_on_the_node(stage: ExtenderStage, name: str) -> None:
+    """EXT-035: a card that is declared well again wakes nobody by itself, so the extender calls who waits for it."""
+    await stage.node(name, 20, 1)
+    sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
+    await stage.api.create({**sick, "data": {"gpus": "0"}}, "kube-system")
+    try:
+        await _refuses(stage, stage.pod("other", LARGE), name)
+        # Of a scheduler that is not there: nobody asks but this case. No other node has such a card.
+        (pod,) = await stage.create(stage.pod("p", LARGE))
+        assert await stage.fits(pod, name) == []
+    finally:
+        await stage.api.delete(CONFIG_MAPS, f"unhealthy-gpu-{name}", "kube-system")
+
+    await stage.is_called(name)
+    assert await stage.fits(pod, name) == [name]
+
+
+async def test_without_an_extender_nobody_is_bound_and_then_everybody(observer: Observer) -> None:
+    """EXT-036, EXT-037: SchedulerError and no node, as it is not ignorable; with the extender back the pod runs by itself."""
+    await observer.cluster.kill("extender")
+    try:
+        await observer.create(gpu_pod("p", 3, node="a1"))
+        conditions = await eventually(
+            lambda: _conditions(observer, "p"), lambda seen: "SchedulerError" in seen, "the scheduler has an error"
+        )
+        assert conditions == ["SchedulerError"]
+        assert "nodeName" not in (await observer.pod("p"))["spec"]
+    finally:
+        await observer.cluster.launch("extender")
+    await observer.running("p", seconds=120)
+    await observer.check_right_cards("p")
+    await observer.check_books()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("clusters/deploy/**/scheduler-config.yaml"))
+)
+def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> None:
+    """EXT-037, defect D25: ignorable would bind without a card; prioritize has a weight, and preempt is asked."""
+    (extender,) = yaml.safe_load((ROOT / path).read_text())["extenders"]
+
+    assert extender["ignorable"] is False
+    assert [extender[f"{verb}Verb"] for verb in ("filter", "prioritize", "preempt", "bind")] == [
+        "filter", "prioritize", "preempt", "bind",
+    ]  # fmt: skip
+    assert extender["weight"] >= 1
+    assert extender["managedResources"] == [{"name": spec.RESOURCE_MEMORY, "ignoredByScheduler": False}]
+
+
+@pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
+async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderStage, version: str) -> None:
+    """EXT-038: what the original ships (v1beta2) is no configuration any more; ours is, as every case of this run shows."""
+    configuration = schedulers.configuration(stage.cluster.extender_url())
+    shipped = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+    assert configuration["apiVersion"] == shipped["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+
+    with pytest.raises(ClusterError, match=version):
+        async with stage.scheduler({**configuration, "apiVersion": f"kubescheduler.config.k8s.io/{version}"}):
+            pass
+
+
+async def _reasons(observer: Observer, name: str) -> list[str]:
+    events = await observer.cluster.api.list(EVENTS, observer.namespace, field_selector=f"involvedObject.name={name}")
+    return [str(event["reason"]) for event in events]
+
+
+async def _conditions(observer: Observer, name: str) -> list[str]:
+    conditions: list[dict[str, Any]] = (await observer.pod(name))["status"].get("conditions") or []
+    return [str(one["reason"]) for one in conditions if one["type"] == "PodScheduled"]
+
+
+async def _refuses(stage: ExtenderStage, pod: Object, node: str) -> None:
+    async def answer() -> str:
+        return json.dumps((await stage.filter(pod, node))["FailedAndUnresolvableNodes"])
+
+    await eventually(answer, lambda text: "unhealthy" in text, "the extender knows that the card is sick")

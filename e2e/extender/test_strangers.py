@@ -1,0 +1,141 @@
+"""Whatever comes to whichever path: the right status, and the book is as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.extender.stage import ExtenderStage
+from e2e.extender.strangers import Caller
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+# By path below the verbs': the status of a body that is no question. Filter and bind have a place for an error in their answer.
+POSTS: Final = {spec.FILTER: 200, spec.BIND: 200, spec.PRIORITIZE: 400, spec.PREEMPT: 400, spec.EXPLAIN: 400}
+GETS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1", f"{spec.EXPLAIN}/nobody/p")
+# Beside them, at the root.
+ROOT: Final = ("/version", "/healthz", "/readyz")
+NOBODY: Final = Caller()
+HUNDRED_MB: Final = 100_000_000
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def book(stage: ExtenderStage) -> AsyncIterator[ExtenderStage]:
+    """A book with something in it, which is the same in the end; and the extender goes on."""
+    await stage.observer.create(gpu_pod("there", 3, node="a1"))
+    await stage.observer.running("there")
+    await stage.used("a1", 3)
+    before = await stage.observer.inspect()
+    yield stage
+    assert await stage.observer.inspect() == before
+    assert await stage.fits(stage.pod("p", 11), "a1") == ["a1"]
+
+
+def of(stage: ExtenderStage, path: str) -> str:
+    """The address of a path below the verbs', or of one at the root."""
+    url = stage.cluster.extender_url()
+    if path not in ROOT:
+        return url + path
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
+    """EXT-012: on every path, whatever the method."""
+    asked = [
+        (path, method)
+        for path in (*POSTS, *GETS, *ROOT)
+        for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "GET" if path in POSTS else "POST")
+    ]
+
+    assert {(path, method): await NOBODY.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
+        asked, 405
+    )
+
+
+async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
+    """EXT-011: whatever is asked there; some that begin as known ones do."""
+    paths = ("/", "/nope", "/filter/x", "/filters", "/inspect/a/b", "/explain/x", "/explain//", "/bind%00")
+    asked = [(path, method) for path in paths for method in ("GET", "POST", "DELETE")]
+
+    assert {(path, method): await NOBODY.status(of(book, path), method) for path, method in asked} == dict.fromkeys(
+        asked, 404
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"Pod": 7, "PodName": 7, "Node": [], "metadata": 7}',
+        '{"Pod": {"metadata": {"name": 7}}, "NodeNames": "a1", "PodNamespace": {}, "metadata": [], "spec": 7}',
+        '["Pod"]',
+        "7",
+        "",
+    ],
+    ids=["numbers", "nested", "array", "number", "nothing"],
+)
+async def test_a_wrong_type_is_answered(book: ExtenderStage, tmp_path: Path, body: str) -> None:
+    """EXT-010: JSON, but not of the form that is asked for."""
+    (tmp_path / "body").write_text(body)
+
+    assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
+
+
+async def test_the_type_that_a_body_calls_itself_is_not_looked_at(book: ExtenderStage, tmp_path: Path) -> None:
+    """EXT-010: as in Go, what counts is the body."""
+    question = {"Pod": book.pod("p", 1), "Nodes": None, "NodeNames": ["a1"]}
+    (tmp_path / "body").write_text(json.dumps(question))
+    types = ("text/plain", "application/x-www-form-urlencoded", "nonsense")
+
+    for verb in (spec.FILTER, spec.PRIORITIZE):
+        assert {await NOBODY.status(of(book, verb), "POST", tmp_path / "body", one) for one in types} == {200}
+
+
+async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path) -> None:
+    """EXT-010: a question that ends in its middle."""
+    question = {"Pod": book.pod("p", 1), "NodeNames": ["a1"], "PodName": "p", **book.pod("p", 1)}
+    whole = json.dumps(question)
+    for cut in (1, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "body").write_text(whole[:cut])
+        assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
+
+
+async def test_a_caller_who_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
+    """EXT-010: less comes than was announced, then the connection ends; nobody waits for the rest."""
+    for path in POSTS:
+        parts = urlsplit(of(book, path))
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(f"POST {parts.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode())
+        await writer.drain()
+        writer.write_eof()
+        # Who has gone is owed no answer; what is waited for is that the connection ends.
+        await asyncio.wait_for(reader.read(), 60)
+        writer.close()
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_a_hundred_megabytes_are_answered(book: ExtenderStage, tmp_path: Path, path: str) -> None:
+    """EXT-032: as much as a large cluster's scheduler without a node cache sends; read whole, and found to be nonsense."""
+    with (tmp_path / "body").open("wb") as file:
+        file.write(b'{"Pod": {"metadata": {"name": "')
+        file.write(b"x" * HUNDRED_MB)
+
+    assert await NOBODY.status(of(book, path), "POST", tmp_path / "body") == POSTS[path]
+
+
+async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp_path: Path) -> None:
+    """EXT-010: a GET is answered as without it."""
+    (tmp_path / "body").write_bytes(b"{" * 1_000_000)
+    paths = (*GETS, *ROOT)
+    with_body = [await NOBODY.status(of(book, path), "GET", tmp_path / "body") for path in paths]
+
+    assert with_body == [await NOBODY.status(of(book, path)) for path in paths]

@@ -1,0 +1,133 @@
+"""An extender with certificates: a scheduler with one is served, nobody else is."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.certificates import Authority
+from e2e import spec
+from e2e.extender import schedulers
+from e2e.extender.stage import ExtenderStage
+from e2e.extender.strangers import NO_ANSWER, Caller
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+VERBS: Final = (spec.FILTER, spec.PRIORITIZE, spec.PREEMPT, spec.BIND, spec.EXPLAIN)
+BOOKS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1", f"{spec.EXPLAIN}/x/y")
+ROOT: Final = ("/healthz", "/readyz", "/version")
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """The extender beside, and who may call it."""
+
+    stage: ExtenderStage
+    url: str
+    ca: Path
+    known: Caller
+    without: Caller
+    stranger: Caller
+
+    def root(self, path: str) -> str:
+        """The address of a path beside the verbs'."""
+        return self.url.rpartition("/")[0] + path
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def secured(stage: ExtenderStage, tmp_path: Path) -> AsyncIterator[Secured]:
+    """With a certificate for 127.0.0.1; the session's extender says what the book is before and after."""
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
+    server, client = ours.issue_server("extender", ("127.0.0.1",)), ours.issue_client("scheduler")
+    flags = ("--tls-cert-file", str(server.certificate), "--tls-private-key-file", str(server.key))
+    context = ssl.create_default_context(cafile=str(ours.ca))
+    async with stage.extender(*flags, "--client-ca-file", str(ours.ca), tls=context) as url:
+        callers = (Caller(ours.ca, client), Caller(ours.ca), Caller(ours.ca, theirs.issue_client("scheduler")))
+        yield Secured(stage, url, ours.ca, *callers)
+
+
+async def test_who_shows_a_certificate_is_served(secured: Secured) -> None:
+    """EXT-033: every path, by a certificate of the authority that the extender was given."""
+    assert {path: await secured.known.status(secured.url + path) for path in BOOKS} == {
+        spec.INSPECT: 200, f"{spec.INSPECT}/a1": 200, f"{spec.EXPLAIN}/x/y": 404,
+    }  # fmt: skip
+    assert {verb: await secured.known.status(secured.url + verb, "POST") for verb in VERBS} == {
+        spec.FILTER: 200, spec.BIND: 200, spec.PRIORITIZE: 400, spec.PREEMPT: 400, spec.EXPLAIN: 400,
+    }  # fmt: skip
+    assert {path: await secured.known.status(secured.root(path)) for path in ROOT} == dict.fromkeys(ROOT, 200)
+
+
+async def test_who_shows_no_certificate_hears_of_nothing(secured: Secured) -> None:
+    """EXT-033, defect D26: 401 for verbs and book, whatever the method and size of the question; health is a probe's to ask."""
+    body = await _order(secured)
+    large = secured.stage.folder / "large"
+    with large.open("wb") as file:
+        file.truncate(100_000_000)
+
+    async def status(path: str, method: str, body: Path | None = None) -> int:
+        return await secured.without.status(secured.url + path, method, body)
+
+    assert {await status(path, method) for path in (*VERBS, *BOOKS, "/nope") for method in ("GET", "POST", "PUT")} == {
+        401
+    }
+    assert {await status(verb, "POST", body) for verb in VERBS} == {401}
+    assert {await status(verb, "POST", large) for verb in VERBS} == {413}
+    assert {await secured.without.status(secured.root(path)) for path in ROOT} == {200}
+    await _is_untouched(secured)
+
+
+async def test_who_shows_a_strangers_certificate_is_not_let_in(secured: Secured) -> None:
+    """EXT-033: of another authority: no answer at all, not even to health."""
+    body = await _order(secured)
+
+    assert {await secured.stranger.status(secured.url + verb, "POST", body) for verb in VERBS} == {NO_ANSWER}
+    assert {await secured.stranger.status(secured.url + path) for path in BOOKS} == {NO_ANSWER}
+    assert {await secured.stranger.status(secured.root(path)) for path in ROOT} == {NO_ANSWER}
+    await _is_untouched(secured)
+
+
+async def test_plain_http_gets_no_answer_there(secured: Secured) -> None:
+    """EXT-033: nothing is told without TLS."""
+    assert await Caller().status(secured.url.replace("https:", "http:") + spec.INSPECT) == NO_ANSWER
+
+
+@pytest.mark.parametrize("verifies", [True, False], ids=["with a CA", "without a CA"])
+async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifies: bool) -> None:
+    """EXT-033: over mTLS from filter to bind; enableHTTPS without a CA verifies nothing, and shows its certificate all the same."""
+    assert secured.known.pair is not None
+    tls = {"certFile": str(secured.known.pair.certificate), "keyFile": str(secured.known.pair.key)}
+    tls |= {"caFile": str(secured.ca)} if verifies else {}
+    stage = secured.stage
+    async with stage.scheduler(schedulers.configuration(secured.url, enableHTTPS=True, tlsConfig=tls)):
+        await stage.create(stage.pod("p", 3, scheduler=schedulers.NAME, node="a2"))
+        await stage.observer.running("p")
+    await stage.observer.check_right_cards("p")
+
+
+async def test_a_scheduler_without_a_certificate_is_told_so(secured: Secured) -> None:
+    """EXT-033: the pod waits, and its event has the status."""
+    stage = secured.stage
+    configuration = schedulers.configuration(secured.url, enableHTTPS=True, tlsConfig={"caFile": str(secured.ca)})
+    async with stage.scheduler(configuration):
+        await stage.create(stage.pod("p", 3, scheduler=schedulers.NAME, node="a2"))
+        await stage.observer.waits_because("p", "code 401")
+    assert "nodeName" not in (await stage.observer.pod("p"))["spec"]
+
+
+async def _order(secured: Secured) -> Path:
+    """A bind that would succeed, in a file."""
+    (pod,) = await secured.stage.create(secured.stage.pod("p", 3))
+    return secured.stage.write_order(pod, "a1")
+
+
+async def _is_untouched(secured: Secured) -> None:
+    assert "nodeName" not in (await secured.stage.observer.pod("p"))["spec"]
+    await secured.stage.used("a1", 0)
