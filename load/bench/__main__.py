@@ -1,0 +1,71 @@
+"""``python -m load.bench``: what the extender takes, beside a server that does nothing. ``--help`` says the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from clusters.progress import Progress
+from clusters.provider import ClusterError
+from clusters.scratch import scratch_folder
+from load.bench import charts, report
+from load.bench.figures import targets
+from load.bench.measuring import Measuring
+from load.bench.plan import Plan, read
+from load.bench.servers import Bed, CannotMeasureError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code; ``--help`` lists them."""
+    plan = read(argv)
+    try:
+        plan.output.mkdir(parents=True, exist_ok=True)
+        run = asyncio.run(measure(plan))
+    except (CannotMeasureError, ClusterError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    paths = write(run, plan.output)
+    print(report.text(run))
+    print("\n" + "\n".join(f"wrote {path}" for path in paths))
+    missed = any(target.met is False for target in targets(run))
+    return 99 if missed and plan.check_targets else 0
+
+
+async def measure(plan: Plan) -> dict[str, Any]:
+    """All that the plan says, as it goes into the JSON file. Raises CannotMeasureError, ClusterError, OSError."""
+    before = os.getloadavg()[0]
+    with scratch_folder() as folder, Progress("bench", "starting", sys.stderr) as progress:
+        measuring = Measuring(plan, Bed.of(folder), progress)
+        await measuring.all()
+    # Above the processors that there are, figures are of the others' work too.
+    about = {
+        "load_before": before,
+        "load_after": os.getloadavg()[0],
+        "system": platform.platform(),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+    }
+    run = {"machine": about, "plan": {**asdict(plan), "output": str(plan.output)}, **measuring.run}
+    if not charts.can_draw():
+        run["left_out"].append("the curves: matplotlib is missing (pip install 'gpushare[bench]')")
+    return run | {"targets": [{**asdict(target), "met": target.met} for target in targets(run)]}
+
+
+def write(run: Mapping[str, Any], folder: Path) -> list[Path]:
+    """``bench.json``, and the curves where they can be drawn."""
+    path = folder / "bench.json"
+    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+    return [path, *(charts.draw(run, folder) if charts.can_draw() else ())]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

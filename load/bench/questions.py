@@ -1,0 +1,69 @@
+"""What is asked, as the bytes that go over the wire: made before any clock runs. Pure."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+
+from load.bench.figures import ROUND
+from load.bench.objects import waiting_pod
+from load.bench.worlds import NAMESPACE, UNITS_OF, asker_name
+
+PREFIX = "/gpushare-scheduler"
+
+
+def head(path: str, length: int) -> bytes:
+    """The first lines of a POST, as Go's client writes them."""
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {length}\r\n"
+        "Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
+    ).encode()
+
+
+def filter_bodies(
+    names: Sequence[str], count: int, fit: str, first: int, rng: random.Random
+) -> list[tuple[bytes, int]]:
+    """``ExtenderArgs`` with ``count`` of these names in a new order each, about the waiting pods from number ``first`` on.
+
+    Each with how many names are in it. They are one round.
+    """
+    bodies = []
+    for number in range(first, first + ROUND):
+        pod = waiting_pod(asker_name(fit, number), UNITS_OF[fit], 1)
+        chosen = json.dumps(rng.sample(names, count), separators=(",", ":")).encode()
+        bodies.append((b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (pod, chosen), count))
+    return bodies
+
+
+def bind_body(name: str, node: str) -> bytes:
+    """``ExtenderBindingArgs``."""
+    order = {"PodName": name, "PodNamespace": NAMESPACE, "PodUID": f"uid-{name}", "Node": node}
+    return json.dumps(order, separators=(",", ":")).encode()
+
+
+def binding_body(name: str, node: str) -> bytes:
+    """A Binding, as an extender sends it to the API server, with a card that is as good as any."""
+    metadata = {"name": name, "uid": f"uid-{name}", "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return json.dumps({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}).encode()
+
+
+def wrong_with(answer: bytes, count: int, fit: str) -> str:
+    """What is wrong with an answer to a filter question of so many names, "" where nothing is."""
+    try:
+        read = json.loads(answer)
+    except ValueError:
+        return f"it is no JSON: {answer[:200]!r}"
+    if read.get("Error"):
+        return str(read["Error"])
+    # The original answers a question of names with full nodes.
+    nodes = (read.get("Nodes") or {}).get("items") or ()
+    fitting = len(read.get("NodeNames") or nodes)
+    refused = len(read.get("FailedNodes") or ()) + len(read.get("FailedAndUnresolvableNodes") or ())
+    if fitting + refused != count:
+        return f"it names {fitting} and {refused} nodes of {count}"
+    lowest, highest = {"all": (1.0, 1.0), "half": (0.2, 0.8), "none": (0.0, 0.0)}[fit]
+    if not lowest <= fitting / count <= highest:
+        return f"{fitting} of {count} nodes fit where {fit} should"
+    return ""

@@ -1,0 +1,140 @@
+"""Percentiles, ratios, targets, and the text made of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from load.bench.charts import growth, sync_growth
+from load.bench.figures import (
+    EXTENDER,
+    NOTHING,
+    Target,
+    over_nothing,
+    percentile,
+    ratio,
+    round_medians,
+    summary,
+    targets,
+)
+from load.bench.report import text
+
+
+def row(server, p50, p99, *, nodes=5000, names=500, fit="half", events=0.0, with_tls=False):
+    return {
+        "server": server, "nodes": nodes, "names": names, "fit": fit, "events": events, "with_tls": with_tls,
+        "p50": p50, "rounds_p50": [p50], "p99": p99, "p999": None, "cpu_microseconds": None, "answer_bytes": 10.0,
+    }  # fmt: skip
+
+
+def sync(seconds, rss, peak, pods=50_000):
+    return {
+        "nodes": 5000, "pods": pods, "server": EXTENDER, "start_seconds": 0.5, "seconds": seconds, "rss_mib": rss, "peak_mib": peak,
+    }  # fmt: skip
+
+
+RUN = {
+    "filter": [
+        row(EXTENDER, 400.0, 600.0),
+        row(NOTHING, 100.0, 150.0),
+        row(EXTENDER, 500.0, 1300.0, events=500.0),
+        row(NOTHING, 100.0, 700.0, events=500.0),
+        row(EXTENDER, 1300.0, 1500.0, names=5000),
+        row(NOTHING, 100.0, 200.0, names=5000),
+        # Over TLS the plain one is asked once more; it is no evidence for the targets.
+        row(EXTENDER, 9000.0, 9000.0, with_tls=True),
+        row(NOTHING, 1.0, 1.0, with_tls=True),
+    ],
+    "machine": {"load_before": 0.1, "cpus": 2},
+    "bind": [],
+    "sync": [sync(9.0, 200.0, 260.0)],
+    "left_out": ["the sea"],
+}
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100), (0.0, 1)])
+def test_a_percentile_is_a_time_that_was_measured(share, found):
+    """The nearest rank, not something between two."""
+    assert percentile(list(range(100, 0, -1)), share) == found
+
+
+def test_a_percentile_of_nothing_is_refused():
+    """There is no such number."""
+    with pytest.raises(ValueError, match="no times"):
+        percentile([], 0.5)
+
+
+def test_the_last_of_a_thousand_is_said_only_of_a_thousand():
+    """Fewer times say nothing of it."""
+    assert summary([1.0] * 999)["p999"] is None
+    assert summary([1.0] * 999 + [5.0, 5.0])["p999"] == 5.0
+
+
+def test_a_ratio_needs_both():
+    """No number is better than a wrong one."""
+    assert ratio({"p50": 6.0}, {"p50": 2.0}, "p50") == 3.0
+    assert ratio({"p50": 6.0}, None, "p50") is None
+    assert ratio({"p50": None}, {"p50": 2.0}, "p50") is None
+    assert ratio({"p50": 6.0}, {"p50": 0.0}, "p50") is None
+
+
+def test_a_burst_of_other_work_does_not_move_the_ratio():
+    """The ratio of medians is the median of the rounds' ratios."""
+    ours = {**row(EXTENDER, 1.0, 1.0), "rounds_p50": [400.0, 4000.0, 440.0, 390.0, 400.0]}
+    floor = {**row(NOTHING, 1.0, 1.0), "rounds_p50": [100.0, 100.0, 110.0, 300.0, 100.0]}
+    assert over_nothing([ours, floor], ours, "p50") == 4.0
+    assert round_medians([1.0] * 50 + [2.0] * 20) == [1.0, 2.0]
+
+
+def test_a_busy_machine_is_said_first():
+    """Nobody shall quote what was measured beside a build."""
+    assert text({**RUN, "machine": {"load_before": 5.0, "cpus": 2}}).startswith("the machine was busy")
+    assert "busy" not in text(RUN)
+
+
+def test_a_figure_is_compared_with_the_floor_of_its_own_cell():
+    """Only what was asked in turn is compared."""
+    assert over_nothing(RUN["filter"], RUN["filter"][0], "p50") == 4.0
+    assert over_nothing(RUN["filter"], RUN["filter"][2], "p99") == pytest.approx(1300 / 700)
+
+
+def test_targets_are_judged_by_the_cells_that_they_name():
+    """Each promise of the project has its number, and is met or missed."""
+    found = [(target.value, target.met) for target in targets(RUN)]
+    assert found == [
+        (4.0, True), (4.0, False), (13.0, False), (pytest.approx(1300 / 600), False), (9.0, True), (200.0, True), (260.0, False),
+    ]  # fmt: skip
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed():
+    """A run without that world, or without a compiler, says so."""
+    assert {target.met for target in targets({"filter": [], "sync": []})} == {None}
+    assert Target("at most", 2, "x", 2.0).met is True
+
+
+def test_ratios_come_first():
+    """The text begins with what can be quoted, and ends with what is missing."""
+    said = text(RUN)
+    ratios, judged, absolute = said.index("(ratios)"), said.index("targets"), said.index("microseconds")
+    assert ratios < judged < absolute
+    assert said.endswith("the sea")
+    assert "4.00" in said[ratios:judged]
+    assert "at most 3: MISSED" in said
+
+
+def test_without_the_floor_there_are_no_ratios():
+    """Where nobody could compile the server that does nothing."""
+    run = {**RUN, "filter": [one for one in RUN["filter"] if one["server"] != NOTHING]}
+    assert "(ratios)" not in text(run)
+    assert "not measured" in text(run)
+
+
+def test_curves_grow_with_the_names_and_leave_out_busy_cells_and_tls():
+    """One point for each number of names."""
+    assert growth(RUN["filter"], "p50") == {
+        "extender, half fit": [(500, 400.0), (5000, 1300.0)],
+        "C, does nothing, half fit": [(500, 100.0), (5000, 100.0)],
+    }
+    assert sync_growth([sync(9.0, 200.0, 260.0), sync(2.0, 80.0, 90.0, pods=10_000)])["seconds"] == [
+        (10_000, 2.0),
+        (50_000, 9.0),
+    ]

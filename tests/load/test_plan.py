@@ -1,0 +1,68 @@
+"""Flags of the bench, and what they ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from load.bench.plan import read
+
+
+def test_a_full_run_measures_everything_in_every_world():
+    """All, half and none fit; short and long questions; quiet and with events; plain and over TLS."""
+    plan = read([])
+    assert plan.nodes == (1000, 5000, 15_000)
+    for tls in (False, True):
+        cells = plan.cells(15_000, tls=tls)
+        assert {(cell.names, cell.fit, cell.events) for cell in cells} == {
+            (names, fit, events) for names in (500, 15_000) for fit in ("all", "half", "none") for events in (0, 500)
+        }
+
+
+def test_a_quick_run_has_what_the_targets_need():
+    """Its world of 5,000 nodes is that of the first sync."""
+    plan = read(["--quick"])
+    assert not plan.syncs_alone
+    quiet = [(cell.names, cell.fit) for cell in plan.cells(5000, tls=False) if not cell.events]
+    busy = [(cell.names, cell.fit) for cell in plan.cells(5000, tls=False) if cell.events]
+    assert {(500, "half"), (5000, "half")} <= set(quiet)
+    assert (500, "half") in busy
+    assert plan.cells(1000, tls=True) == []
+    assert {cell.fit for cell in plan.cells(5000, tls=True)} == {"half"}
+
+
+def test_the_first_sync_has_a_world_of_its_own_where_no_other_is_the_same():
+    """It is not measured twice, and never forgotten."""
+    assert not read([]).syncs_alone
+    assert read(["--pods-per-node", "20"]).syncs_alone
+    assert read(["--nodes", "1000"]).syncs_alone
+
+
+def test_a_long_question_is_asked_less_often_in_a_quick_run():
+    """So that it stays quick."""
+    plan = read(["--quick", "--questions", "100"])
+    assert [plan.questions_of(cell) for cell in plan.cells(5000, tls=True)] == [100, 100, 25, 25]
+
+
+def test_short_questions_of_a_small_world_are_not_asked_twice():
+    """500 names of 500 nodes are all."""
+    assert {cell.names for cell in read(["--nodes", "300", "--binds", "0"]).cells(300, tls=False)} == {300}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--nodes", "0"], "not a number from 1 up"),
+        (["--pods-per-node", "40"], "not 8 to 32"),
+        (["--sync-pods", "10"], "for each of --sync-nodes"),
+        (["--against", "https://127.0.0.1:1", "--api-port", "8000"], "not of the form"),
+        (["--against", "http://127.0.0.1:1"], "needs --api-port"),
+        (["--nodes", "10", "--binds", "100"], "have room for 3 for sure"),
+        (["--frobnicate"], "unrecognized"),
+    ],
+)
+def test_flags_that_make_no_sense_end_with_2_and_the_reason(flags, said, capsys):
+    """Before anything is started."""
+    with pytest.raises(SystemExit) as ended:
+        read(flags)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err

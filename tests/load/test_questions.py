@@ -1,0 +1,70 @@
+"""Questions and the reading of their answers."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from load.bench.binder import request
+from load.bench.questions import filter_bodies, head, wrong_with
+
+NAMES = [f"node-{number:05}" for number in range(20)]
+
+
+def answer(fitting, failed=(), error="", **more):
+    return json.dumps(
+        {"NodeNames": list(fitting), "FailedNodes": dict.fromkeys(failed, "full"), "Error": error, **more}
+    ).encode()
+
+
+def test_each_question_has_so_many_different_names_in_an_order_of_its_own():
+    """No answer can be remembered by the bytes of the question."""
+    bodies = [json.loads(body) for body, _ in filter_bodies(NAMES, 12, "half", 0, random.Random(1))]
+    assert all(len(set(body["NodeNames"])) == 12 for body in bodies)
+    assert len({tuple(body["NodeNames"]) for body in bodies}) == len(bodies) == 50
+    assert {body["Pod"]["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-mem"] for body in bodies} == {
+        "4"
+    }
+
+
+def test_the_head_says_how_long_the_body_is():
+    """A server must not have to guess."""
+    assert b"\r\nContent-Length: 42\r\n" in head("/x", 42)
+    assert head("/x", 42).endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        (answer(NAMES[:10], NAMES[10:]), ""),
+        (answer(NAMES), "fit where half should"),
+        (answer([], NAMES), "fit where half should"),
+        (answer(NAMES[:10]), "10 and 0 nodes of 20"),
+        (answer([], error="not ready"), "not ready"),
+        (b"<html>", "no JSON"),
+        (answer([], NAMES[10:], Nodes={"items": [{}] * 10}), ""),
+        (answer(NAMES[:10], (), FailedAndUnresolvableNodes=dict.fromkeys(NAMES[10:], "x")), ""),
+    ],
+)
+def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong):
+    """An extender that answers nonsense, or full nodes as the original does, is told apart."""
+    found = wrong_with(body, 20, "half")
+    assert wrong in found
+    assert bool(wrong) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "names_node"),
+    [
+        ("extender", b"/gpushare-scheduler/bind", True),
+        ("api_server", b"/pods/p/binding", True),
+        ("nothing", b"/12 ", True),
+    ],
+)
+def test_a_bind_is_said_to_each_kind_of_server_in_its_own_words(kind, path, names_node):
+    """Extenders get ExtenderBindingArgs, the API server a Binding; who does nothing gets as much to read."""
+    made = request(kind, "p", "node-00007")
+    assert path in made.splitlines()[0]
+    assert (b"node-00007" in made) == names_node

@@ -1,0 +1,67 @@
+"""Worlds: what is promised of each of them, whatever its size and seed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from load.bench.objects import node_object, running_pod, waiting_pod
+from load.bench.worlds import CARD_UNITS, CARDS, UNITS_OF, World, build
+
+SIZES = [(10, 80, 1), (50, 500, 1), (50, 1600, 2), (201, 4000, 3)]
+
+
+def free_of(world: World) -> dict[int, list[int]]:
+    used = Counter[tuple[int, int]]()
+    for pod in world.pods:
+        used[pod.node, pod.card] += pod.units
+    return {node: [CARD_UNITS - used[node, card] for card in range(CARDS)] for node in range(world.nodes)}
+
+
+@pytest.mark.parametrize(("nodes", "pods", "seed"), SIZES)
+def test_requests_fit_on_all_on_the_roomy_half_and_on_none(nodes, pods, seed):
+    """Each size of request fits where its name says, and nothing is booked twice."""
+    world = build(nodes, pods, seed)
+    free = free_of(world)
+    assert len(world.roomy) == nodes // 2
+    assert all(0 <= units <= CARD_UNITS for cards in free.values() for units in cards)
+    assert {node for node, cards in free.items() if max(cards) >= UNITS_OF["half"]} == set(world.roomy)
+    assert all(UNITS_OF["all"] <= max(cards) < UNITS_OF["none"] <= CARD_UNITS for cards in free.values())
+
+
+@pytest.mark.parametrize(("nodes", "pods", "seed"), SIZES)
+def test_there_are_as_many_pods_as_asked_and_8_to_32_a_node(nodes, pods, seed):
+    """50,000 pods on 5,000 nodes are just that many."""
+    world = build(nodes, pods, seed)
+    counts = Counter(pod.node for pod in world.pods)
+    assert len(world.pods) == pods
+    assert len(counts) == nodes
+    assert set(counts.values()) <= set(range(8, 33))
+    assert all(pod.units >= 1 for pod in world.pods)
+
+
+def test_the_same_seed_makes_the_same_world_and_another_another():
+    """The simulated API server and the binder build it each for itself."""
+    assert build(20, 200, 7) == build(20, 200, 7)
+    assert build(20, 200, 7) != build(20, 200, 8)
+
+
+@pytest.mark.parametrize("pods", [79, 321])
+def test_too_few_or_too_many_pods_are_refused(pods):
+    """What cannot be is said, not rounded."""
+    with pytest.raises(ValueError, match="8 to 32 a node"):
+        build(10, pods, 1)
+
+
+def test_objects_are_the_json_of_a_cluster():
+    """Objects read back as what was put in, and a pod is as large as pods are."""
+    world = build(10, 100, 1)
+    pod = json.loads(running_pod(5, world.pods[5], 77))
+    assert pod["spec"]["nodeName"] == f"node-{world.pods[5].node:05}"
+    assert pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == str(world.pods[5].card)
+    assert pod["metadata"]["resourceVersion"] == "77"
+    assert "nodeName" not in json.loads(waiting_pod("waits", 4, 1))["spec"]
+    assert json.loads(node_object(3, 1))["status"]["capacity"]["aliyun.com/gpu-mem"] == str(CARDS * CARD_UNITS)
+    assert 5000 < len(running_pod(5, world.pods[5], 77)) < 10_000
