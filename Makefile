@@ -87,8 +87,9 @@ up: $(READY) ## Start an embedded cluster in the foreground (ARGS="--nodes FILE 
 down: $(READY) ## End the clusters of this user that are still up
 	@$(BIN)/python -m clusters down
 
-bench: $(READY) ## Measure /filter over HTTP (500 names, 1,000 nodes) and the device plugin's list of 68,000 ids, each against a floor
-	@$(BIN)/python -m load.filter_latency $(ARGS)
+BENCH ?= --quick
+bench: $(READY) ## Measure the extender beside a C server that does nothing, and the device plugin with a long list (BENCH= for the full run, BENCH=--help)
+	@$(BIN)/python -m load.bench $(BENCH) $(ARGS)
 	@$(BIN)/python -m load.device_list
 
 generate: $(READY) ## Regenerate the gRPC stubs from their .proto files
