@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import ssl
 from typing import Any
 
 import httpx2
@@ -18,6 +20,12 @@ from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
 
 
+@functools.cache
+def trust() -> ssl.SSLContext:
+    """Whom machines trust; read once, since there is an observer for each case and a client reads all of it anew."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class Observer:
     """One namespace of one cluster; a unit of its books is so many MiB."""
 
@@ -25,7 +33,7 @@ class Observer:
         self.cluster = cluster
         self.namespace = namespace
         self._mib_per_unit = mib_per_unit
-        self._http = httpx2.AsyncClient(timeout=30, trust_env=False)
+        self._http = httpx2.AsyncClient(timeout=30, trust_env=False, verify=trust())
 
     async def close(self) -> None:
         """Delete the namespace's pods, wait until they are gone, and close."""

@@ -18,7 +18,7 @@ from clusters.providers import Choices, make_cluster
 from clusters.resources import EVENTS
 from clusters.targets import Target
 from clusters.waiting import eventually
-from e2e.observer import Observer
+from e2e.observer import Observer, trust
 
 _CLUSTERS: Final = Path(__file__).parents[2] / "clusters"
 _NODES: Final = _CLUSTERS / "simulated" / "usage.yaml"
@@ -31,7 +31,7 @@ class ObservedNamespace:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self._http = httpx2.AsyncClient(timeout=30, trust_env=False)
+        self._http = httpx2.AsyncClient(timeout=30, trust_env=False, verify=trust())
 
     async def close(self) -> None:
         """Also deletes the namespace's pods."""
