@@ -19,7 +19,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts control-plane docker docker-down kind-image images fake-nvml bench generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml bench generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,13 @@ soak-parity: control-plane ## Replay long random API histories on both (SEED=1 O
 BURSTS ?= 1000
 soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on where it was (BURSTS=200 CLUSTER=kind ARGS="--seed 7"); 100 are part of make e2e
 	@$(BIN)/python -m e2e.bursts.soak --bursts $(BURSTS) --cluster $(CLUSTER) --target $(TARGET) $(ARGS)
+
+MINUTES ?= 10
+soak-chaos: control-plane ## Kill, pause and cut off two extenders and a real scheduler for long (MINUTES=10 SEED=1); a minute is part of make e2e CLUSTER=controlplane
+	@$(BIN)/python -m pytest e2e/chaos --cluster controlplane --require-control-plane --chaos-seconds $$(($(MINUTES) * 60)) --chaos-seed $(SEED) $(ARGS)
+
+bench-scheduler: control-plane ## Pods a second that the real kube-scheduler binds with the extender and without it (ARGS="--nodes 1000 --pods 2000")
+	@$(BIN)/python -m load.real_scheduler $(ARGS)
 
 control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

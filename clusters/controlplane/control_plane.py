@@ -101,11 +101,11 @@ class RealControlPlane:
         return self._authority.issue_client(user, group, expires=expires)
 
     async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
-        """Start kube-scheduler with this KubeSchedulerConfiguration (its clientConnection is set here)."""
+        """Start kube-scheduler with this KubeSchedulerConfiguration (whose it is, is set here)."""
         account = str(self._kubeconfig("system:kube-scheduler", None))
         mine = {
             **configuration,
-            "clientConnection": {"kubeconfig": account},
+            "clientConnection": {**configuration.get("clientConnection", {}), "kubeconfig": account},
             "leaderElection": {"leaderElect": False},
         }
         path = self._folder / "scheduler.yaml"
@@ -133,6 +133,11 @@ class RealControlPlane:
         """What one of the programs has logged."""
         path = self._folder / f"{program}.log"
         return path.read_text(errors="replace") if path.exists() else ""
+
+    def pid(self, program: str) -> int | None:
+        """The process id of one of the programs, while it runs."""
+        found = self._programs.get(program)
+        return found.pid if found is not None else None
 
     async def compact(self) -> None:
         """Let etcd forget every version but the newest, as it does by itself every five minutes."""

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from e2e.report import said
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What the cases of churn say of themselves."""
-    texts = [
-        str(text)
-        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-        for name, text in report.user_properties
-        if name == "churn" and report.when == "call"
-    ]
-    if texts:
-        terminalreporter.section("restarts under churn")
-        for text in texts:
-            terminalreporter.write_line(text)
+    said.write(terminalreporter, "churn", "restarts under churn")

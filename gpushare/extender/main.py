@@ -120,7 +120,7 @@ def _metrics_edge(
     from gpushare.extender.edge.metrics_routes import MetricsRoutes
     from gpushare.extender.telemetry.exposition import Exposition
 
-    exposition = Exposition(metrics, cache, verdicts, lambda: controller.contacts, time.monotonic, lambda: audit.last)
+    exposition = Exposition(metrics, cache, verdicts, lambda: controller.contacts, time.monotonic, audit)
     listener = listen(*address, flags="--metrics-address")
     _LOG.info("metrics at address=%s port=%d path=/metrics", address[0], listener.getsockname()[1])
     return HttpEdge(MetricsRoutes(exposition, controller.is_ready), listener)

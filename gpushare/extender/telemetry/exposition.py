@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -39,6 +39,14 @@ _T = TypeVar("_T")
 Row = tuple[Sequence[str], float]
 
 
+class Audits(Protocol):
+    """The audits of the book so far."""
+
+    last: AuditResult | None
+    done: int
+    failed: int
+
+
 class Exposition(Collector):
     """All series. ``monotonic`` is the clock of ``contacts``."""
 
@@ -49,9 +57,9 @@ class Exposition(Collector):
         verdicts: Verdicts,
         contacts: Callable[[], Mapping[str, Contact]],
         monotonic: Callable[[], float],
-        last_audit: Callable[[], AuditResult | None] = lambda: None,
+        audits: Audits | None = None,
     ) -> None:
-        self._last_audit = last_audit
+        self._audits = audits
         self._metrics = metrics
         self._cache = cache
         self._verdicts = verdicts
@@ -117,8 +125,15 @@ class Exposition(Collector):
         )
 
     def _of_audit(self) -> Iterator[Metric]:
-        last = self._last_audit()
-        drift = {} if last is None else last.drift
+        audits = self._audits
+        drift = {} if audits is None or audits.last is None else audits.last.drift
+        ended = {} if audits is None else {"done": audits.done, "failed": audits.failed}
+        yield _counter(
+            "gpushare_book_audits",
+            "Audits of the book, by whether the API server let them come to their end.",
+            ("outcome",),
+            [((outcome,), count) for outcome, count in ended.items()],
+        )
         yield _gauge(
             "gpushare_book_drift_units",
             "Units that the last audit found booked otherwise than the API says, and put right.",

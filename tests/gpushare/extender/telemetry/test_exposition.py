@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -41,6 +42,7 @@ CONTRACT = {
     "gpushare_extender_calls_total": ("counter", {"outcome"}),
     "gpushare_extender_watch_age_seconds": ("gauge", {"resource"}),
     "gpushare_extender_watch_relists_total": ("counter", {"resource"}),
+    "gpushare_book_audits_total": ("counter", {"outcome"}),
     "gpushare_book_drift_units": ("gauge", {"kind"}),
     "gpushare_book_drift_objects": ("gauge", {"kind"}),
     "gpushare_extender_pods": ("gauge", {"state"}),
@@ -56,20 +58,29 @@ CONTRACT = {
 }
 
 
+@dataclass
+class Audited:
+    """The audits so far."""
+
+    last: AuditResult | None = None
+    done: int = 0
+    failed: int = 0
+
+
 class Extender:
     """What an extender knows, and its series."""
 
     def __init__(self) -> None:
         self.now, self.contacts = 100.0, {"nodes": Contact(), "pods": Contact()}
         self.metrics, self.cache, self.verdicts = ExtenderMetrics(lambda: 0), SchedulerCache(), Verdicts()
-        self.audit: AuditResult | None = None
+        self.audits = Audited()
         self.exposition = Exposition(
             self.metrics,
             self.cache,
             self.verdicts,
             lambda: self.contacts,
             monotonic=lambda: self.now,
-            last_audit=lambda: self.audit,
+            audits=self.audits,
         )
 
     def add(self, name: str, *cards: CardFacts, unit: str = "GiB", mode: str = "ids") -> None:
@@ -116,7 +127,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     extender.add("a", T4)
     extender.add_original("b", 8, 2)
     extender.contacts["pods"].heard_at = 99.0
-    extender.audit = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0, 0.001)
+    extender.audits.last = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0, 0.001)
     families = await extender.families()
 
     shown = {(one.name, family.type, frozenset(one.labels)) for family in families for one in family.samples}
@@ -169,10 +180,19 @@ async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
     """Nothing before the first has come to its end."""
     extender = Extender()
     assert await extender.values("gpushare_book_drift_units", "kind") == {}
-    extender.audit = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0, 0.001)
+    extender.audits.last = AuditResult({"missing": Drift(7, 2), "phantom": Drift()}, {}, 2, 9, 0, 1.0, 0.001)
 
     assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
     assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
+
+
+async def test_audits_are_counted_by_how_they_ended() -> None:
+    """From nothing on, so that a rate has a beginning; one that stands still tells of an auditor that hangs."""
+    extender = Extender()
+    assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 0, "failed": 0}
+    extender.audits.done, extender.audits.failed = 3, 1
+
+    assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 3, "failed": 1}
 
 
 async def test_each_card_has_its_units_and_where_they_are_known_its_bytes() -> None:

@@ -1,0 +1,194 @@
+"""Two extenders behind one address and a scheduler of their own, each on its own road to the API server, and what befalls them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import yaml
+
+from clusters.controlplane import binaries
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.provider import Cluster
+from clusters.providers import Choices
+from clusters.readiness import says_ready
+from clusters.simulated_node import environment_of_programs
+from clusters.targets import Target
+from e2e.chaos.road import Road
+from e2e.extender import schedulers
+
+_HOST: Final = "127.0.0.1"
+# The least that an extender takes, in seconds.
+AUDIT_SECONDS: Final = 10
+# A call that an extender does not answer is given up after this; the scheduler tries the pod again.
+_CALL_TIMEOUT: Final = "5s"
+# How long it is left alone between two blows, in seconds, and how long one lasts.
+_RESTS: Final = (0.5, 5.0)
+LAG_SECONDS: Final = 0.3
+_LASTS: Final = (0.5, 2.0, 6.0, 20.0)
+
+
+@dataclass(slots=True)
+class Actor:
+    """A program and its road to the API server."""
+
+    name: str
+    program: Program
+    is_ready: Callable[[], Awaitable[bool]]
+    road: Road
+    url: str = ""
+    """Of an extender: where its verbs are."""
+    metrics: str = ""
+    """Of an extender: where its metrics are."""
+
+    async def kill(self, seconds: float) -> None:
+        """SIGKILL; started again after so long."""
+        await self.program.kill()
+        await asyncio.sleep(seconds)
+        await self.program.launch(self.is_ready)
+
+    async def pause(self, seconds: float) -> None:
+        """SIGSTOP for so long: then it goes on as if no time had passed."""
+        pid = self.program.pid
+        assert pid is not None, f"{self.name} has ended by itself:\n{self.program.tail()}"
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    async def cut(self, seconds: float, *, silent: bool) -> None:
+        """No API server for so long."""
+        self.road.cut(silent=silent)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.road.mend()
+
+    async def lag(self, seconds: float) -> None:
+        """All that is said and heard comes late for so long: what it knows is of a moment ago."""
+        self.road.slow_down(LAG_SECONDS)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.road.mend()
+
+
+async def torment(actor: Actor, rng: random.Random, seconds: float, log: list[str]) -> None:
+    """Blow after blow until so much time is over; each is whole, and the actor is well when this returns."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while (rest := rng.uniform(*_RESTS)) < end - loop.time():
+        await asyncio.sleep(rest)
+        blow, lasts = rng.choice(["killed", "paused", "cut off", "in silence", "lagging"]), rng.choice(_LASTS)
+        log.append(f"{seconds - end + loop.time():5.1f} s: {actor.name} {blow} for {lasts} s")
+        if blow == "killed":
+            await actor.kill(lasts)
+        elif blow == "paused":
+            await actor.pause(lasts)
+        elif blow == "lagging":
+            await actor.lag(lasts)
+        else:
+            await actor.cut(lasts, silent=blow == "in silence")
+
+
+class Troupe:
+    """Starts the actors of one case in a folder of its own."""
+
+    def __init__(
+        self, cluster: Cluster, target: Target, choices: Choices, folder: Path, *, guarded: bool = True
+    ) -> None:
+        """``guarded``: the extenders know that there are others."""
+        self._guards = ("--guarded",) if guarded else ()
+        self._cluster = cluster
+        self._target = target
+        self._choices = choices
+        self._folder = folder
+        self._environment = environment_of_programs(choices.environment)
+        self._stack = contextlib.AsyncExitStack()
+
+    @contextlib.asynccontextmanager
+    async def playing(self) -> AsyncIterator[tuple[list[Actor], Actor]]:
+        """The extenders, and the scheduler (for pods of ``schedulers.NAME``) that reaches one or the other of them."""
+        async with self._stack:
+            extenders = [await self._extender(name) for name in ("first", "second")]
+            service = await self._road(*(_port(actor.url) for actor in extenders))
+            yield extenders, await self._scheduler(f"http://{_HOST}:{service.port}{self._target.extender.path}")
+
+    async def _extender(self, name: str) -> Actor:
+        port, metrics = free_port(), free_port()
+        road, account = await self._account(name, self._target.extender.account)
+        flags = ("--audit-interval", f"{AUDIT_SECONDS}s", "--metrics-address", f"{_HOST}:{metrics}", *self._guards)
+        asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))
+        argv, environment = asked.command(port=str(port), kubeconfig=str(account))
+        origin = f"http://{_HOST}:{port}"
+        return await self._launch(
+            Actor(
+                f"the {name} extender",
+                Program(name, argv, {**self._environment, **environment}, self._folder / f"{name}.log"),
+                lambda: says_ready(origin + self._target.extender.ready),
+                road,
+                url=origin + self._target.extender.path,
+                metrics=f"http://{_HOST}:{metrics}/metrics",
+            )
+        )
+
+    async def _scheduler(self, extenders: str) -> Actor:
+        road, account = await self._account("scheduler", "")
+        configuration = schedulers.configuration(extenders, httpTimeout=_CALL_TIMEOUT)
+        configuration["clientConnection"] = {"kubeconfig": str(account)}
+        # A pod whose attempt failed comes again soon: who is struck down is to have work.
+        configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
+        path = self._folder / "scheduler.yaml"
+        path.write_text(yaml.safe_dump(configuration))
+        found = binaries.locate(self._choices.kubernetes, self._choices.environment, self._choices.assets)
+        port = free_port()
+        flags = {"config": path, "bind-address": _HOST, "secure-port": port, "cert-dir": self._folder / "scheduler"}
+        argv = [str(found["kube-scheduler"]), *(f"--{name}={value}" for name, value in flags.items())]
+        anybody = ssl.create_default_context()
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        return await self._launch(
+            Actor(
+                "the scheduler",
+                Program("scheduler", argv, self._environment, self._folder / "scheduler.log"),
+                lambda: says_ready(f"https://{_HOST}:{port}/healthz", anybody),
+                road,
+            )
+        )
+
+    async def _launch(self, actor: Actor) -> Actor:
+        self._stack.push_async_callback(actor.program.stop)
+        await actor.program.launch(actor.is_ready)
+        return actor
+
+    async def _account(self, name: str, account: str) -> tuple[Road, Path]:
+        """A road to the API server, and a kubeconfig that goes by it."""
+        document: dict[str, Any] = yaml.safe_load((await self._cluster.kubeconfig_of(account)).read_text())
+        cluster = document["clusters"][0]["cluster"]
+        road = await self._road(_port(cluster["server"]))
+        cluster["server"] = f"https://{_HOST}:{road.port}"
+        path = self._folder / f"{name}.kubeconfig"
+        path.write_text(yaml.safe_dump(document))
+        return road, path
+
+    async def _road(self, *ports: int) -> Road:
+        road = Road(*ports)
+        await road.open()
+        self._stack.push_async_callback(road.close)
+        return road
+
+
+def _port(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None
+    return port

@@ -1,0 +1,130 @@
+"""Pods that come and go so that cards are always full and some always wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from clusters.api_client import ApiError, Object
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from e2e.builders import gpu_pod
+from e2e.bursts.judge import is_running
+from e2e.chaos.history import History
+from e2e.checkers.overcommit import is_over
+from e2e.checkers.pod_requests import units_of
+from e2e.extender import schedulers
+from e2e.observer import Observer
+
+# Of all units; from here on one pod leaves for each that comes.
+FULL: Final = 0.95
+# So many wait at least, and so many of them for one unit: there is always one who fits into what is left.
+_WAIT: Final = 12
+_SMALL_WAIT: Final = 6
+_MOST_UNITS: Final = 5
+_TURN_SECONDS: Final = 0.1
+# How many leave at once where cards are full.
+_LEAVE: Final = 4
+_SETTLE_SECONDS: Final = 180.0
+
+
+class Crowd:
+    """The pods of one namespace; ``units`` are those of all cards."""
+
+    def __init__(self, observer: Observer, history: History, units: int, seed: int) -> None:
+        self.created = 0
+        self.refused: Counter[str] = Counter()
+        """Pods that a kubelet did not let in, by its reason; each is replaced."""
+        self.fill: list[float] = []
+        """The part of all units that was booked, turn by turn."""
+        self._observer = observer
+        self._history = history
+        self._units = units
+        self._rng = random.Random(seed)
+        self._numbers = itertools.count(1)
+
+    @contextlib.asynccontextmanager
+    async def milling(self) -> AsyncIterator[None]:
+        """They come and go while inside."""
+        task = asyncio.create_task(self._mill())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def full(self) -> None:
+        """Wait until cards are as full as they are to be."""
+
+        async def fill() -> float:
+            return self.fill[-1] if self.fill else 0.0
+
+        await eventually(
+            fill, lambda seen: seen >= FULL, f"{FULL:.0%} of all units are booked", seconds=_SETTLE_SECONDS
+        )
+
+    async def all_run(self) -> list[Object]:
+        """Half of them leave, so that there is room for the others; wait until each of these runs."""
+        for number, pod in enumerate(self._staying()):
+            if number % 2:
+                await self._delete(pod, 1)
+
+        async def look() -> list[Object]:
+            await self._replace_refused()
+            return await self._observer.pods()
+
+        def good(pods: list[Object]) -> bool:
+            return bool(pods) and all(is_running(pod) and not _leaves(pod) for pod in pods)
+
+        return await eventually(look, good, "every pod runs", seconds=_SETTLE_SECONDS)
+
+    async def _mill(self) -> None:
+        while True:
+            await self._replace_refused()
+            waiting = [pod for pod in self._staying() if not pod["spec"].get("nodeName")]
+            small = sum(units_of(pod) == 1 for pod in waiting)
+            for _ in range(_SMALL_WAIT - small):
+                await self._create(1)
+            for _ in range(_WAIT - _SMALL_WAIT - (len(waiting) - small)):
+                await self._create(self._rng.randint(2, _MOST_UNITS))
+            self.fill.append(sum(self._history.booked().values()) / self._units)
+            if self.fill[-1] >= FULL:
+                running = [pod for pod in self._staying() if is_running(pod)]
+                for pod in self._rng.sample(running, min(_LEAVE, len(running))):
+                    await self._delete(pod, 1)
+            await asyncio.sleep(_TURN_SECONDS)
+
+    def _staying(self) -> list[Object]:
+        return [pod for pod in self._history.pods(self._observer.namespace) if not _leaves(pod) and not is_over(pod)]
+
+    async def _replace_refused(self) -> None:
+        for pod in self._history.pods(self._observer.namespace):
+            if pod["status"].get("phase") == "Failed" and not _leaves(pod):
+                self.refused[str(pod["status"].get("reason"))] += 1
+                await self._delete(pod, 0)
+                await self._create(units_of(pod))
+
+    async def _create(self, units: int) -> None:
+        self.created += 1
+        pod: dict[str, Any] = gpu_pod(f"p{next(self._numbers):04}", units)
+        pod["spec"]["schedulerName"] = schedulers.NAME
+        await self._observer.create(pod)
+
+    async def _delete(self, pod: Object, grace_seconds: int) -> None:
+        try:
+            await self._observer.cluster.api.delete(
+                PODS, pod["metadata"]["name"], self._observer.namespace, grace_seconds=grace_seconds
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def _leaves(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]

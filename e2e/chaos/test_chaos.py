@@ -1,0 +1,142 @@
+"""Nobody who is killed, paused or cut off makes two extenders give one card twice, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from prometheus_client.parser import text_string_to_metric_families
+
+from clusters.providers import Choices
+from clusters.resources import PODS
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment
+from e2e.chaos.crowd import Crowd
+from e2e.chaos.history import History
+from e2e.checkers.overcommit import check_inspect
+from e2e.observer import Observer
+from e2e.report import said
+
+pytestmark = pytest.mark.stand_in_only("its programs and their roads are on this machine's loopback")
+
+
+@pytest.fixture
+def seconds(request: pytest.FixtureRequest) -> float:
+    """How long it goes on; the scheduler must be a process that can be killed and paused."""
+    if request.config.getoption("--cluster") != "controlplane":
+        pytest.skip("the embedded scheduler is no process that could be killed or paused: --cluster controlplane")
+    return float(request.config.getoption("--chaos-seconds"))
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def history(observer: Observer) -> AsyncIterator[History]:
+    """Of all pods of the cluster, from here on."""
+    history = History(await observer.sizes())
+    async with history.following(observer.cluster.api):
+        yield history
+
+
+@pytest.mark.timeout(3600)
+async def test_nothing_is_over_booked_whoever_is_killed_paused_or_cut_off(
+    request: pytest.FixtureRequest,
+    seconds: float,
+    observer: Observer,
+    history: History,
+    target: Target,
+    choices: Choices,
+    tmp_path: Path,
+) -> None:
+    """Decision 4 at every instant of the watch; then all pods run, and both books are the API's, without drift."""
+    seed = request.config.getoption("--chaos-seed")
+    sizes, log = await observer.sizes(), list[str]()
+    crowd = Crowd(observer, history, sum(sum(cards.values()) for cards in sizes.values()), seed)
+    async with Troupe(observer.cluster, target, choices, tmp_path).playing() as (extenders, scheduler):
+        async with crowd.milling():
+            await crowd.full()
+            actors = [*extenders, scheduler]
+            await asyncio.gather(
+                *(torment(actor, random.Random(f"{seed}/{actor.name}"), seconds, log) for actor in actors)
+            )
+            await crowd.full()
+        pods = await crowd.all_run()
+        say(request, f"seed {seed}, {seconds:.0f} s, {len(log)} blows", crowd, history)
+
+        assert history.findings == []
+        await observer.check_right_cards(*(pod["metadata"]["name"] for pod in pods))
+        for extender in extenders:
+            await book_is_right(observer, extender)
+
+
+async def test_without_the_guard_extenders_that_hear_late_over_book(
+    seconds: float, observer: Observer, history: History, target: Target, choices: Choices, tmp_path: Path
+) -> None:
+    """The proof that the case above can fail: two that do not guard give one card twice before cards are full."""
+    units = sum(sum(cards.values()) for cards in (await observer.sizes()).values())
+    troupe = Troupe(observer.cluster, target, choices, tmp_path, guarded=False)
+    async with troupe.playing() as (extenders, _), Crowd(observer, history, units, seed=1).milling():
+        for extender in extenders:
+            extender.road.slow_down(LAG_SECONDS)
+        assert await history.found(seconds=120)
+
+
+async def test_an_over_commit_that_is_planted_is_found(observer: Observer, history: History) -> None:
+    """A Binding past every extender, onto a card that has no room."""
+    for name, units in (("fits", 10), ("planted", 10)):
+        pod = gpu_pod(name, units)
+        pod["spec"]["schedulerName"] = "nobody"
+        await observer.create(pod)
+        annotations = {spec.POD_INDEX: "0", spec.POD_UNITS: str(units)}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "annotations": annotations},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "a1"},
+        }
+        await observer.cluster.api.request("POST", PODS.path(observer.namespace, name, "binding"), body=body)
+
+    found = await history.found()
+    assert "20 are booked" in found[0]
+    assert found[0].endswith(f"{observer.namespace}/planted")
+
+
+async def book_is_right(observer: Observer, extender: Actor) -> None:
+    """An extender's book is the API's, and an audit of now has nothing to put right."""
+
+    async def differences() -> list[str]:
+        answer = await observer.get(extender.url + spec.INSPECT)
+        return check_inspect(answer.json(), await observer.cluster.api.list(PODS), await observer.sizes())
+
+    await eventually(differences, lambda found: not found, f"the book of {extender.name} is the API's")
+    before = await series(observer, extender, "gpushare_book_audits_total")
+
+    async def drift() -> float | None:
+        audits = await series(observer, extender, "gpushare_book_audits_total")
+        return await series(observer, extender, "gpushare_book_drift_units") if audits > before else None
+
+    await eventually(drift, lambda units: units == 0, f"an audit of {extender.name} finds nothing")
+
+
+async def series(observer: Observer, extender: Actor, name: str) -> float:
+    """The sum of a metric over its labels."""
+    text = (await observer.get(extender.metrics)).text
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return sum(one.value for one in samples if one.name == name)
+
+
+def say(request: pytest.FixtureRequest, what: str, crowd: Crowd, history: History) -> None:
+    """For the report of this case."""
+    fill = sorted(crowd.fill)
+    refused = ", ".join(f"{count} x {reason}" for reason, count in crowd.refused.items()) or "none"
+    text = (
+        f"{what}: {crowd.created} pods created, {len(history.bound)} bound, {history.changes} changes looked at, "
+        f"cards {fill[len(fill) // 2]:.0%} full at the median, refused by a kubelet: {refused}, "
+        f"{len(history.findings)} over-committed"
+    )
+    said.say(request, "chaos", text)
