@@ -34,8 +34,9 @@ from clusters.provider import ClusterError
 from clusters.readiness import says_ready
 from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
 from clusters.scratch import scratch_folder
+from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
-from load.bench.servers import Bed, CannotMeasureError
+from load.bench.servers import CannotMeasureError
 
 # What the project promises: of the pods a second without an extender.
 _SHARE: Final = 0.85
@@ -131,7 +132,7 @@ async def _measure(flags: argparse.Namespace) -> list[Turn]:
         stack.push_async_callback(control_plane.stop)
         await control_plane.start(controllers=False)
         api = await stack.enter_async_context(ApiClient.from_kubeconfig(control_plane.kubeconfig))
-        stage = _Stage(control_plane, api, Bed.of(folder), progress, flags.pods)
+        stage = _Stage(control_plane, api, folder, progress, flags.pods)
         await stage.furnish(flags.nodes)
         return [await stage.turn(kind) for _ in range(flags.turns) for kind in (WITHOUT, WITH)]
 
@@ -140,11 +141,12 @@ class _Stage:
     """One control plane with its nodes."""
 
     def __init__(
-        self, control_plane: RealControlPlane, api: ApiClient, bed: Bed, progress: Progress, pods: int
+        self, control_plane: RealControlPlane, api: ApiClient, folder: Path, progress: Progress, pods: int
     ) -> None:
         self._control_plane = control_plane
         self._api = api
-        self._bed = bed
+        self._folder = folder
+        self._environment = environment_of_programs(os.environ)
         self._progress = progress
         self._pods = pods
 
@@ -201,7 +203,7 @@ class _Stage:
         port = free_port()
         kubeconfig = str(self._control_plane.kubeconfig)
         argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=kubeconfig)
-        program = Program(f"{port}", argv, {**self._bed.environment, **own}, self._bed.folder / "extender.log")
+        program = Program(f"{port}", argv, {**self._environment, **own}, self._folder / "extender.log")
         stack.push_async_callback(program.stop)
         await program.launch(lambda: says_ready(f"http://127.0.0.1:{port}/readyz"))
         return program
