@@ -1,4 +1,5 @@
-"""Pods a second that the real kube-scheduler binds, with the extender and without it, in turn, on one control plane.
+"""Pods a second that the real kube-scheduler binds, with the extender and without it, in turn, on one control plane; and how many
+the extender binds for one who orders many at once.
 
 ``python -m load.real_scheduler``: etcd, kube-apiserver and kube-scheduler are real; nodes are Node objects and nothing more, so
 nothing starts pods and no controller is at work. All pods are there before the scheduler is; what is timed is from its first
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +26,8 @@ from typing import Any, Final
 import yaml
 
 from clusters.api_client import ApiClient
-from clusters.controlplane.binaries import MissingBinariesError, locate, minors
+from clusters.connection import Connection
+from clusters.controlplane.binaries import ETCD, MissingBinariesError, locate, minors
 from clusters.controlplane.control_plane import API_SERVER, SCHEDULER, RealControlPlane
 from clusters.local_cluster import SCHEDULER_CONFIG
 from clusters.ports import free_port
@@ -53,6 +56,9 @@ _AT_ONCE: Final = 32
 _LONGEST: Final = 600.0
 _EXTENDER: Final = "gpushare-extender"
 WITHOUT, WITH = "without an extender", "with gpushare"
+# Orders to bind, so many at once, by nobody's schedule: what limits them, we or the API server?
+_BINDS_AT_ONCE: Final = 64
+BINDS: Final = f"{_BINDS_AT_ONCE} binds at once"
 _EPILOG: Final = """Exit codes: 0 measured; 1 something could not be measured; 2 wrong flags; 99 with --check, when gpushare
 reaches less than 85 %% of what the scheduler does alone. All is on loopback, and nothing is left behind but the output."""
 
@@ -134,7 +140,7 @@ async def _measure(flags: argparse.Namespace) -> list[Turn]:
         api = await stack.enter_async_context(ApiClient.from_kubeconfig(control_plane.kubeconfig))
         stage = _Stage(control_plane, api, folder, progress, flags.pods)
         await stage.furnish(flags.nodes)
-        return [await stage.turn(kind) for _ in range(flags.turns) for kind in (WITHOUT, WITH)]
+        return [await stage.turn(kind) for _ in range(flags.turns) for kind in (WITHOUT, WITH, BINDS)]
 
 
 class _Stage:
@@ -164,15 +170,42 @@ class _Stage:
         self._progress.text = f"creating {self._pods} pods"
         await _all(lambda pod: self._api.create(pod, _NAMESPACE), [_pod(number) for number in range(self._pods)])
         async with AsyncExitStack() as stack:
-            extender = await self._extender(stack) if kind == WITH else None
-            self._progress.text = f"binding {self._pods} pods {kind}"
-            turn = await self._bound(kind, extender)
-            stack.push_async_callback(self._control_plane.stop_scheduler)
+            extender = None if kind == WITHOUT else await self._extender(stack)
+            self._progress.text = f"binding {self._pods} pods, {kind}"
+            if kind == BINDS and extender is not None:
+                turn = await self._ordered(extender)
+            else:
+                turn = await self._scheduled(kind, extender)
+                stack.push_async_callback(self._control_plane.stop_scheduler)
         self._progress.text = "removing them"
         await self._api.request("DELETE", PODS.path(_NAMESPACE), body={"gracePeriodSeconds": 0})
         return turn
 
-    async def _bound(self, kind: str, extender: Program | None) -> Turn:
+    async def _ordered(self, extender: Program) -> Turn:
+        """All pods are ordered to nodes in turn."""
+        nodes = itertools.cycle([node["metadata"]["name"] for node in await self._api.list(NODES)])
+        pods = [pod["metadata"] for pod in await self._api.list(PODS, _NAMESPACE)]
+        orders = [
+            {"PodName": pod["name"], "PodNamespace": _NAMESPACE, "PodUID": pod["uid"], "Node": next(nodes)}
+            for pod in pods
+        ]
+        async with Connection(f"http://127.0.0.1:{extender.name}") as http:
+
+            async def bind(order: dict[str, Any]) -> None:
+                content = json.dumps(order).encode()
+                answer = await http.request(
+                    "POST", "/gpushare-scheduler/bind", content=content, headers={"content-type": "application/json"}
+                )
+                if answer.json().get("Error"):
+                    raise CannotMeasureError(f"a bind was refused: {answer.text}")
+
+            before, begun = self._cpu(extender), time.monotonic()
+            await _all(bind, orders, _BINDS_AT_ONCE)
+            seconds = time.monotonic() - begun
+        return Turn(BINDS, self._pods / seconds, self._spent(extender, before))
+
+    async def _scheduled(self, kind: str, extender: Program | None) -> Turn:
+        """All pods are bound by kube-scheduler."""
         seen, first, last = set[str](), 0.0, 0.0
         before: dict[str, float] = {}
         async with asyncio.timeout(_LONGEST):
@@ -189,15 +222,19 @@ class _Stage:
                     last = time.monotonic()
                     break
         self._progress.detail = ""
-        spent = {name: seconds - before[name] for name, seconds in self._cpu(extender).items()}
-        return Turn(kind, (self._pods - 1) / (last - first), spent)
+        return Turn(kind, (self._pods - 1) / (last - first), self._spent(extender, before))
+
+    def _spent(self, extender: Program | None, before: Mapping[str, float]) -> dict[str, float]:
+        return {name: seconds - before.get(name, 0.0) for name, seconds in self._cpu(extender).items()}
 
     def _cpu(self, extender: Program | None) -> dict[str, float]:
         """Processor seconds of each program so far, and of this one, which follows the pods."""
-        pids = {name: self._control_plane.pid(name) for name in (SCHEDULER, API_SERVER, "etcd")}
+        pids = {name: self._control_plane.pid(name) for name in (SCHEDULER, API_SERVER, ETCD)}
         if extender is not None:
             pids[_EXTENDER] = extender.pid
-        return {name: _cpu_seconds(pid) for name, pid in {**pids, "this program": os.getpid()}.items()}
+        return {
+            name: _cpu_seconds(pid) for name, pid in {**pids, "this program": os.getpid()}.items() if pid is not None
+        }
 
     async def _extender(self, stack: AsyncExitStack) -> Program:
         port = free_port()
@@ -249,20 +286,20 @@ def _pod(number: int) -> dict[str, Any]:
     }
 
 
-async def _all(create: Callable[[dict[str, Any]], Awaitable[object]], manifests: Iterable[dict[str, Any]]) -> None:
-    """Create them, so many at once."""
-    left = iter(manifests)
+async def _all(
+    act: Callable[[dict[str, Any]], Awaitable[object]], items: Iterable[dict[str, Any]], at_once: int = _AT_ONCE
+) -> None:
+    """Do it for each, so many at once."""
+    left = iter(items)
 
     async def work() -> None:
-        for manifest in left:
-            await create(manifest)
+        for item in left:
+            await act(item)
 
-    await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+    await asyncio.gather(*(work() for _ in range(at_once)))
 
 
-def _cpu_seconds(pid: int | None) -> float:
-    if pid is None:
-        raise CannotMeasureError("a program of the control plane has ended")
+def _cpu_seconds(pid: int) -> float:
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

@@ -54,7 +54,7 @@ def modules(minor: str) -> tuple[binaries.Module, ...]:
         binaries.module_of(binaries.MODULES / "etcd", "etcd", _ETCD, {"etcd": _ETCD}),
         _containerd(),
         _network_plugins(),
-        binaries.module_of(MODULES / "coredns", "coredns", _COREDNS, {"coredns": _COREDNS}),
+        binaries.module_of(MODULES / "coredns", "coredns", _COREDNS, {"coredns": "gpushare/kind/coredns"}),
         pause(),
     )
 

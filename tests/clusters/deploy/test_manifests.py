@@ -232,7 +232,7 @@ async def test_outside_of_kind_nothing_is_simulated(kubectl: Path) -> None:
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-async def test_a_component_is_a_flag_that_the_plugin_knows(kubectl: Path, component: str) -> None:
+async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, component: str) -> None:
     """Each changes what the program or its pod is, and the base has none of it."""
     spec = pod_spec(only(objects := await render(kubectl, BASE, components=(component,)), "DaemonSet"))
     plugin, says = plugin_of(objects)
@@ -244,9 +244,19 @@ async def test_a_component_is_a_flag_that_the_plugin_knows(kubectl: Path, compon
         == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
         "usage": says.extra.usage is not None and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
+        "several-extenders": extender_of(objects)[1].guarded,
     }
 
     assert [name for name, is_shown in shown.items() if is_shown] == [component]
+
+
+def test_no_two_extenders_are_installed_that_do_not_know_of_each_other(objects: list[Object]) -> None:
+    """Not for a moment, either: without the guard the old one ends before the new one begins; and two never want one port."""
+    deployment, (_, says) = only(objects, "Deployment")["spec"], extender_of(objects)
+    several = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+
+    assert (deployment["replicas"] > 1) is says.guarded
+    assert deployment["strategy"] == (several if says.guarded else {"type": "Recreate"})
 
 
 def test_the_page_names_what_there_is() -> None:
