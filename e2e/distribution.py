@@ -1,11 +1,13 @@
-"""Which process of pytest-xdist runs which cases: a file is not torn apart, nor are files that share costly clusters.
+"""Which process of pytest-xdist runs which cases, and when: files are not torn apart, and what takes long comes first.
 
 A session's fixtures are set up once in each process that needs them. The comparison with the real control plane starts two of
-those; with its files dealt out to all processes, as ``--dist loadfile`` does, each would start two of its own.
+those; with its files dealt out to all processes, as ``--dist loadfile`` does, each would start two of its own. And a file that
+takes minutes, begun last, has one process work while the others have ended: xdist looks at the number of tests alone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import pytest
@@ -13,17 +15,52 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # Folders whose cases share what is dear.
 _TOGETHER: Final = ("e2e/parity/",)
+# What takes minutes, by file or folder. First what has clusters of its own: the session's need not be up meanwhile.
+_FIRST: Final = (
+    "e2e/slots/",
+    "e2e/scenarios/test_node_operations.py",
+    "e2e/kind/",
+    "e2e/parity/",
+    "e2e/bursts/test_bursts.py",
+    "e2e/chaos/",
+    "e2e/kubectl/",
+    "e2e/scenarios/test_restarts.py",
+    "e2e/scenarios/test_churn.py",
+    "e2e/scenarios/test_burst.py",
+    "e2e/faults/",
+)
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out files, and some folders whole; those with the most cases first."""
+    """Hands out files, and some folders whole, in the order of the collection."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
+        path = _path(nodeid)
         return next((folder for folder in _TOGETHER if path.startswith(folder)), path)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster | None:
     """In place of ``--dist loadfile``; another way that somebody asks for is theirs."""
-    return ByCluster(config, log) if config.getoption("dist") == "loadfile" else None
+    if config.getoption("dist") != "loadfile":
+        return None
+    # The order is ours.
+    config.option.loadscopereorder = False
+    return ByCluster(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes, then the files with the most tests; within a file nothing changes."""
+    counts = Counter(_path(item.nodeid) for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int, str]:
+        path = _path(item.nodeid)
+        early = next((number for number, first in enumerate(_FIRST) if path.startswith(first)), len(_FIRST))
+        return early, 0 if early < len(_FIRST) else -counts[path], path
+
+    items.sort(key=place)
+
+
+def _path(nodeid: str) -> str:
+    return nodeid.partition("::")[0]

@@ -1,0 +1,176 @@
+"""What a fuzzer and the tests feed to the extender's edge: bytes of strangers in, and what must hold afterwards.
+
+The parts are wired as in the extender's main; in place of a socket a transport that keeps what is written, in place of an API
+server one that knows no pod and refuses to bind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from typing import Any, Final
+
+import httptools
+import httpx2
+import msgspec
+
+from gpushare import wire
+from gpushare.extender.bind import Binder
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.decisions.inspection import inspect_nodes
+from gpushare.extender.edge.http_connection import Connections, HttpConnection
+from gpushare.extender.edge.routes import Routes
+from gpushare.extender.verbs import Verbs
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
+
+# Whatever comes, an answer is one of these; 500 is an error that nobody has thought of.
+STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})
+# Turns of the loop that an answer may take; a bind asks the API server twice.
+_TURNS: Final = 2000
+
+
+class BrokenError(AssertionError):
+    """A promise that these bytes have broken."""
+
+
+class Edge:
+    """One extender with a small cluster: two nodes, a pod on a card, and one that waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._problems: list[object] = []
+        self._loop.set_exception_handler(lambda _, context: self._problems.append(context))
+        self._cache = SchedulerCache()
+        for document in (_node("n1", 28, 2), _node("n2", 11, 1)):
+            self._cache.set_node(msgspec.convert(document, Node))
+        for document in (_pod("held", 4, node="n1"), _pod("waits", 3)):
+            self._cache.set_pod(msgspec.convert(document, Pod))
+        self._http = httpx2.AsyncClient(base_url="http://api", transport=httpx2.MockTransport(_refuse))
+        binder = Binder(ApiClient(self._http), self._cache, clock_ns=lambda: 1, monotonic=time.monotonic)
+        verbs = Verbs(
+            self._cache,
+            binder,
+            Verdicts(),
+            is_ready=lambda: True,
+            policy=wire.POLICY_BINPACK,
+            monotonic=time.monotonic,
+        )
+        self._routes = Routes(self._cache, verbs, lambda: True)
+        self._book = self._said()
+
+    def close(self) -> None:
+        """End the loop."""
+        self._loop.run_until_complete(self._http.aclose())
+        self._loop.close()
+
+    def feed(self, data: bytes) -> list[int]:
+        """One connection that says this; the statuses of the answers. Raises BrokenError, and whatever breaks the edge."""
+        statuses = self._loop.run_until_complete(self._converse(data))
+        if self._problems:
+            raise BrokenError(f"unhandled: {self._problems}")
+        strange = set(statuses) - STATUSES
+        if strange:
+            raise BrokenError(f"answered with {strange}")
+        if self._said() != self._book:
+            raise BrokenError("the book has changed")
+        return statuses
+
+    async def _converse(self, data: bytes) -> list[int]:
+        connections = Connections()
+        connection = HttpConnection(self._routes, connections, lambda _: True, time.monotonic)
+        wire_end = _Transport(connection)
+        connection.connection_made(wire_end)
+        connection.data_received(data)
+        for _ in range(_TURNS):
+            if wire_end.is_reading or wire_end.is_closing():
+                break
+            await asyncio.sleep(0)
+        else:
+            raise BrokenError("no answer comes")
+        wire_end.close()
+        await asyncio.wait_for(connections.none_left.wait(), timeout=10)
+        return _statuses(b"".join(wire_end.written))
+
+    def _said(self) -> bytes:
+        return msgspec.json.encode((inspect_nodes(self._cache.snapshot()), self._cache.booked_pods()))
+
+
+class _Transport(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.is_reading = True
+        self._protocol = protocol
+        self._is_closing = False
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+
+class _Answers:
+    """The statuses of answers, as an HTTP parser reads them."""
+
+    def __init__(self) -> None:
+        self.found: list[int] = []
+        self.parser: Any = httptools.HttpResponseParser(self)
+
+    def on_headers_complete(self) -> None:
+        self.found.append(self.parser.get_status_code())
+
+
+def _statuses(written: bytes) -> list[int]:
+    """Raises BrokenError where it is not one whole answer after the other."""
+    answers = _Answers()
+    # What follows HEAD has no body, whatever its length says; nobody here asks with it twice on a connection.
+    try:
+        answers.parser.feed_data(written)
+    except httptools.HttpParserError as error:
+        if not answers.found:
+            raise BrokenError(f"no HTTP: {written[:200]!r}: {error}") from error
+    return [status for status in answers.found if status != 100]
+
+
+def _refuse(request: httpx2.Request) -> httpx2.Response:
+    """The API server: nobody is known, and nothing is bound."""
+    code, reason = (404, "NotFound") if request.method == "GET" else (409, "Conflict")
+    return httpx2.Response(code, json={"kind": "Status", "code": code, "reason": reason, "message": "no"})
+
+
+def _node(name: str, units: int, cards: int) -> dict[str, Any]:
+    amounts = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(cards)}
+    return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+
+
+_UIDS = itertools.count(1)
+
+
+def _pod(name: str, units: int, node: str = "") -> dict[str, Any]:
+    annotations = {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_POD": str(units)} if node else {}
+    limits = {"aliyun.com/gpu-mem": str(units)}
+    return {
+        "metadata": {"name": name, "namespace": "d", "uid": f"uid-{next(_UIDS)}", "annotations": annotations},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"limits": limits}}]},
+        "status": {"phase": "Running" if node else "Pending"},
+    }
