@@ -58,6 +58,9 @@ class GuessingPlugins:
             for plugin in self._plugins.values():
                 await plugin.stop()
             for node in nodes:
+                # A real kubelet says so seconds later; a launch before would take the old plugin's cards for the new one's.
+                await self._shows_cards(node, shown=False)
+            for node in nodes:
                 await self._cluster.launch(_PROGRAM, node)
 
     async def restart(self, node: str) -> None:
@@ -67,6 +70,11 @@ class GuessingPlugins:
 
     async def _start(self, node: str) -> None:
         await self._plugins[node].start()
+        await self._shows_cards(node, shown=True)
+
+    async def _shows_cards(self, node: str, *, shown: bool) -> None:
         await eventually(
-            lambda: announces_cards(self._cluster.api, node, spec.RESOURCE_MEMORY), bool, f"{node} shows its cards"
+            lambda: announces_cards(self._cluster.api, node, spec.RESOURCE_MEMORY),
+            lambda seen: seen is shown,
+            f"{node} shows {'its' if shown else 'no'} cards",
         )
