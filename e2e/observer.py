@@ -101,7 +101,7 @@ class Observer:
         return given
 
     async def _log(self, path: str, container: str) -> str:
-        """Wait for a container's log: a kubelet that has just started does not know its pods yet."""
+        """Wait for a container's first words: it runs before it speaks, and a new kubelet does not know its pods yet."""
 
         async def read() -> str | None:
             try:
@@ -111,7 +111,7 @@ class Observer:
                     raise
                 return None
 
-        return await eventually(read, lambda text: text is not None, f"{path} of {container}") or ""
+        return await eventually(read, bool, f"{path} of {container} says something") or ""
 
     async def inspect(self, path: str = "") -> Any:
         """The extender's book."""

@@ -147,9 +147,13 @@ class Stage:
         return await self.api.text(PODS.path(self.namespace, name, "log"), query)
 
     async def told_ids(self, name: str, container: str = "main") -> set[str]:
-        """The ids that the plugin's answer put into the container."""
-        lines = (await self.log(name, container=container)).splitlines()
-        (told,) = {line.removeprefix("IDS=") for line in lines if line.startswith("IDS=")}
+        """The ids that the plugin's answer put into the container, which says them some time after its start."""
+
+        async def look() -> set[str]:
+            lines = (await self.log(name, container=container)).splitlines()
+            return {line.removeprefix("IDS=") for line in lines if line.startswith("IDS=")}
+
+        (told,) = await eventually(look, bool, f"{name}/{container} says its ids")
         return set(told.split(","))
 
     async def held(self) -> dict[tuple[str, str], set[str]]:

@@ -146,7 +146,7 @@ async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
     await stage.create("p", stage.container(devices=1))
     await stage.reaches("p", "Running")
 
-    assert "SEEN_BY_CDI=yes" in (await stage.log("p")).splitlines()
+    await eventually(lambda: stage.log("p"), lambda log: "SEEN_BY_CDI=yes" in log.splitlines(), "the edit is seen")
 
 
 async def test_the_pods_own_variable_wins(stage: Stage) -> None:
