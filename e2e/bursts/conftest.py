@@ -1,4 +1,4 @@
-"""How many bursts, from which seed; what they came to is printed at the end."""
+"""How many bursts, from which seed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Final
 import pytest
 
 from e2e.bursts.commit import commit_number
-from e2e.bursts.result import Result, total
 
-RESULTS: Final = pytest.StashKey[list[Result]]()
 SEED: Final = pytest.StashKey[int]()
 _COUNTS: Final = defaultdict(lambda: 5, embedded=100, kind=20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The seed is the same for every worker of this run."""
-    config.stash[RESULTS] = []
     chosen = config.getoption("--burst-seed", default=None)
     config.stash[SEED] = chosen if chosen is not None else commit_number()
 
@@ -29,11 +26,3 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         count = chosen if chosen is not None else _COUNTS[metafunc.config.getoption("--cluster")]
         seed = metafunc.config.stash[SEED]
         metafunc.parametrize("burst_seed", [f"{seed}/{number}" for number in range(count)])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Sums over the bursts of this run."""
-    results = config.stash[RESULTS]
-    if results:
-        terminalreporter.section(f"{len(results)} random bursts; again: --burst-seed {config.stash[SEED]}")
-        terminalreporter.write_line(total(results))

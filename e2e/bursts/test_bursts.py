@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Final
 
 import pytest
@@ -11,11 +12,12 @@ import pytest_asyncio
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.bursts.conftest import RESULTS, SEED
+from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
 from e2e.bursts.plugins import GuessingPlugins
 from e2e.bursts.stage import Venue, open_player, player_on, venue_of
 from e2e.real_kubelets import STAND_INS
+from e2e.report import said
 
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
@@ -62,7 +64,7 @@ async def test_a_burst_ends_with_everything_right(
 ) -> None:
     """PR-005, E2E-002: pods created and deleted at once, 40 at most, plugin and kubelet restarted at random."""
     result = await player.play(venue.burst(burst_seed, player.nodes))
-    request.config.stash[RESULTS].append(result)
+    said.say(request, "burst", asdict(result))
 
     assert result.findings == [], result.text()
 

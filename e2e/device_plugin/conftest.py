@@ -13,8 +13,6 @@ from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.scratch import scratch_folder
 from clusters.targets import Target
-from e2e.catalogue import write
-from e2e.device_plugin.catalogue import CATALOGUE
 from e2e.device_plugin.stage import PluginStage
 from e2e.observer import Observer
 
@@ -29,11 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents and "stage" in getattr(item, "fixturenames", ()):
             item.add_marker(mark)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of ids: what each promises, and what this run has shown of it."""
-    write(CATALOGUE, terminalreporter)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

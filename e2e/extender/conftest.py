@@ -1,4 +1,4 @@
-"""A stage for each case; the table of promises at the end of a run."""
+"""A stage for each case."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest_asyncio
 
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.catalogue import write
-from e2e.extender.catalogue import CATALOGUE
 from e2e.extender.stage import ExtenderStage
 from e2e.observer import Observer
 
@@ -26,11 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of ids: what each promises, and what this run has shown of it."""
-    write(CATALOGUE, terminalreporter)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -1,4 +1,4 @@
-"""A cluster for each module of faults; each case finds and leaves it healthy. What was measured is printed."""
+"""A cluster for each module of faults; each case finds and leaves it healthy."""
 
 from __future__ import annotations
 
@@ -16,17 +16,11 @@ from clusters.targets import Target
 from clusters.waiting import eventually
 from e2e.faults.stage import FaultStage
 from e2e.observer import Observer
+from e2e.report import said
 
 _NODES: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "faults.yaml"
-_MEASURED: Final = pytest.StashKey[dict[str, float]]()
-_PROMISED_SECONDS: Final = 2.0
 _HERE: Final = Path(__file__).parent
 _NUMBERS = itertools.count(1)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """For the table at the end."""
-    config.stash[_MEASURED] = {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,18 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(mark)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How long the node took to show each fault."""
-    measured = config.stash[_MEASURED]
-    if measured:
-        slow = sum(1 for seconds in measured.values() if seconds > _PROMISED_SECONDS)
-        terminalreporter.section(
-            f"faults: {len(measured)} shown by the node, {slow} later than {_PROMISED_SECONDS:g} s"
-        )
-        for what, seconds in measured.items():
-            terminalreporter.write_line(f"{seconds:6.2f} s  {what}")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -68,7 +50,7 @@ async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> Asyn
     await fault_cluster.api.ensure_namespace(namespace)
     observer = Observer(fault_cluster, namespace)
     await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
-    stage = FaultStage(observer, request.config.stash[_MEASURED])
+    stage = FaultStage(observer, lambda what, seconds: said.say(request, "fault", [seconds, what]))
     await stage.heal()
     try:
         yield stage

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from clusters.api_client import Object
@@ -19,9 +20,9 @@ BESIDE: Final = "beside"
 
 
 class FaultStage:
-    """``measured`` gets how many seconds the node needed to show each change."""
+    """``measured`` is told how many seconds the node needed to show each change."""
 
-    def __init__(self, observer: Observer, measured: dict[str, float]) -> None:
+    def __init__(self, observer: Observer, measured: Callable[[str, float], None]) -> None:
         self.observer = observer
         self.cluster = observer.cluster
         self._measured = measured
@@ -63,7 +64,7 @@ class FaultStage:
         await eventually(
             seen, lambda found: found == (set(sick), healthy), f"cards {sick} are sick, {healthy} units left"
         )
-        self._measured[what] = time.monotonic() - started
+        self._measured(what, time.monotonic() - started)
 
     async def pods_on_each_card(self, name: str = "on") -> dict[int, str]:
         """A pod on every card, large enough that no other fits beside it: card → pod."""

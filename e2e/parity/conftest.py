@@ -1,4 +1,4 @@
-"""Starts both sides once a run; a namespace for each case; prints the table of differences at the end."""
+"""Starts both sides once a run; a namespace for each case."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from clusters.controlplane.control_plane import RealControlPlane
 from clusters.embedded.control_plane import EmbeddedControlPlane
 from clusters.providers import Choices
 from clusters.scratch import scratch_folder
-from e2e.parity import catalogue, differences
+from e2e.parity import differences
 from e2e.parity.sides import Both, open_side
+from e2e.summary import SHOWN
 
 _NUMBERS = itertools.count(1)
-# Under this name a case's report says which rows of the table it has shown: reports come from other processes too.
-_SHOWN = "difference"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,24 +26,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("parity", "comparison of the embedded with the real control plane")
     group.addoption("--parity-operations", type=int, default=2000, help="requests of all random histories together")
     group.addoption("--parity-seed", type=int, default=1, help="seed of the first random history; each has the next")
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of differences is part of the report of a run that compared anything."""
-    reports = (report for some in terminalreporter.stats.values() for report in some)
-    properties = (one for report in reports for one in getattr(report, "user_properties", ()))
-    shown, rows = {row for name, row in properties if name == _SHOWN}, differences.load()
-    if shown and rows:
-        terminalreporter.section(
-            f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run"
-        )
-        terminalreporter.write_line(differences.report(rows))
-        terminalreporter.section(
-            "what a stand-in must reproduce (G1 API server, G2 scheduler, G3 kubelet), and what proves it"
-        )
-        terminalreporter.write_line(
-            catalogue.report(row for row in catalogue.load() if row.reference in catalogue.LISTS)
-        )
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +55,7 @@ async def both(record_property: Callable[[str, object], None], sides: Both) -> A
     async with sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
         yield mine
     for row in mine.seen:
-        record_property(_SHOWN, row)
+        record_property(SHOWN, row)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -83,7 +64,7 @@ async def bare(record_property: Callable[[str, object], None], bare_sides: Both)
     async with bare_sides.in_namespace(f"bare-{next(_NUMBERS)}") as mine:
         yield mine
     for row in mine.seen:
-        record_property(_SHOWN, row)
+        record_property(SHOWN, row)
 
 
 async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controllers: bool) -> AsyncIterator[Both]:

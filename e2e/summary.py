@@ -1,0 +1,71 @@
+"""What a run prints at its end beside the verdicts: tables of promises, known differences, sums, what cases say of themselves.
+
+All of it is made of reports, and here: where pytest-xdist has other processes run the cases, the one that prints never reads the
+conftest files beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from e2e.bursts.result import Result, total
+from e2e.catalogue import write
+from e2e.device_plugin.catalogue import CATALOGUE as DEVICE_PLUGIN
+from e2e.extender.catalogue import CATALOGUE as EXTENDER
+from e2e.parity import catalogue, differences
+from e2e.report.said import heard
+
+# How long a node may take to show a fault, in seconds.
+_PROMISED_SECONDS: Final = 2.0
+# Under this name a parity case's report says which rows of the table it has shown.
+SHOWN: Final = "difference"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Each part where the run has something for it."""
+    write(DEVICE_PLUGIN, terminalreporter)
+    write(EXTENDER, terminalreporter)
+    parts: tuple[Callable[[pytest.TerminalReporter], None], ...] = (_differences, _bursts, _faults, _texts)
+    for part in parts:
+        part(terminalreporter)
+
+
+def _differences(reporter: pytest.TerminalReporter) -> None:
+    shown, rows = set(heard(reporter, SHOWN)), differences.load()
+    if shown and rows:
+        reporter.section(f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run")
+        reporter.write_line(differences.report(rows))
+        reporter.section("what a stand-in must reproduce (G1 API server, G2 scheduler, G3 kubelet), and what proves it")
+        reporter.write_line(catalogue.report(row for row in catalogue.load() if row.reference in catalogue.LISTS))
+
+
+def _bursts(reporter: pytest.TerminalReporter) -> None:
+    results = [Result(**one) for one in heard(reporter, "burst")]
+    if results:
+        seed = results[0].seed.partition("/")[0]
+        reporter.section(f"{len(results)} random bursts; again: --burst-seed {seed}")
+        reporter.write_line(total(results))
+
+
+def _faults(reporter: pytest.TerminalReporter) -> None:
+    measured = heard(reporter, "fault")
+    if measured:
+        slow = sum(1 for seconds, _ in measured if seconds > _PROMISED_SECONDS)
+        reporter.section(f"faults: {len(measured)} shown by the node, {slow} later than {_PROMISED_SECONDS:g} s")
+        for seconds, what in measured:
+            reporter.write_line(f"{seconds:6.2f} s  {what}")
+
+
+def _texts(reporter: pytest.TerminalReporter) -> None:
+    for about, title in (
+        ("churn", "restarts under churn"),
+        ("chaos", "two extenders and a scheduler, killed, paused and cut off"),
+    ):
+        texts = heard(reporter, about)
+        if texts:
+            reporter.section(title)
+            for text in texts:
+                reporter.write_line(text)
