@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -36,6 +37,18 @@ async def eventually(
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError as error:
         raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {seen}") from error
+
+
+@contextlib.asynccontextmanager
+async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """It goes on while inside, and is ended behind. Raises what it raised."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def all_or_none(*works: Coroutine[Any, Any, None]) -> None:

@@ -39,18 +39,21 @@ class Observer:
         """Delete the namespace's pods, wait until they are gone, and close."""
         async with contextlib.aclosing(self._http):
             for pod in await self.pods():
-                try:
-                    await self.cluster.api.delete(PODS, pod["metadata"]["name"], self.namespace, grace_seconds=0)
-                except ApiError as error:
-                    # Its owner may have been quicker.
-                    if error.reason != "NotFound":
-                        raise
+                await self.delete(pod["metadata"]["name"], 0)
             await eventually(self.pods, lambda pods: not pods, f"the pods of namespace {self.namespace} are gone")
             await self.cluster.api.delete(NAMESPACES, self.namespace)
 
     async def create(self, *manifests: dict[str, Any]) -> None:
         """Create all at once."""
         await asyncio.gather(*(self.cluster.api.create(manifest, self.namespace) for manifest in manifests))
+
+    async def delete(self, name: str, grace_seconds: int) -> None:
+        """Delete a pod; its owner may have been quicker."""
+        try:
+            await self.cluster.api.delete(PODS, name, self.namespace, grace_seconds=grace_seconds)
+        except ApiError as error:
+            if error.code != 404:
+                raise
 
     async def accounts(self) -> list[str]:
         """The names of the namespace's ServiceAccounts."""

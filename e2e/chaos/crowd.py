@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from clusters.api_client import ApiError, Object
-from clusters.resources import PODS
-from clusters.waiting import eventually
+from clusters.api_client import Object
+from clusters.waiting import eventually, meanwhile
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running
 from e2e.chaos.history import History
@@ -51,13 +50,8 @@ class Crowd:
     @contextlib.asynccontextmanager
     async def milling(self) -> AsyncIterator[None]:
         """They come and go while inside."""
-        task = asyncio.create_task(self._mill())
-        try:
+        async with meanwhile(self._mill()):
             yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     async def full(self) -> None:
         """Wait until cards are as full as they are to be."""
@@ -73,7 +67,7 @@ class Crowd:
         """Half of them leave, so that there is room for the others; wait until each of these runs."""
         for number, pod in enumerate(self._staying()):
             if number % 2:
-                await self._delete(pod, 1)
+                await self._observer.delete(pod["metadata"]["name"], 1)
 
         async def look() -> list[Object]:
             await self._replace_refused()
@@ -97,7 +91,7 @@ class Crowd:
             if self.fill[-1] >= FULL:
                 running = [pod for pod in self._staying() if is_running(pod)]
                 for pod in self._rng.sample(running, min(_LEAVE, len(running))):
-                    await self._delete(pod, 1)
+                    await self._observer.delete(pod["metadata"]["name"], 1)
             await asyncio.sleep(_TURN_SECONDS)
 
     def _staying(self) -> list[Object]:
@@ -107,7 +101,7 @@ class Crowd:
         for pod in self._history.pods(self._observer.namespace):
             if pod["status"].get("phase") == "Failed" and not _leaves(pod):
                 self.refused[str(pod["status"].get("reason"))] += 1
-                await self._delete(pod, 0)
+                await self._observer.delete(pod["metadata"]["name"], 0)
                 await self._create(units_of(pod))
 
     async def _create(self, units: int) -> None:
@@ -115,15 +109,6 @@ class Crowd:
         pod: dict[str, Any] = gpu_pod(f"p{next(self._numbers):04}", units)
         pod["spec"]["schedulerName"] = schedulers.NAME
         await self._observer.create(pod)
-
-    async def _delete(self, pod: Object, grace_seconds: int) -> None:
-        try:
-            await self._observer.cluster.api.delete(
-                PODS, pod["metadata"]["name"], self._observer.namespace, grace_seconds=grace_seconds
-            )
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def _leaves(pod: Object) -> bool:

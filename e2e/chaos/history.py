@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from clusters.api_client import ApiClient, Object
 from clusters.resources import PODS
-from clusters.waiting import DEFAULT_SECONDS, eventually
+from clusters.waiting import DEFAULT_SECONDS, eventually, meanwhile
 from e2e.checkers.overcommit import Sizes, booked_in_api
 
 
@@ -28,15 +28,10 @@ class History:
     @contextlib.asynccontextmanager
     async def following(self, api: ApiClient) -> AsyncIterator[None]:
         """Inside, every change is looked at. Raises what the watch raises."""
-        task = asyncio.create_task(self._follow(api))
-        try:
+        async with meanwhile(self._follow(api)):
             async with asyncio.timeout(DEFAULT_SECONDS):
                 await self._synced.wait()
             yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     async def found(self, seconds: float = DEFAULT_SECONDS) -> list[str]:
         """Wait until there is a finding; all of them."""

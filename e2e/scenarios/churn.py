@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from clusters.api_client import ApiError, Object
-from clusters.resources import NODES, PODS
-from clusters.waiting import eventually
+from clusters.api_client import Object
+from clusters.resources import NODES
+from clusters.waiting import eventually, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away, why
@@ -68,13 +68,8 @@ class Churn:
     @contextlib.asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
         """Pods come and go while inside."""
-        task = asyncio.create_task(self._go_on())
-        try:
+        async with meanwhile(self._go_on()):
             yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
 
     async def settled(self) -> list[Object]:
         """Wait until each pod runs, whoever was turned away being replaced; the pods. Every refusal has been explained by then."""
@@ -119,7 +114,7 @@ class Churn:
                 await self._create()
             elif len(others) == _COUNT:
                 # One at a time: while nobody lets pods go, they do not pile up.
-                await self._delete(self._rng.choice(staying)["metadata"]["name"], 1)
+                await self._observer.delete(self._rng.choice(staying)["metadata"]["name"], 1)
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _replace_refused(self) -> None:
@@ -130,20 +125,13 @@ class Churn:
             assert is_turned_away(pod, frozenset({self._node})), why(pod)
             assert pod["metadata"]["name"] not in self._stay, why(pod)
             self.turned_away[reason(pod)] += 1
-            await self._delete(pod["metadata"]["name"], 0)
+            await self._observer.delete(pod["metadata"]["name"], 0)
             await self._create()
 
     async def _create(self) -> None:
         self.created += 1
         amounts = self._rng.choice(_AMOUNTS)
         await self._observer.create(gpu_pod(f"p{next(self._numbers):03}", *amounts, node=self._node))
-
-    async def _delete(self, name: str, grace_seconds: int) -> None:
-        try:
-            await self._observer.cluster.api.delete(PODS, name, self._observer.namespace, grace_seconds=grace_seconds)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def reason(pod: Mapping[str, Any]) -> str:
