@@ -29,6 +29,7 @@ _IDLE_SECONDS: Final = 3.0
 # A body from here on is not written in one go.
 _PIECEMEAL_BYTES: Final = 1 << 16
 _UNAUTHORIZED: Final = 401
+_SAFE_METHODS: Final = ("GET", "HEAD")
 # Whoever is looked for in a log, or in an object's managed fields.
 _USER_AGENT: Final = "gpushare-clusters"
 
@@ -212,12 +213,18 @@ def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.Cli
 
 
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp would send a GET, PUT or DELETE again whose connection broke: the second finds what the first has done."""
+    """aiohttp would send a PUT or DELETE again whose connection broke, as it does a GET: the second finds what the first has done.
+
+    A GET changes nothing, and a server may have closed a connection without a word: a real API server does after each upgrade
+    that it refuses.
+    """
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+        if request.method in _SAFE_METHODS:
+            raise
         raise aiohttp.ClientConnectionError(f"{type(error).__name__}: {error}") from error
 
 

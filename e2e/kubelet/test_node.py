@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from clusters.api_client import ApiError, Object
+from clusters.connection import Connection
 from clusters.kubelet.timings import Timings
+from clusters.provider import Cluster
 from clusters.resources import LEASES, NODES, PODS
 from clusters.waiting import eventually
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
@@ -155,16 +157,15 @@ async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
 
 @pytest.mark.stand_in_only("a real container has processes")
 @pytest.mark.parametrize("verb", ["exec", "attach", "portforward"])
-async def test_what_needs_a_process_is_refused(stage: Stage, verb: str) -> None:
+async def test_what_needs_a_process_is_refused(stage: Stage, cluster: Cluster, verb: str) -> None:
     """There is none in a simulated container: 501, and says so."""
     await stage.create("p", stage.container())
     await stage.reaches("p", "Running")
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
     params = {"command": "ls", "stdout": "true"} if verb != "portforward" else {}
-    async with asyncio.timeout(30):
-        answer = await stage.api.http.request(
-            "POST", PODS.path(stage.namespace, "p", verb), params=params, headers=upgrade
-        )
+    # An API server closes the connection afterwards without a word: nobody else should find it in a pool.
+    async with asyncio.timeout(30), Connection.from_kubeconfig(cluster.kubeconfig) as http:
+        answer = await http.request("POST", PODS.path(stage.namespace, "p", verb), params=params, headers=upgrade)
 
     assert answer.status_code == 501
     assert "no process runs" in answer.text

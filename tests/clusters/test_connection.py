@@ -149,7 +149,7 @@ async def test_a_stream_may_be_silent_for_so_long_and_no_longer() -> None:
             await stream.read()
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "POST"])
 async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -> None:
     """It may have happened: the second would find what the first has done."""
     asked = []
@@ -162,6 +162,24 @@ async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -
             await http.request(method, "/")
 
     assert asked == [method]
+
+
+async def test_a_get_is_sent_again_where_a_server_has_closed_its_connection_without_a_word() -> None:
+    """It changes nothing; a real API server does so after an upgrade that it refused."""
+    asked = 0
+
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        await reader.readuntil(b"\r\n\r\n")
+        asked += 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        # What comes after it is not answered.
+        await reader.read(1)
+
+    async with peer(answer_once) as http:
+        assert [(await http.request("GET", "/")).text for _ in range(3)] == ["ok"] * 3
+
+    assert asked == 3
 
 
 async def test_a_chunk_that_is_none_ends_a_stream() -> None:
