@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from clusters.resources import EVENTS_V1
+from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.stage import ExtenderStage
@@ -68,3 +70,19 @@ async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
         answer = await stage.observer.post(spec.EXPLAIN, json.dumps(pod))
 
         assert set(answer.json()["fits"]) == set(await stage.fits(pod, *nodes)), f"{units} units"
+
+
+async def test_a_bound_pod_that_cannot_be_booked_is_told_of(stage: ExtenderStage, name: str) -> None:
+    """By an event on the pod: no scheduler asks about it any more."""
+    await stage.node(name, 20, 2)
+    await stage.knows(name, 10, 10)
+    await stage.booked("nowhere", name, 7, 4)
+
+    async def told() -> list[str]:
+        events = await stage.api.list(
+            EVENTS_V1, stage.namespace, field_selector="reason=GPUShareNotBooked,regarding.name=nowhere"
+        )
+        return [event["note"] for event in events]
+
+    (note,) = await eventually(told, bool, "the pod is told of")
+    assert f"annotations name card 7, but node {name} has the cards [0, 1]" in note

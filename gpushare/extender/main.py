@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import random
 import signal
 import socket
 import sys
@@ -29,6 +30,7 @@ from gpushare.extender.replicas.guard import NodeGuards
 from gpushare.extender.telemetry.metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
+from gpushare.kube.events import EventRecorder
 from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)
@@ -53,7 +55,8 @@ async def _run(settings: ExtenderSettings) -> None:
     client = config.connect(settings.kubeconfig, settings.context)
     cache = SchedulerCache()
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
-    controller = Controller(client, cache, on_ready=gc.freeze)
+    events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
+    controller = Controller(client, cache, on_ready=gc.freeze, events=events)
     guards = None
     if settings.guarded:
         # Another one with each start: what a former process sent may still be on its way.

@@ -1,55 +1,65 @@
-"""Events on objects, for whoever runs ``kubectl describe``. core/v1, which every role of the original may write.
+"""Events on objects, for whoever runs ``kubectl describe``: events.k8s.io/v1, or core/v1 where that is not served or not allowed.
 
-An event is a courtesy: a role without the right, or a server that does not answer, never disturbs the work.
+Roles made for the original name core/v1 alone. An event is a courtesy: a role without either right, or a server that does not
+answer, never disturbs the work.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from gpushare.kube.client import STRATEGIC_MERGE_PATCH, ApiClient
-from gpushare.kube.errors import ApiError, NotFoundError
+from gpushare.kube.errors import ApiError, MissingRightError, NotFoundError
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)
 
+Level = Literal["Normal", "Warning"]
+
 # Events that are counted up instead of written again; the oldest is forgotten first.
 _REMEMBERED: Final = 512
-# The API server's limit of a message, in characters.
+# The API server's limits, in bytes.
 _LONGEST_MESSAGE: Final = 1024
+_LONGEST_INSTANCE: Final = 128
 
-_Key = tuple[str, str, str, str]
+
+class _Key(NamedTuple):
+    """What was said of whom."""
+
+    kind: str
+    uid: str
+    reason: str
+    message: str
 
 
 class EventRecorder:
     """Writes events; the same thing said again of the same object only raises the count of the first event.
 
-    ``clock`` gives seconds since 1970, ``rng`` makes names unique. Two calls at once for the same thing may write two.
+    ``component`` is who reports, ``clock`` gives seconds since 1970, ``rng`` makes names unique. Two calls at once for the same
+    thing may write two.
     """
 
     def __init__(self, client: ApiClient, component: str, clock: Callable[[], float], rng: random.Random) -> None:
         self._client = client
         self._component = component
+        self._instance = f"{component}-{socket.gethostname()}"[:_LONGEST_INSTANCE]
         self._clock = clock
         self._rng = rng
+        self._is_core_only = False
         # What was said, to the path of its event and how often.
         self._said: dict[_Key, tuple[str, int]] = {}
 
     async def record(
-        self,
-        kind: str,
-        metadata: ObjectMeta,
-        reason: str,
-        message: str,
-        level: Literal["Normal", "Warning"] = "Warning",
+        self, kind: str, metadata: ObjectMeta, reason: str, message: str, level: Level = "Warning"
     ) -> None:
         """Say something of a core/v1 object such as ``Pod``. Never raises for what the API server answers."""
-        message = message[:_LONGEST_MESSAGE]
-        key = (kind, metadata.uid or f"{metadata.namespace}/{metadata.name}", reason, message)
+        message = message.encode()[:_LONGEST_MESSAGE].decode(errors="ignore")
+        key = _Key(kind, metadata.uid or f"{metadata.namespace}/{metadata.name}", reason, message)
         try:
             if not await self._count_up(key):
                 await self._create(key, metadata, level)
@@ -61,7 +71,10 @@ class EventRecorder:
         if key not in self._said:
             return False
         path, count = self._said[key]
-        patch = {"count": count + 1, "lastTimestamp": self._now()}
+        if self._is_core_only:
+            patch: dict[str, Any] = {"count": count + 1, "lastTimestamp": self._now("seconds")}
+        else:
+            patch = {"series": {"count": count + 1, "lastObservedTime": self._now("microseconds")}}
         try:
             await self._client.request("PATCH", path, body=patch, content_type=STRATEGIC_MERGE_PATCH)
         except NotFoundError:
@@ -71,36 +84,64 @@ class EventRecorder:
         self._said[key] = (path, count + 1)
         return True
 
-    async def _create(self, key: _Key, metadata: ObjectMeta, level: str) -> None:
-        kind, _, reason, message = key
+    async def _create(self, key: _Key, metadata: ObjectMeta, level: Level) -> None:
         # Events of objects without a namespace live in the default one.
         namespace = metadata.namespace or "default"
-        now = self._now()
-        name = f"{metadata.name[:200]}.{self._rng.getrandbits(64):016x}"
-        body: dict[str, Any] = {
+        head = {"name": f"{metadata.name[:200]}.{self._rng.getrandbits(64):016x}", "namespace": namespace}
+        about = {
+            "apiVersion": "v1",
+            "kind": key.kind,
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
+        }
+        path = await self._write(namespace, {"metadata": head, "reason": key.reason, "type": level}, about, key.message)
+        self._said[key] = (f"{path}/{head['name']}", 1)
+        while len(self._said) > _REMEMBERED:
+            del self._said[next(iter(self._said))]
+
+    async def _write(self, namespace: str, event: dict[str, Any], about: dict[str, Any], message: str) -> str:
+        """In the form that is had here; where that is was written. Raises ApiError."""
+        if not self._is_core_only:
+            path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+            try:
+                await self._client.request("POST", path, body=event | self._as_event(about, message, event["reason"]))
+                return path
+            except (NotFoundError, MissingRightError) as error:
+                _LOG.debug("no events.k8s.io reason=%s", error)
+        path = f"/api/v1/namespaces/{namespace}/events"
+        await self._client.request("POST", path, body=event | self._as_core_event(about, message))
+        if not self._is_core_only:
+            # What was written in the other form is begun anew.
+            self._is_core_only = True
+            self._said.clear()
+        return path
+
+    def _as_event(self, about: dict[str, Any], message: str, action: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "eventTime": self._now("microseconds"),
+            "reportingController": self._component,
+            "reportingInstance": self._instance,
+            # It must be said, and has no word of its own: what is done is said in the note.
+            "action": action,
+            "regarding": about,
+            "note": message,
+        }
+
+    def _as_core_event(self, about: dict[str, Any], message: str) -> dict[str, Any]:
+        now = self._now("seconds")
+        return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": "v1",
-                "kind": kind,
-                "namespace": metadata.namespace,
-                "name": metadata.name,
-                "uid": metadata.uid,
-            },
-            "reason": reason,
+            "involvedObject": about,
             "message": message,
-            "type": level,
             "source": {"component": self._component},
             "count": 1,
             "firstTimestamp": now,
             "lastTimestamp": now,
         }
-        path = f"/api/v1/namespaces/{namespace}/events"
-        await self._client.request("POST", path, body=body)
-        self._said[key] = (f"{path}/{name}", 1)
-        while len(self._said) > _REMEMBERED:
-            del self._said[next(iter(self._said))]
 
-    def _now(self) -> str:
-        return datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def _now(self, precision: Literal["seconds", "microseconds"]) -> str:
+        return datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec=precision).replace("+00:00", "Z")

@@ -10,7 +10,9 @@ from typing import Final
 from gpushare import wire
 from gpushare.extender.book.audit_diff import Versions
 from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.odd_pods import OddPods
 from gpushare.kube.client import ApiClient
+from gpushare.kube.events import EventRecorder
 from gpushare.kube.reflector import Contact, Reflector
 from gpushare.manifests import ConfigMap, DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.node import parse_unhealthy
@@ -33,22 +35,15 @@ class _Nodes:
 
 
 class _Pods:
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: SchedulerCache, odd: OddPods) -> None:
         self._cache = cache
-        # What was said of a pod already: a broken annotation is worth one line, not one an event.
-        self._said: dict[str, str] = {}
+        self._odd = odd
 
     def set(self, item: Pod) -> None:
-        problem = self._cache.set_pod(item)
-        uid = item.metadata.uid
-        if problem is None:
-            self._said.pop(uid, None)
-        elif self._said.get(uid) != problem:
-            self._said[uid] = problem
-            _LOG.warning("odd pod=%s/%s uid=%s problem=%s", item.metadata.namespace, item.metadata.name, uid, problem)
+        self._odd.note(item.metadata, self._cache.set_pod(item))
 
     def remove(self, metadata: ObjectMeta) -> None:
-        self._said.pop(metadata.uid, None)
+        self._odd.note(metadata, None)
         self._cache.remove_pod(metadata)
 
 
@@ -83,11 +78,19 @@ class Controller:
     """Feeds the cache. Not ready before nodes and pods were read once, whole.
 
     ConfigMaps and budgets are asked for but not waited for: a role without that right must not stop a cluster from scheduling.
+    ``events`` is where pods that cannot be booked are told of.
     """
 
-    def __init__(self, client: ApiClient, cache: SchedulerCache, on_ready: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        cache: SchedulerCache,
+        on_ready: Callable[[], None] | None = None,
+        events: EventRecorder | None = None,
+    ) -> None:
+        self._odd = OddPods(events)
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache))
-        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, _Pods(cache))
+        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, _Pods(cache, self._odd))
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(cache))
         self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, _Budgets(cache))
         self._cache = cache
@@ -122,6 +125,7 @@ class Controller:
             group.create_task(self._pods.run())
             group.create_task(self._sick.run())
             group.create_task(self._budgets.run())
+            group.create_task(self._odd.run())
             await self._nodes.synced.wait()
             await self._pods.synced.wait()
             # Laid out here, and not while the first question waits.

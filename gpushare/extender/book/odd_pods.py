@@ -1,0 +1,51 @@
+"""Bound pods whose annotations the book cannot go by, told where people look: a line of the log, and an event on the pod.
+
+No scheduler can tell of them: it has no more questions about a pod that is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta
+
+_LOG = logging.getLogger(__name__)
+
+EVENT: Final = "GPUShareNotBooked"
+# Pods that wait to be told; past it only the log has them: an API server that stays away must not fill our memory, and of a
+# cluster where thousands are odd a few hundred tell enough.
+_LONGEST_QUEUE: Final = 500
+
+
+class OddPods:
+    """Each is told once for each thing that is wrong with it, without keeping anybody waiting.
+
+    Without ``events`` only the log has it.
+    """
+
+    def __init__(self, events: EventRecorder | None = None) -> None:
+        self._events = events
+        self._said: dict[str, str] = {}
+        self._words: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
+
+    def note(self, metadata: ObjectMeta, problem: str | None) -> None:
+        """What is wrong with the pod now; None for nothing, or once it is gone."""
+        uid = metadata.uid
+        if problem is None:
+            self._said.pop(uid, None)
+        elif self._said.get(uid) != problem:
+            self._said[uid] = problem
+            _LOG.warning("odd pod=%s/%s uid=%s problem=%s", metadata.namespace, metadata.name, uid, problem)
+            if self._events is not None and not self._words.full():
+                self._words.put_nowait((metadata, problem))
+
+    async def run(self) -> None:
+        """Write the events, until cancelled."""
+        while self._events is not None:
+            metadata, problem = await self._words.get()
+            # Mended or gone in the meantime.
+            if self._said.get(metadata.uid) == problem:
+                await self._events.record("Pod", metadata, EVENT, f"its GPU memory is not booked: {problem}")

@@ -1,0 +1,92 @@
+"""Promises of what is told of pods that cannot be booked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gpushare.extender.book.odd_pods import EVENT, OddPods
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta
+from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, client_of, listen
+from tests.servers import until
+
+POD = ObjectMeta(name="p", namespace="team", uid="u1")
+OTHER = ObjectMeta(name="q", namespace="team", uid="u2")
+
+
+@asynccontextmanager
+async def telling(api: ScriptedApi) -> AsyncIterator[OddPods]:
+    """One that tells this API server, once it is run."""
+    async with listen(api) as url, client_of(url) as client:
+        yield OddPods(EventRecorder(client, "gpushare", lambda: 0.0, random.Random(1)))
+
+
+def notes(api: ScriptedApi) -> list[tuple[str, Any]]:
+    """Pod and words of each event so far."""
+    return [(call.body["regarding"]["name"], call.body["note"]) for call in api.calls]
+
+
+async def test_what_is_wrong_with_a_pod_is_told_once() -> None:
+    """However often it changes; another thing, or the same after it was mended, is told anew."""
+    api = ScriptedApi(lambda call: Answer({}, 201))
+    async with telling(api) as odd, asyncio.TaskGroup() as group:
+        running = group.create_task(odd.run())
+        for count, problem in enumerate(("one", "two"), 1):
+            odd.note(POD, problem)
+            odd.note(POD, problem)
+            await until(lambda count=count: len(api.calls) == count)
+        odd.note(POD, None)
+        odd.note(OTHER, "one")
+        await until(lambda: len(api.calls) == 3)
+        running.cancel()
+
+    said = [("p", "one"), ("p", "two"), ("q", "one")]
+    assert notes(api) == [(name, f"its GPU memory is not booked: {problem}") for name, problem in said]
+    assert {call.body["reason"] for call in api.calls} == {EVENT}
+
+
+async def test_what_is_mended_before_it_could_be_told_is_not_told() -> None:
+    """Or the pod is gone."""
+    api = ScriptedApi(lambda call: Answer({}, 201))
+    async with telling(api) as odd, asyncio.TaskGroup() as group:
+        odd.note(POD, "one")
+        odd.note(POD, None)
+        odd.note(OTHER, "two")
+        running = group.create_task(odd.run())
+        await until(lambda: api.calls)
+        running.cancel()
+
+    assert [name for name, _ in notes(api)] == ["q"]
+
+
+async def test_the_log_has_more_than_can_be_told(caplog: pytest.LogCaptureFixture) -> None:
+    """An API server that takes no events fills no memory."""
+    caplog.set_level(logging.WARNING)
+    api = ScriptedApi(lambda call: Answer({}, 201))
+    async with telling(api) as odd, asyncio.TaskGroup() as group:
+        for number in range(600):
+            odd.note(ObjectMeta(name=f"p{number}", namespace="team", uid=str(number)), "one")
+        running = group.create_task(odd.run())
+        await until(lambda: len(api.calls) == 500)
+        odd.note(POD, "one")
+        await until(lambda: len(api.calls) == 501)
+        running.cancel()
+
+    assert notes(api)[-1][0] == "p"
+    assert len(caplog.records) == 601
+
+
+async def test_without_events_the_log_alone_has_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    odd = OddPods()
+    odd.note(POD, "one")
+    await odd.run()
+
+    assert [record.getMessage() for record in caplog.records] == ["odd pod=team/p uid=u1 problem=one"]
