@@ -95,6 +95,7 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     await nodes.create_nodes()
     api_server = adopt(folder / "kind.kubeconfig", folder / "kubeconfig")
     plan.announce(api_server.kubeconfig)
+    stack.callback(workers.close)
     api = await stack.enter_async_context(ApiClient.from_kubeconfig(api_server.kubeconfig))
     await _import_images(workers, [workers.control_plane, *workers.names()], archive)
     for manifest in product.fitted(manifests, plan.target, sets):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Mapping
 from typing import Final
 
+from clusters.kind.node_shell import NodeShell
 from clusters.kind.thawing import thawing
 from clusters.provider import ClusterError
 
@@ -22,6 +22,7 @@ class NodeContainer:
         self.node = node
         self.container = container
         self._environment = environment
+        self._shell = NodeShell(("docker", "exec", "--interactive", container, "sh"), environment)
 
     async def execute(self, *argv: str) -> str:
         """Run a command in it; what it prints. Raises ClusterError with its error."""
@@ -67,12 +68,11 @@ class NodeContainer:
 
     def read_logs(self, pods: str) -> str:
         """The logs of pods whose ``namespace_name`` begins so, each line as the runtime keeps it; "" where there are none."""
-        script = f"cat /var/log/pods/{pods}*/*/*.log"
-        argv = ["docker", "exec", self.container, "sh", "-c", script]
-        done = subprocess.run(
-            argv, env=dict(self._environment), check=False, capture_output=True, text=True, errors="replace"
-        )
-        return done.stdout
+        return self._shell.output(f"cat /var/log/pods/{pods}*/*/*.log")
+
+    def close(self) -> None:
+        """Leave no process of ours behind; the node itself runs on."""
+        self._shell.close()
 
 
 async def docker(environment: Mapping[str, str], *arguments: str) -> str:

@@ -30,6 +30,7 @@ class Workers:
         self._folder = folder
         self._environment = environment
         self._simulated: dict[str, SimulatedNode] = {}
+        self._containers: dict[str, NodeContainer] = {}
         self.sets: dict[str, str] = {}
         """Which DaemonSet has a node; nodes without cards are in none."""
         self.assign(sets)
@@ -65,7 +66,14 @@ class Workers:
         }
         if node not in containers:
             raise ClusterError(f"there is no node {node!r}; there is: {', '.join(containers)}")
-        return NodeContainer(node, containers[node], self._environment)
+        if node not in self._containers:
+            self._containers[node] = NodeContainer(node, containers[node], self._environment)
+        return self._containers[node]
+
+    def close(self) -> None:
+        """Leave no process of ours in their containers; those run on."""
+        for container in self._containers.values():
+            container.close()
 
     def _prepare(self, node: NodeSpec) -> Worker:
         folder = self._folder / node.name
