@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ class NodeShell:
         process.stdin.flush()
         said = bytearray()
         while not said.endswith(end.encode()):
-            piece = process.stdout.read1(1 << 16)
+            piece = os.read(process.stdout.fileno(), 1 << 16)
             if not piece:
                 raise BrokenPipeError
             said += piece

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -44,11 +43,16 @@ _LOG = logging.getLogger(__name__)
 _NOT_READY = "the extender has not read the cluster yet; try again"
 
 
+def _at_once(function: Callable[..., None], *arguments: Any) -> None:
+    function(*arguments)
+
+
 class Verbs:
     """filter, prioritize, preempt and bind.
 
     ``is_ready`` says whether the book is complete; ``policy`` is the cluster's; ``verdicts`` remembers what filter has said;
-    ``metrics`` counts what each verb has.
+    ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a scheduler waits for its
+    answer, and not for what is told of it.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Verbs:
         policy: str,
         monotonic: Callable[[], float],
         metrics: ExtenderMetrics | None = None,
+        afterwards: Callable[..., object] = _at_once,
     ) -> None:
         self.metrics = metrics or ExtenderMetrics(time.perf_counter_ns)
         self._cache = cache
@@ -69,6 +74,7 @@ class Verbs:
         self._binder = binder
         self._is_ready = is_ready
         self._policy = policy
+        self._afterwards = afterwards
 
     def filter(self, body: bytes) -> bytes:
         """Which of these nodes hold the pod, and why not the others."""
@@ -80,30 +86,34 @@ class Verbs:
             if not self._is_ready():
                 self.metrics.count(FILTER, FAILED, NOT_READY)
                 return messages.encode_filter_error(_NOT_READY)
-            result = self._filter(pod, names)
+            request, result = self._decide(pod, names)
         except GpushareError as error:
             self.metrics.count_error(FILTER, error)
             _LOG.info("refused to filter reason=%s", error)
             return messages.encode_filter_error(str(error))
-        _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), len(names), len(result.fitting))
+        answer = messages.encode_filter_result(result)
+        self._afterwards(self._filtered, pod, request, result, answer, len(names))
         if full is None:
-            return messages.encode_filter_result(result)
+            return answer
         fitting = set(result.fitting)
         return messages.encode_filter_result(result, [item for name, item in full if name in fitting])
 
-    def _filter(self, pod: Pod, names: Sequence[str]) -> FilterResult:
-        request: Request | None = None
+    def _decide(self, pod: Pod, names: Sequence[str]) -> tuple[Request | None, FilterResult]:
+        """No request where the pod's wishes make no sense."""
         try:
             request, snapshot = request_of(pod), self._cache.snapshot()
             known = self._cache.answers.reasons(request)
-            result = filter_nodes(question(request, snapshot, self._policy), names, snapshot, known)
-            reason = reason_of(result.reason)
+            return request, filter_nodes(question(request, snapshot, self._policy), names, snapshot, known)
         except InvalidWishError as error:
-            result, reason = refuse_everywhere(str(error), names), BAD_WISH
+            return None, refuse_everywhere(str(error), names)
+
+    def _filtered(self, pod: Pod, request: Request | None, result: FilterResult, answer: bytes, names: int) -> None:
+        """What is told of an answer."""
+        reason = BAD_WISH if request is None else reason_of(result.reason)
         self.metrics.count(FILTER, GRANTED if result.fitting else REFUSED, reason)
         if request is None or request.units:
-            self._verdicts.note(pod.metadata, request, result, self._monotonic())
-        return result
+            self._verdicts.note(pod.metadata, request, result, answer, self._monotonic())
+        _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), names, len(result.fitting))
 
     def prioritize(self, body: bytes) -> bytes:
         """How good each of these nodes is, 0 to 10. Raises MalformedMessageError."""
@@ -121,7 +131,7 @@ class Verbs:
             # Filter has said why; whoever asks all the same gets no preference.
             self.metrics.count_error(PRIORITIZE, error)
             scores = dict.fromkeys(names, 0)
-        _LOG.info("prioritized pod=%s nodes=%d best=%d", _name(pod), len(names), max(scores.values(), default=0))
+        self._afterwards(_prioritized, pod, scores)
         return messages.encode_priorities(scores)
 
     def preempt(self, body: bytes) -> bytes:
@@ -156,14 +166,16 @@ class Verbs:
             return None
         asked = {"times": verdict.times, "secondsAgo": round(self._monotonic() - verdict.asked_at, 3)}
         who = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
-        last = verdict.result
         if verdict.request is None:
-            reasons = verdict.reasons if last is None else dict(Counter(last.unresolvable.values()))
-            return {"pod": who, "asked": asked, "reasons": reasons}
+            return {"pod": who, "asked": asked, "reasons": verdict.reasons}
         snapshot = self._cache.snapshot()
-        names = snapshot.nodes if last is None else (*last.fitting, *last.failed, *last.unresolvable)
-        found = explain(question(verdict.request, snapshot, self._policy), snapshot, last, names)
-        return {"pod": who, "asked": asked} | ({} if last else {"lastReasons": verdict.reasons}) | found
+        now = question(verdict.request, snapshot, self._policy)
+        if verdict.answer is None:
+            found = {"lastReasons": verdict.reasons} | explain(now, snapshot, {}, snapshot.nodes)
+        else:
+            last = messages.reasons_in(verdict.answer)
+            found = explain(now, snapshot, last, last)
+        return {"pod": who, "asked": asked} | found
 
     def what_if(self, body: bytes) -> bytes:
         """The same for a pod that is only thought of, on every node with cards. Raises MalformedMessageError."""
@@ -174,7 +186,7 @@ class Verbs:
         except GpushareError as error:
             return messages.encode_json({"error": str(error)})
         names = [name for name, node in snapshot.nodes.items() if node.devices]
-        return messages.encode_json(explain(asked, snapshot, None, names))
+        return messages.encode_json(explain(asked, snapshot, {}, names))
 
     async def bind(self, body: bytes) -> bytes:
         """Bind a pod with its card."""
@@ -199,6 +211,10 @@ def _asked_about(args: messages.ExtenderArgs) -> tuple[list[tuple[str, msgspec.R
         return None, args.node_names or []
     full = messages.names_of(args.nodes)
     return full, [name for name, _ in full]
+
+
+def _prioritized(pod: Pod, scores: Mapping[str, int]) -> None:
+    _LOG.info("prioritized pod=%s nodes=%d best=%d", _name(pod), len(scores), max(scores.values(), default=0))
 
 
 def _name(pod: Pod) -> str:

@@ -5,7 +5,7 @@ Only the newest verdicts are kept node by node; of older ones how many nodes gav
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,8 +27,9 @@ LAST_PATIENCE: Final = 300.0
 class Verdict:
     """The last answer for one pod. Times are seconds of a monotonic clock.
 
-    ``request`` is None where the pod's own words make no sense. ``result`` is None once only the ``reasons`` are left, with
-    how many nodes gave each.
+    ``request`` is None where the pod's own words make no sense. ``reason`` is why the pod waits, "" where a node held it;
+    ``reasons`` how many nodes gave each. ``answer`` is what was said of each node, as the scheduler has it; None once that is
+    forgotten.
     """
 
     metadata: ObjectMeta
@@ -36,17 +37,11 @@ class Verdict:
     asked_at: float
     times: int
     fitting: int
-    result: FilterResult | None
+    reason: str
     reasons: Mapping[str, int]
+    answer: bytes | None
     patience: float = FIRST_PATIENCE
     waits_since: float = 0.0
-
-    @property
-    def reason(self) -> str:
-        """Why the pod waits, "" where a node held it."""
-        if self.result is not None:
-            return self.result.reason
-        return "" if self.fitting else next(iter(self.reasons), "")
 
     def called(self, now: float) -> None:
         """Its scheduler was given a reason to ask again."""
@@ -62,15 +57,21 @@ class Verdicts:
         self._detailed: OrderedDict[str, int] = OrderedDict()
         self._nodes = 0
 
-    def note(self, metadata: ObjectMeta, request: Request | None, result: FilterResult, now: float) -> None:
-        """A pod was asked for."""
+    def note(
+        self, metadata: ObjectMeta, request: Request | None, result: FilterResult, answer: bytes, now: float
+    ) -> None:
+        """A pod was asked for, and answered so. The bytes are kept, not the names in them: fewer objects, and nobody walks them."""
         uid = metadata.uid
         known = self._by_uid.pop(uid, None)
         times = 1 if known is None else known.times + 1
         # Called in vain before, it may be again; only its end forgets that.
         patience = FIRST_PATIENCE if known is None else known.patience
-        self._by_uid[uid] = Verdict(metadata, request, now, times, len(result.fitting), result, {}, patience, now)
-        nodes = len(result.fitting) + len(result.failed) + len(result.unresolvable)
+        reasons = {reason: len(names) for reason, names in (*result.failed.items(), *result.unresolvable.items())}
+        fitting = len(result.fitting)
+        self._by_uid[uid] = Verdict(
+            metadata, request, now, times, fitting, result.reason, reasons, answer, patience, now
+        )
+        nodes = fitting + sum(reasons.values())
         self._nodes += nodes - self._detailed.pop(uid, 0)
         self._detailed[uid] = nodes
         while self._nodes > MOST_NODES and len(self._detailed) > 1:
@@ -115,7 +116,4 @@ class Verdicts:
     def _forget_details(self) -> None:
         uid, nodes = self._detailed.popitem(last=False)
         self._nodes -= nodes
-        verdict = self._by_uid[uid]
-        assert verdict.result is not None
-        verdict.reasons = Counter((*verdict.result.failed.values(), *verdict.result.unresolvable.values()))
-        verdict.result = None
+        self._by_uid[uid].answer = None

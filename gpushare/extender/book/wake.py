@@ -71,6 +71,9 @@ class Waker:
     def _node_for(self, verdict: Verdict) -> str | None:
         assert verdict.request is not None
         snapshot = self._cache.snapshot()
+        known = self._cache.answers.reasons(verdict.request)
+        if known is not None:
+            return next((name for name, reason in known.items() if not reason), None)
         result = filter_nodes(question(verdict.request, snapshot, self._policy), snapshot.nodes, snapshot)
         return result.fitting[0] if result.fitting else None
 

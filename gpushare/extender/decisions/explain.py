@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.extender.decisions.filter import FilterResult
 from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
@@ -26,16 +25,15 @@ CARD_FULL: Final = "too full"
 CARD_WITHOUT_SLOT: Final = "no free slot"
 
 
-def explain(asked: Question, snapshot: Snapshot, last: FilterResult | None, names: Iterable[str]) -> dict[str, Any]:
-    """What ``names`` answer now, with their cards, and what they answered last where that is kept."""
+def explain(asked: Question, snapshot: Snapshot, last: Mapping[str, str], names: Iterable[str]) -> dict[str, Any]:
+    """What ``names`` answer now, with their cards; ``last`` is what they answered before, where that is kept ("": it fits)."""
     found = {name: _reason_now(snapshot.nodes.get(name), asked) for name in names}
-    before = {} if last is None else {**dict.fromkeys(last.fitting, ""), **last.failed, **last.unresolvable}
     described = sorted(found, key=lambda name: (found[name] != "", -_largest_free(snapshot.nodes.get(name)), name))
     return {
         "request": describe_request(asked),
         "fits": [name for name in described if not found[name]][:MOST_NODES],
         "reasons": dict(Counter(reason for reason in found.values() if reason)),
-        "nodes": [_node(name, found[name], before.get(name), snapshot, asked) for name in described[:MOST_NODES]],
+        "nodes": [_node(name, found[name], last.get(name), snapshot, asked) for name in described[:MOST_NODES]],
         "nodesLeftOut": max(len(described) - MOST_NODES, 0),
     }
 

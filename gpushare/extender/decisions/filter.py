@@ -7,9 +7,10 @@ is merely full is *failed*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from operator import itemgetter, not_
 
 from gpushare import wire
 from gpushare.extender.decisions.placement import CURABLE, Question, reason_against
@@ -18,11 +19,14 @@ from gpushare.model.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """Names that fit, in the order asked and each once; for all others the reason, in exactly one of the two maps."""
+    """Names that fit, in the order asked; all others by reason, in exactly one of the two maps, likewise.
+
+    Reasons are a handful of constants, and stand in the order in which the names gave them.
+    """
 
     fitting: list[str]
-    failed: dict[str, str]
-    unresolvable: dict[str, str]
+    failed: dict[str, list[str]]
+    unresolvable: dict[str, list[str]]
 
     @property
     def reason(self) -> str:
@@ -33,7 +37,7 @@ class FilterResult:
         """
         if self.fitting:
             return ""
-        return next(iter(self.failed.values()), None) or next(iter(self.unresolvable.values()), "")
+        return next(iter(self.failed), None) or next(iter(self.unresolvable), "")
 
 
 def filter_nodes(
@@ -41,34 +45,44 @@ def filter_nodes(
 ) -> FilterResult:
     """Ask each node whether one healthy card holds the request. A pod that asks nothing fits everywhere.
 
-    ``known`` are the answers of all nodes to the same question, by name, where somebody keeps them: the reason, "" where it fits.
+    A name that is asked about twice is answered twice. ``known`` are the answers of all nodes to the same question, by name, where
+    somebody keeps them: the reason, "" where it fits.
     """
-    # A scheduler never repeats a name; a repeated one must not come back twice (it would count as two nodes).
     asked_names = list(names)
-    if len(set(asked_names)) < len(asked_names):
-        asked_names = list(dict.fromkeys(asked_names))
     if asked.request.units == 0:
         return FilterResult(asked_names, {}, {})
     if known is None:
         found = ((name, snapshot.nodes.get(name)) for name in asked_names)
         known = {name: reason_against(node, asked) for name, node in found if node is not None}
-    return _look_up(asked_names, known)
+    return _sort(asked_names, _answers(asked_names, known))
 
 
-def _look_up(names: list[str], known: Mapping[str, str]) -> FilterResult:
-    """The answers of some nodes. One look at each name: few of 5,000 are in a processor's cache, and that takes the time."""
-    answers = [wire.REASON_UNKNOWN_NODE if answer is None else answer for answer in map(known.get, names)]
-    refused = dict(compress(zip(names, answers, strict=True), answers))
-    if not refused:
+def _answers(names: Sequence[str], known: Mapping[str, str]) -> Sequence[str]:
+    """One of each name. One look at each: few of 5,000 are in a processor's cache, and that takes the time."""
+    if len(names) > 1:
+        try:
+            return itemgetter(*names)(known)  # type: ignore[no-any-return]  # a tuple of them
+        except KeyError:
+            pass
+    return [known.get(name, wire.REASON_UNKNOWN_NODE) for name in names]
+
+
+def _sort(names: list[str], answers: Sequence[str]) -> FilterResult:
+    """By answer; most often there is one besides "", which then stands for all that are refused."""
+    reasons = set(answers) - {""}
+    if not reasons:
         return FilterResult(names, {}, {})
-    fitting = [name for name, answer in zip(names, answers, strict=True) if not answer]
-    # Reasons are a handful of constants, and most often one.
-    if CURABLE.issuperset(refused.values()):
-        return FilterResult(fitting, refused, {})
-    failed = {name: reason for name, reason in refused.items() if reason in CURABLE}
-    return FilterResult(fitting, failed, {name: reason for name, reason in refused.items() if name not in failed})
+    fitting = list(compress(names, map(not_, answers)))
+    if len(reasons) == 1:
+        refused = {reason: list(compress(names, answers)) for reason in reasons}
+    else:
+        ordered = filter(None, dict.fromkeys(answers))
+        refused = {reason: list(compress(names, map(reason.__eq__, answers))) for reason in ordered}
+    failed = {reason: refused.pop(reason) for reason in tuple(refused) if reason in CURABLE}
+    return FilterResult(fitting, failed, refused)
 
 
 def refuse_everywhere(reason: str, names: Iterable[str]) -> FilterResult:
     """No node is asked: the pod's own words make no sense, and the end of other pods does not cure that."""
-    return FilterResult([], {}, dict.fromkeys(names, reason))
+    everywhere = list(names)
+    return FilterResult([], {}, {reason: everywhere} if everywhere else {})

@@ -25,6 +25,8 @@ LARGEST_BODY_OF_STRANGERS: Final = 1024 * 1024
 # Of a request's line and headers together.
 LARGEST_HEAD_BYTES: Final = 64 * 1024
 
+_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+
 
 class Request(NamedTuple):
     """What was asked; ``is_known`` says that the caller has shown a certificate of ours, or that none is asked for."""
@@ -278,8 +280,8 @@ def _head(answer: Answer, length: int, is_kept: bool) -> bytes:
     """The lines before a body of so many bytes."""
     return b"".join(
         (
-            b"HTTP/1.1 %d %s\r\ncontent-length: %d\r\n"
-            % (answer.status, HTTPStatus(answer.status).phrase.encode(), length),
+            _STATUS_LINES[answer.status],
+            b"content-length: %d\r\n" % length,
             b"location: %s\r\n" % answer.location if answer.location else b"content-type: %s\r\n" % answer.content_type,
             b"\r\n" if is_kept else b"connection: close\r\n\r\n",
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import logging
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -39,7 +41,7 @@ def pod(name: str, units: object = 2, **annotations: str) -> dict[str, Any]:
 class Scheduler:
     """Asks an extender that knows one node of one card, and looks at what it counts."""
 
-    def __init__(self, api: StubApi, client: ApiClient) -> None:
+    def __init__(self, api: StubApi, client: ApiClient, **more: Any) -> None:
         # Each look at the clock is a millisecond later.
         ticks = itertools.count(0, 1_000_000)
         self.api, self.is_ready, self.metrics, cache = api, True, ExtenderMetrics(lambda: next(ticks)), SchedulerCache()
@@ -47,7 +49,7 @@ class Scheduler:
         binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
         self.verbs = Verbs(
             cache, binder, Verdicts(), is_ready=lambda: self.is_ready, policy="binpack", monotonic=time.monotonic,
-            metrics=self.metrics,
+            metrics=self.metrics, **more,
         )  # fmt: skip
         self.routes = Routes(cache, self.verbs, lambda: self.is_ready)
 
@@ -149,3 +151,22 @@ async def test_each_verb_is_timed_under_its_name(scheduler: Scheduler) -> None:
         "bind": 2,
     }
     assert scheduler.metrics.latencies["filter"].sum_ns == 1_000_000
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+async def test_a_scheduler_does_not_wait_for_what_is_told_of_its_answer(
+    verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Counts, the log and what explain knows come when the loop has its next turn; then they are there."""
+    caplog.set_level(logging.INFO)
+    loop = asyncio.get_running_loop()
+    async with httpx2.AsyncClient(base_url="http://127.0.0.1:9", trust_env=False) as http:
+        scheduler = Scheduler(StubApi(), ApiClient(http), afterwards=loop.call_soon)
+        await scheduler.asks(verb, pod("a"), "n")
+        before = (len(caplog.records), scheduler.verbs.explain("d", "a"))
+        await asyncio.sleep(0)
+
+    assert before == (0, None)
+    assert [record.getMessage().split()[1] for record in caplog.records] == ["pod=d/a"]
+    assert (scheduler.verbs.explain("d", "a") is not None) == (verb == "filter")
+    assert scheduler.metrics.requests[verb, "granted", ""] == 1

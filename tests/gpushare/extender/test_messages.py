@@ -6,6 +6,8 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from gpushare.extender.decisions.filter import FilterResult
 from gpushare.extender.messages import (
@@ -17,6 +19,7 @@ from gpushare.extender.messages import (
     encode_filter_error,
     encode_filter_result,
     names_of,
+    reasons_in,
 )
 
 POD = {
@@ -113,7 +116,7 @@ def test_a_strangers_names_are_names(name: str) -> None:
 
 def test_answers_have_the_canonical_names_of_go() -> None:
     """Every key present, Error never omitted, Nodes null for a question with names (defect D23 sends full nodes)."""
-    result = FilterResult(["a"], {"b": "full"}, {"c": "none"})
+    result = FilterResult(["a"], {"full": ["b"]}, {"none": ["c"]})
 
     assert json.loads(encode_filter_result(result)) == {
         "Nodes": None,
@@ -130,6 +133,33 @@ def test_answers_have_the_canonical_names_of_go() -> None:
         "Error": "why",
     }
     assert (encode_binding_result(), encode_binding_result("no")) == (b'{"Error":""}', b'{"Error":"no"}')
+
+
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+
+
+@given(
+    st.lists(_WORDS, max_size=3),
+    st.dictionaries(_WORDS, st.lists(_WORDS, min_size=1, max_size=4, unique=True), max_size=3),
+    st.dictionaries(_WORDS, st.lists(_WORDS, min_size=1, max_size=4, unique=True), max_size=3),
+)
+@example(["a"], {"full": ["b", "c"], "no slot": ["d"]}, {"none": ["e"]})
+@example([], {"full": ['","', '"', "\\", ",", "\n"]}, {})
+def test_a_filter_answer_says_of_each_name_what_was_found(
+    fitting: list[str], failed: dict[str, list[str]], unresolvable: dict[str, list[str]]
+) -> None:
+    """However odd the words; and is read back for who asks why."""
+    answer = encode_filter_result(FilterResult(fitting, failed, unresolvable))
+    by_name = [{name: reason for reason, names in one.items() for name in names} for one in (failed, unresolvable)]
+
+    assert json.loads(answer) == {
+        "Nodes": None,
+        "NodeNames": fitting,
+        "FailedNodes": by_name[0],
+        "FailedAndUnresolvableNodes": by_name[1],
+        "Error": "",
+    }
+    assert reasons_in(answer) == {**dict.fromkeys(fitting, ""), **by_name[0], **by_name[1]}
 
 
 def test_an_answer_with_full_nodes_has_the_list_around_them() -> None:

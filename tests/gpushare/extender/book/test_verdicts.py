@@ -10,7 +10,7 @@ from gpushare.extender.decisions.filter import FilterResult
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
 
-REFUSED = FilterResult([], {"a": "full", "b": "full"}, {"c": "small"})
+REFUSED = FilterResult([], {"full": ["a", "b"]}, {"small": ["c"]})
 
 
 def pod(name: str, uid: str = "") -> ObjectMeta:
@@ -26,41 +26,41 @@ def due(verdicts: Verdicts, now: float, *pending: str, most: int = 9) -> list[st
 def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
     """By the pod's name; a pod re-created under it is another."""
     verdicts = Verdicts()
-    verdicts.note(pod("p", "old"), Request(3), REFUSED, 1)
-    verdicts.note(pod("p"), Request(3), REFUSED, 2)
-    verdicts.note(pod("p"), Request(3), FilterResult(["a"], {}, {}), 3)
+    verdicts.note(pod("p", "old"), Request(3), REFUSED, b"", 1)
+    verdicts.note(pod("p"), Request(3), REFUSED, b"", 2)
+    verdicts.note(pod("p"), Request(3), FilterResult(["a"], {}, {}), b"fits", 3)
     found = verdicts.of("ns", "p")
 
     assert found is not None
-    assert (found.metadata.uid, found.times, found.fitting, found.asked_at) == ("uid-p", 2, 1, 3)
+    assert (found.metadata.uid, found.times, found.fitting, found.asked_at, found.answer) == ("uid-p", 2, 1, 3, b"fits")
     assert (verdicts.of("ns", "q"), verdicts.of("other", "p")) == (None, None)
 
 
 def test_a_pod_is_due_when_it_was_refused_everywhere_and_nobody_asked_for_a_while() -> None:
     """Its scheduler had the time to ask again; and each one that is asked for starts anew."""
     verdicts = Verdicts()
-    verdicts.note(pod("refused"), Request(3), REFUSED, 0)
-    verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {}, {}), 0)
-    verdicts.note(pod("nonsense"), None, REFUSED, 0)
+    verdicts.note(pod("refused"), Request(3), REFUSED, b"", 0)
+    verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {}, {}), b"", 0)
+    verdicts.note(pod("nonsense"), None, REFUSED, b"", 0)
     everybody = ("refused", "fits", "nonsense")
 
     assert due(verdicts, FIRST_PATIENCE - 0.1, *everybody) == []
     assert due(verdicts, FIRST_PATIENCE, *everybody) == ["refused"]
-    verdicts.note(pod("refused"), Request(3), REFUSED, FIRST_PATIENCE)
+    verdicts.note(pod("refused"), Request(3), REFUSED, b"", FIRST_PATIENCE)
     assert due(verdicts, FIRST_PATIENCE + 1, *everybody) == []
 
 
 def test_a_pod_that_is_called_in_vain_is_called_less_and_less_often() -> None:
     """Also where it is asked for in between: something else keeps it from its card."""
     verdicts = Verdicts()
-    verdicts.note(pod("p"), Request(3), REFUSED, 0)
+    verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
     now, waits = 0.0, []
     for _ in range(9):
         (one,) = verdicts.due(now + LAST_PATIENCE, lambda _: True, 9)
         waits.append(one.patience)
         now += LAST_PATIENCE
         one.called(now)
-        verdicts.note(pod("p"), Request(3), REFUSED, now)
+        verdicts.note(pod("p"), Request(3), REFUSED, b"", now)
 
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
@@ -68,7 +68,7 @@ def test_a_pod_that_is_called_in_vain_is_called_less_and_less_often() -> None:
 def test_a_pod_that_waits_no_more_is_forgotten() -> None:
     """Bound or gone: as soon as its turn comes."""
     verdicts = Verdicts()
-    verdicts.note(pod("bound"), Request(3), REFUSED, 0)
+    verdicts.note(pod("bound"), Request(3), REFUSED, b"", 0)
     assert due(verdicts, 10) == []
 
     assert (len(verdicts), verdicts.of("ns", "bound")) == (0, None)
@@ -78,8 +78,8 @@ def test_those_that_waited_longest_come_first_and_not_all_at_once() -> None:
     """A turn is short."""
     verdicts = Verdicts()
     for name in "abcd":
-        verdicts.note(pod(name), Request(3), REFUSED, 0)
-    verdicts.note(pod("a"), Request(3), REFUSED, 1)
+        verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
+    verdicts.note(pod("a"), Request(3), REFUSED, b"", 1)
 
     assert due(verdicts, 10, *"abcd", most=2) == ["b", "c"]
 
@@ -89,11 +89,11 @@ def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "MOST_NODES", 7)
     verdicts = Verdicts()
     for name in "abc":
-        verdicts.note(pod(name), Request(3), REFUSED, 0)
-    verdicts.note(pod("b"), Request(3), REFUSED, 1)
+        verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
+    verdicts.note(pod("b"), Request(3), REFUSED, b"", 1)
     found = {name: verdicts.of("ns", name) for name in "abc"}
 
-    assert {name: one is not None and one.result is not None for name, one in found.items()} == {
+    assert {name: one is not None and one.answer is not None for name, one in found.items()} == {
         "a": False,
         "b": True,
         "c": True,
@@ -107,7 +107,7 @@ def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(module, "MOST_PODS", 2)
     verdicts = Verdicts()
     for name in "abc":
-        verdicts.note(pod(name), Request(3), REFUSED, 0)
+        verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
 
     assert [verdicts.of("ns", name) is None for name in "abc"] == [True, False, False]
     verdicts.drop("uid-b")
@@ -119,14 +119,14 @@ def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.Mo
     """Also once its nodes are forgotten; one that a node held has none, and is not among them."""
     monkeypatch.setattr(module, "MOST_NODES", 1)
     verdicts = Verdicts()
-    verdicts.note(pod("old"), Request(3), REFUSED, 0)
-    verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {"b": "full"}, {}), 0)
-    verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"c": "small"}), 0)
+    verdicts.note(pod("old"), Request(3), REFUSED, b"", 0)
+    verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {"full": ["b"]}, {}), b"", 0)
+    verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"", 0)
     fits = verdicts.of("ns", "fits")
 
-    assert [(one.metadata.name, one.result is None, one.reason) for one in verdicts.refused()] == [
+    assert [(one.metadata.name, one.answer is None, one.reason) for one in verdicts.refused()] == [
         ("old", True, "full"),
         ("small", False, "small"),
     ]
     assert fits is not None
-    assert (fits.result, fits.reason) == (None, "")
+    assert (fits.answer, fits.reason) == (None, "")

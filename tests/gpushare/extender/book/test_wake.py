@@ -32,10 +32,11 @@ def node(name: str, units: int) -> dict[str, Any]:
     return {"metadata": {"name": name}, "status": {"capacity": capacity}}
 
 
-def pod(name: str, units: int) -> Pod:
+def pod(name: str, units: int, **wishes: str) -> Pod:
     """A pod that waits."""
     container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}
-    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
+    annotations = {f"gpushare.aliyun.com/{key}": text for key, text in wishes.items()}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "annotations": annotations}
     return msgspec.convert({"metadata": metadata, "spec": {"containers": [container]}}, Pod)
 
 
@@ -53,8 +54,8 @@ class Stage:
     def refuse(self, pod: Pod) -> None:
         """The pod waits, and was refused just now."""
         self.cache.set_pod(pod)
-        result = FilterResult([], {"n": wire.REASON_NO_CARD_FITS}, {})
-        self.verdicts.note(pod.metadata, request_of(pod), result, self.clock[0])
+        result = FilterResult([], {wire.REASON_NO_CARD_FITS: ["n"]}, {})
+        self.verdicts.note(pod.metadata, request_of(pod), result, b"", self.clock[0])
 
     async def turn(self, seconds: float) -> list[dict[str, Any]]:
         """So much later: what was written."""
@@ -108,6 +109,14 @@ async def test_nobody_is_called_who_would_be_refused_again_or_waits_no_more() ->
         on.cache.set_pod(bound)
         assert await on.turn(5) == []
         assert on.verdicts.of("ns", "bound") is None
+
+
+@pytest.mark.parametrize(("units", "calls"), [(8, 1), (7, 0)])
+async def test_wishes_are_looked_at_as_a_filter_would(units: int, calls: int) -> None:
+    """A whole card is one that is exactly as large."""
+    async with stage() as on:
+        on.refuse(pod("p", units, split="whole"))
+        assert len(await on.turn(5)) == calls
 
 
 async def test_without_the_right_it_says_so_once(caplog: pytest.LogCaptureFixture) -> None:

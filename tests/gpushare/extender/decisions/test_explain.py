@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.decisions import explain as module
 from gpushare.extender.decisions.explain import card_reason, explain
-from gpushare.extender.decisions.filter import FilterResult
 from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import lay_out
@@ -24,7 +23,7 @@ CLUSTER = Snapshot({"free": FREE, "full": FULL})
 
 def test_every_card_says_what_it_has_what_is_wanted_and_why_it_does_not_do() -> None:
     """The node that has room first; then what was answered last beside what would be answered now."""
-    last = FilterResult([], {"free": wire.REASON_NO_CARD_FITS}, {"gone": wire.REASON_UNKNOWN_NODE})
+    last = {"free": wire.REASON_NO_CARD_FITS, "gone": wire.REASON_UNKNOWN_NODE}
     found = explain(Question(Request(6)), CLUSTER, last, ["full", "gone", "free"])
 
     assert found["fits"] == ["free"]
@@ -42,7 +41,7 @@ def test_every_card_says_what_it_has_what_is_wanted_and_why_it_does_not_do() -> 
 def test_the_wishes_are_said_in_the_words_of_their_annotations() -> None:
     """And each card against them."""
     wishes = Wishes(models=(("tesla", "t4"),), uuids=frozenset({"gpu-a"}), group="ns/g")
-    found = explain(Question(Request(2, wishes=wishes), home={"free": frozenset({1})}), CLUSTER, None, ["free"])
+    found = explain(Question(Request(2, wishes=wishes), home={"free": frozenset({1})}), CLUSTER, {}, ["free"])
 
     assert found["request"] == {
         "units": 2,
@@ -63,7 +62,7 @@ def test_the_wishes_are_said_in_the_words_of_their_annotations() -> None:
 def test_slots_are_told_where_they_are_counted() -> None:
     """A card may be full of containers."""
     node = lay_out("n", (Device(0, 80, slots=2, slots_used=2), Device(1, 80, slots=2)), [])
-    cards = explain(Question(Request(6)), Snapshot({"n": node}), None, ["n"])["nodes"][0]["cards"]
+    cards = explain(Question(Request(6)), Snapshot({"n": node}), {}, ["n"])["nodes"][0]["cards"]
 
     assert [(card["slots"], card["freeSlots"], card["reason"]) for card in cards] == [
         (2, 0, "no free slot"),
@@ -86,7 +85,7 @@ def test_of_a_large_cluster_the_nodes_with_most_room_are_described(monkeypatch: 
     """The others are counted; a question must not hold up schedulers."""
     monkeypatch.setattr(module, "MOST_NODES", 2)
     nodes = {name: lay_out(name, (Device(0, 14, used),), []) for name, used in (("a", 13), ("b", 12), ("c", 11))}
-    found = explain(Question(Request(6)), Snapshot(nodes), None, nodes)
+    found = explain(Question(Request(6)), Snapshot(nodes), {}, nodes)
 
     assert [node["name"] for node in found["nodes"]] == ["c", "b"]
     assert (found["nodesLeftOut"], found["reasons"]) == (1, {wire.REASON_NO_CARD_FITS: 3})

@@ -28,7 +28,7 @@ def test_a_node_fits_when_one_card_holds_the_request() -> None:
     """Nine units free in total on two cards do not hold six on one."""
     result = filter_nodes(Question(Request(6)), ["full", "free"], CLUSTER)
 
-    assert (result.fitting, result.failed, result.unresolvable) == (["free"], {"full": wire.REASON_NO_CARD_FITS}, {})
+    assert (result.fitting, result.failed, result.unresolvable) == (["free"], {wire.REASON_NO_CARD_FITS: ["full"]}, {})
 
 
 def test_a_request_as_large_as_the_free_card_fits() -> None:
@@ -44,10 +44,10 @@ def test_what_eviction_cannot_cure_is_unresolvable() -> None:
 
     assert (result.fitting, result.failed) == ([], {})
     assert result.unresolvable == {
-        "small": wire.REASON_NO_CARD_LARGE_ENOUGH,
-        "sick": wire.REASON_ALL_CARDS_UNHEALTHY,
-        "plain": wire.REASON_NOT_A_GPU_NODE,
-        "gone": wire.REASON_UNKNOWN_NODE,
+        wire.REASON_NO_CARD_LARGE_ENOUGH: ["small"],
+        wire.REASON_ALL_CARDS_UNHEALTHY: ["sick"],
+        wire.REASON_NOT_A_GPU_NODE: ["plain"],
+        wire.REASON_UNKNOWN_NODE: ["gone"],
     }
 
 
@@ -57,21 +57,23 @@ def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
 
 
 @given(st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12), st.integers(0, 20))
-def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> None:
-    """In one of the three answers, in the order asked; nothing is invented."""
+def test_every_name_comes_back_as_often_as_it_was_asked_about(names: list[str], request: int) -> None:
+    """In one of the three answers, under one reason, in the order asked; nothing is invented."""
     result = filter_nodes(Question(Request(request)), names, CLUSTER)
-    answered = [*result.fitting, *result.failed, *result.unresolvable]
+    answers = [result.fitting, *result.failed.values(), *result.unresolvable.values()]
 
-    assert sorted(answered) == sorted(set(names))
-    assert result.fitting == [name for name in dict.fromkeys(names) if name in result.fitting]
+    assert sorted(name for answer in answers for name in answer) == sorted(names)
+    assert all(answer == [name for name in names if name in answer] for answer in answers)
+    for refused in (result.failed, result.unresolvable):
+        assert list(refused) == sorted(refused, key=lambda reason: names.index(refused[reason][0]))
 
 
 def test_reasons_name_no_node() -> None:
     """The scheduler counts equal texts; a node's name in them defeats that."""
     result = filter_nodes(Question(Request(6)), list(CLUSTER.nodes), CLUSTER)
 
-    for name, reason in {**result.failed, **result.unresolvable}.items():
-        assert name not in reason.split()
+    for reason, names in {**result.failed, **result.unresolvable}.items():
+        assert not set(names) & set(reason.split())
 
 
 # One free slot of two on a card with 60 MiB left; none on the card with 80.
@@ -82,10 +84,10 @@ SLOTS = Snapshot({"slotted": SLOTTED, "free": FREE})
 def test_a_card_of_a_node_in_slots_mode_fits_only_with_a_slot_for_each_container() -> None:
     """The memory of a card whose slots are booked is out of reach; waiting cures that."""
     assert filter_nodes(Question(Request(60, 1)), ["slotted"], SLOTS).fitting == ["slotted"]
-    assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {"slotted": wire.REASON_NO_SLOT}
-    assert filter_nodes(Question(Request(10, 2)), ["slotted"], SLOTS).failed == {"slotted": wire.REASON_NO_SLOT}
+    assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
+    assert filter_nodes(Question(Request(10, 2)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
     assert filter_nodes(Question(Request(10, 3)), ["slotted"], SLOTS).unresolvable == {
-        "slotted": wire.REASON_TOO_MANY_CONTAINERS
+        wire.REASON_TOO_MANY_CONTAINERS: ["slotted"]
     }
 
 
@@ -94,7 +96,7 @@ def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
     result = filter_nodes(Question(Request(6, 2, names_slots=False)), ["slotted", "free"], SLOTS)
 
     assert (result.fitting, result.failed) == (["free"], {})
-    assert result.unresolvable == {"slotted": wire.REASON_SLOT_MISSING}
+    assert result.unresolvable == {wire.REASON_SLOT_MISSING: ["slotted"]}
 
 
 @given(
@@ -140,20 +142,21 @@ def test_the_short_way_of_plain_requests_gives_the_reasons_of_the_long_way(devic
     info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
     result = filter_nodes(Question(Request(units)), ["n"], Snapshot({"n": info}))
 
-    assert {**result.failed, **result.unresolvable}.get("n", "") == reason_against(info, Question(Request(units)))
+    assert [*result.failed, *result.unresolvable, ""][0] == reason_against(info, Question(Request(units)))
 
 
 def test_a_pod_whose_own_words_make_no_sense_is_refused_on_every_node_for_good() -> None:
     """As unresolvable: the end of other pods does not mend an annotation."""
-    assert refuse_everywhere("bad wish", ["a", "b", "a"]) == FilterResult([], {}, {"a": "bad wish", "b": "bad wish"})
+    assert refuse_everywhere("bad wish", ["a", "b"]) == FilterResult([], {}, {"bad wish": ["a", "b"]})
+    assert refuse_everywhere("bad wish", []) == FilterResult([], {}, {})
 
 
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
-        (FilterResult(["a"], {"b": "full"}, {"c": "small"}), ""),
-        (FilterResult([], {"b": "full", "d": "no slot"}, {"c": "small"}), "full"),
-        (FilterResult([], {}, {"c": "small", "e": "sick"}), "small"),
+        (FilterResult(["a"], {"full": ["b"]}, {"small": ["c"]}), ""),
+        (FilterResult([], {"full": ["b"], "no slot": ["d"]}, {"small": ["c"]}), "full"),
+        (FilterResult([], {}, {"small": ["c"], "sick": ["e"]}), "small"),
         (FilterResult([], {}, {}), ""),
     ],
 )

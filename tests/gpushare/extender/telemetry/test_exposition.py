@@ -105,7 +105,7 @@ class Extender:
         """A pod that is pending got this answer."""
         pod = msgspec.convert({"metadata": {"name": name, "namespace": "d", "uid": f"uid-{name}"}}, Pod)
         self.cache.set_pod(pod)
-        self.verdicts.note(pod.metadata, request, result, 0)
+        self.verdicts.note(pod.metadata, request, result, b"", 0)
 
     async def families(self) -> list[Metric]:
         """What Prometheus reads."""
@@ -273,16 +273,16 @@ async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
 async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
     """One reason each; what a pod's own annotation says is no label."""
     extender = Extender()
-    full = FilterResult([], {"b": wire.REASON_NO_SLOT}, {"a": wire.REASON_NOT_A_GPU_NODE})
+    full = FilterResult([], {wire.REASON_NO_SLOT: ["b"]}, {wire.REASON_NOT_A_GPU_NODE: ["a"]})
     extender.refuse("p", full)
     extender.refuse("q", full)
     extender.refuse("gone", full)
     extender.cache.remove_pod(
         msgspec.convert({"metadata": {"name": "gone", "namespace": "d", "uid": "uid-gone"}}, Pod).metadata
     )
-    extender.refuse("hopeless", FilterResult([], {}, {"a": wire.REASON_NOT_A_GPU_NODE}))
-    extender.refuse("odd", FilterResult([], {}, {"a": "annotation x is odd"}), request=None)
-    extender.refuse("strange", FilterResult([], {}, {"a": "node n17 is on fire"}))
+    extender.refuse("hopeless", FilterResult([], {}, {wire.REASON_NOT_A_GPU_NODE: ["a"]}))
+    extender.refuse("odd", FilterResult([], {}, {"annotation x is odd": ["a"]}), request=None)
+    extender.refuse("strange", FilterResult([], {}, {"node n17 is on fire": ["a"]}))
     extender.refuse("held", FilterResult(["a"], {}, {}))
     waiting = await extender.values("gpushare_extender_waiting_pods", "reason")
 
@@ -309,7 +309,7 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest
     extender = Extender()
     for number in range(10):
         extender.add(f"n{number}", T4)
-        extender.refuse(f"p{number}", FilterResult([], {"n0": wire.REASON_NO_CARD_FITS}, {}))
+        extender.refuse(f"p{number}", FilterResult([], {wire.REASON_NO_CARD_FITS: ["n0"]}, {}))
     turns = 0
 
     async def others() -> None:
