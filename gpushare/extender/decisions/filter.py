@@ -19,7 +19,7 @@ from gpushare.model.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """Names that fit, in the order asked; all others by reason, in exactly one of the two maps, likewise.
+    """Names that fit, in the order asked and each once; all others by reason, in exactly one of the two maps, likewise.
 
     Reasons are a handful of constants, and stand in the order in which the names gave them.
     """
@@ -45,16 +45,21 @@ def filter_nodes(
 ) -> FilterResult:
     """Ask each node whether one healthy card holds the request. A pod that asks nothing fits everywhere.
 
-    A name that is asked about twice is answered twice. ``known`` are the answers of all nodes to the same question, by name, where
-    somebody keeps them: the reason, "" where it fits.
+    ``known`` are the answers of all nodes to the same question, by name, where somebody keeps them: the reason, "" where it fits.
     """
-    asked_names = list(names)
+    asked_names = _each_once(names)
     if asked.request.units == 0:
         return FilterResult(asked_names, {}, {})
     if known is None:
         found = ((name, snapshot.nodes.get(name)) for name in asked_names)
         known = {name: reason_against(node, asked) for name, node in found if node is not None}
     return _sort(asked_names, _answers(asked_names, known))
+
+
+def _each_once(names: Iterable[str]) -> list[str]:
+    """A scheduler never repeats a name; a repeated one must not come back twice (it would count as two nodes)."""
+    asked = list(names)
+    return asked if len(set(asked)) == len(asked) else list(dict.fromkeys(asked))
 
 
 def _answers(names: Sequence[str], known: Mapping[str, str]) -> Sequence[str]:
@@ -84,5 +89,5 @@ def _sort(names: list[str], answers: Sequence[str]) -> FilterResult:
 
 def refuse_everywhere(reason: str, names: Iterable[str]) -> FilterResult:
     """No node is asked: the pod's own words make no sense, and the end of other pods does not cure that."""
-    everywhere = list(names)
+    everywhere = _each_once(names)
     return FilterResult([], {}, {reason: everywhere} if everywhere else {})
