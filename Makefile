@@ -38,7 +38,7 @@ test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverag
 	@$(BIN)/python -m pytest tests e2e --cov --cov-report=term:skip-covered $(AT_ONCE) $(ON) $(ARGS)
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report $(if $(filter controlplane,$(CLUSTER)),--require-control-plane) $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(ON) $(ARGS)

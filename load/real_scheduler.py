@@ -40,6 +40,8 @@ from clusters.scratch import scratch_folder
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
 from load.bench.servers import CannotMeasureError
+from load.flags import count
+from load.processes import cpu_seconds
 
 # What the project promises: of the pods a second without an extender.
 _SHARE: Final = 0.85
@@ -112,20 +114,14 @@ def text(turns: Sequence[Turn], nodes: int, pods: int) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m load.real_scheduler", description=__doc__, epilog=_EPILOG)
     add = parser.add_argument
-    add("--nodes", type=_count, default=1000, help="Node objects (default: %(default)s)")
-    add("--pods", type=_count, default=2000, help="pods of each turn (default: %(default)s)")
-    add("--turns", type=_count, default=3, help="turns of each kind, in turn (default: %(default)s)")
+    add("--nodes", type=count, default=1000, help="Node objects (default: %(default)s)")
+    add("--pods", type=count, default=2000, help="pods of each turn (default: %(default)s)")
+    add("--turns", type=count, default=3, help="turns of each kind, in turn (default: %(default)s)")
     add("--kubernetes", default=minors()[0], choices=minors(), help="minor of the control plane (default: the newest)")
     add("--assets", type=Path, help="folder with ready programs of a control plane (as KUBEBUILDER_ASSETS)")
     add("--output", "-o", type=Path, help="file for all figures as JSON")
     add("--check", action="store_true", help="exit with 99 when less is reached than is promised")
     return parser
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return int(text)
 
 
 async def _measure(flags: argparse.Namespace) -> list[Turn]:
@@ -233,7 +229,7 @@ class _Stage:
         if extender is not None:
             pids[_EXTENDER] = extender.pid
         return {
-            name: _cpu_seconds(pid) for name, pid in {**pids, "this program": os.getpid()}.items() if pid is not None
+            name: cpu_seconds(pid) for name, pid in {**pids, "this program": os.getpid()}.items() if pid is not None
         }
 
     async def _extender(self, stack: AsyncExitStack) -> Program:
@@ -297,11 +293,6 @@ async def _all(
             await act(item)
 
     await asyncio.gather(*(work() for _ in range(at_once)))
-
-
-def _cpu_seconds(pid: int) -> float:
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

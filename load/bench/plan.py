@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from load.bench.worlds import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
+from load.flags import count
 
 CONCURRENCIES: Final = (1, 8, 64)
 # Of a full run, and of a quick one.
@@ -148,19 +149,17 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--quick", action="store_true", help="a small run of a minute or two: no 15,000 nodes, fewer questions")
     add("--nodes", type=_counts, help=f"sizes of the worlds, with commas (default: {_list(0)}; quick: {_list(1)})")
-    add(
-        "--names", type=_count, default=500, help="names in a short question; a long one has all (default: %(default)s)"
-    )
-    add("--questions", type=_count, help="questions to each server in each cell (default: 2000; quick: 1000)")
-    add("--events", type=_count, default=500, help="watch events a second where it is not quiet (default: %(default)s)")
-    add("--pods-per-node", type=_count, default=10, help="on average; each node has 8 to 32 (default: %(default)s)")
+    add("--names", type=count, default=500, help="names in a short question; a long one has all (default: %(default)s)")
+    add("--questions", type=count, help="questions to each server in each cell (default: 2000; quick: 1000)")
+    add("--events", type=count, default=500, help="watch events a second where it is not quiet (default: %(default)s)")
+    add("--pods-per-node", type=count, default=10, help="on average; each node has 8 to 32 (default: %(default)s)")
     add(
         "--binds",
         type=_count_or_none,
         help="binds at each concurrency; 0: none (default: 1000; quick: 300; at most what there is room for)",
     )
-    add("--sync-nodes", type=_count, default=5000, help="nodes of the first sync (default: %(default)s)")
-    add("--sync-pods", type=_count, default=50_000, help="pods of the first sync (default: %(default)s)")
+    add("--sync-nodes", type=count, default=5000, help="nodes of the first sync (default: %(default)s)")
+    add("--sync-pods", type=count, default=50_000, help="pods of the first sync (default: %(default)s)")
     add("--no-tls", action="store_true", help="do not measure over TLS")
     add("--seed", type=int, default=1, help="of worlds and orders (default: %(default)s)")
     add(
@@ -187,15 +186,9 @@ def _list(at: int) -> str:
     return ",".join(map(str, _NODES[at]))
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
-    return int(text)
-
-
 def _count_or_none(text: str) -> int:
-    return 0 if text == "0" else _count(text)
+    return 0 if text == "0" else count(text)
 
 
 def _counts(text: str) -> tuple[int, ...]:
-    return tuple(map(_count, text.split(",")))
+    return tuple(map(count, text.split(",")))

@@ -23,6 +23,7 @@ from clusters.targets import load_target
 from load.bench.connection import TlsClient
 from load.bench.questions import PREFIX, filter_bodies, wrong_with
 from load.bench.worlds import node_name
+from load.processes import cpu_seconds
 
 # How long the first sync of the largest world may take, in seconds: against hangs only.
 _SYNC_SECONDS: Final = 900.0
@@ -65,8 +66,8 @@ class Server:
         """Processor time of the process so far; None where it is not ours."""
         if self.program is None:
             return None
-        user, system = Path(f"/proc/{self.program.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        assert self.program.pid is not None
+        return cpu_seconds(self.program.pid)
 
     def mib(self, row: str) -> float:
         """Memory of our process, in MiB: ``VmRSS`` now, ``VmHWM`` the most so far."""
