@@ -8,6 +8,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,7 +102,12 @@ class Demo:
         self.step("4. what each container was given")
         for pod in sorted(await self._api.list(PODS, "default"), key=lambda pod: str(pod["metadata"]["name"])):
             name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
-            log = await self._api.text(PODS.path("default", name, "log"))
+            # They are sorted, and a container runs before it has told them.
+            log = await eventually(
+                partial(self._api.text, PODS.path("default", name, "log")),
+                lambda text: "NVIDIA_VISIBLE_DEVICES=" in text,
+                f"{name} has told its variables",
+            )
             variables = [line for line in log.splitlines() if line.startswith(("NVIDIA_VISIBLE", "ALIYUN_COM_GPU"))]
             self._say(f"           {node} {name}: {' '.join(variables)}")
             given = dict(line.split("=", 1) for line in variables)

@@ -104,17 +104,19 @@ class Observer:
         return given
 
     async def _log(self, path: str, container: str) -> str:
-        """Wait for a container's first words: it runs before it speaks, and a new kubelet does not know its pods yet."""
+        """Wait until a container has told its variables: it runs before it speaks, and a new kubelet does not know its pods yet."""
 
-        async def read() -> str | None:
+        async def read() -> str:
             try:
                 return await self.cluster.api.text(path, {"container": container})
             except ApiError as error:
                 if error.code not in (400, 404):
                     raise
-                return None
+                return ""
 
-        return await eventually(read, bool, f"{path} of {container} says something") or ""
+        # They are sorted: this one comes last.
+        last = f"{spec.ENV_VISIBLE}="
+        return await eventually(read, lambda log: last in log, f"{path} of {container} has {last}")
 
     async def inspect(self, path: str = "") -> Any:
         """The extender's book."""

@@ -7,7 +7,6 @@ import contextlib
 import os
 import random
 import signal
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from clusters.controlplane import binaries
 from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import Cluster
@@ -151,20 +149,8 @@ class Troupe:
         configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
         path = self._folder / "scheduler.yaml"
         path.write_text(yaml.safe_dump(configuration))
-        found = binaries.locate(self._choices.kubernetes, self._choices.environment, self._choices.assets)
-        port = free_port()
-        flags = {"config": path, "bind-address": _HOST, "secure-port": port, "cert-dir": self._folder / "scheduler"}
-        argv = [str(found["kube-scheduler"]), *(f"--{name}={value}" for name, value in flags.items())]
-        anybody = ssl.create_default_context()
-        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-        return await self._launch(
-            Actor(
-                "the scheduler",
-                Program("scheduler", argv, self._environment, self._folder / "scheduler.log"),
-                lambda: says_ready(f"https://{_HOST}:{port}/healthz", anybody),
-                road,
-            )
-        )
+        program, is_ready = schedulers.kube_scheduler(self._choices, path)
+        return await self._launch(Actor("the scheduler", program, is_ready, road))
 
     async def _launch(self, actor: Actor) -> Actor:
         self._stack.push_async_callback(actor.program.stop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -70,17 +70,23 @@ async def _embedded(cluster: Cluster, path: Path) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _real(choices: Choices, path: Path) -> AsyncIterator[None]:
+    program, is_ready = kube_scheduler(choices, path)
+    try:
+        await program.launch(is_ready)
+        yield
+    finally:
+        await program.stop()
+
+
+def kube_scheduler(choices: Choices, path: Path) -> tuple[Program, Callable[[], Awaitable[bool]]]:
+    """The real one with the configuration at ``path``, not yet started, and whether it is ready."""
     found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
     port = free_port()
     # It makes a certificate by itself, and answers health to everybody.
-    flags = {"config": path, "bind-address": _HOST, "secure-port": port, "cert-dir": path.parent / "scheduler"}
+    flags = {"config": path, "bind-address": _HOST, "secure-port": port, "cert-dir": path.with_suffix(".certificates")}
     argv = [str(found["kube-scheduler"]), *(f"--{name}={value}" for name, value in flags.items())]
     environment = environment_of_programs(choices.environment)
     program = Program("the scheduler beside", argv, environment, path.with_suffix(".log"))
     anybody = ssl.create_default_context()
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-    try:
-        await program.launch(lambda: says_ready(f"https://{_HOST}:{port}/healthz", anybody))
-        yield
-    finally:
-        await program.stop()
+    return program, lambda: says_ready(f"https://{_HOST}:{port}/healthz", anybody)
