@@ -297,8 +297,8 @@ async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_la
             await kubelet.start("uid-b", ids)
 
         (event,) = kubelet.api.events
-        assert (event["involvedObject"]["name"], event["reason"], event["type"]) == ("b", "GPUShareHeld", "Warning")
-        assert "names card 1" in event["message"]
+        assert (event["regarding"]["name"], event["reason"], event["type"]) == ("b", "GPUShareHeld", "Warning")
+        assert "names card 1" in event["note"]
 
         pods[1]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
         await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))

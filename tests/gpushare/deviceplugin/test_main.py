@@ -152,7 +152,7 @@ async def test_a_missing_driver_is_said_on_the_node(tmp_path: Path) -> None:
             await program.wait()
 
     assert (program.returncode, api.events[0]["reason"]) == (0, "GPUShareNoCards")
-    assert api.events[0]["involvedObject"]["kind"] == "Node"
+    assert api.events[0]["regarding"]["kind"] == "Node"
 
 
 async def test_words_that_are_no_xids_are_named_and_skipped(tmp_path: Path) -> None:

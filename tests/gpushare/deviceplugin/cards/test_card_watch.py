@@ -85,8 +85,8 @@ async def test_the_pods_of_a_sick_card_are_told_and_no_others(simulate: Simulate
         text = f"card 1 ({rig.uuids[1]}) of node rig is unhealthy: Xid 48"
 
         assert rig.events("Node") == [("GPUShareCardUnhealthy", text)]
-        assert [event["involvedObject"]["name"] for event in api.events if "involvedObject" in event] == ["rig", "on-1"]
-        assert api.events[0]["involvedObject"]["uid"] == "uid-rig"
+        assert [event["regarding"]["name"] for event in api.events if "regarding" in event] == ["rig", "on-1"]
+        assert api.events[0]["regarding"]["uid"] == "uid-rig"
 
 
 async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:

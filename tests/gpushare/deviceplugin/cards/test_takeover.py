@@ -70,10 +70,10 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
             await waiting
 
     event = api.events[0]
-    involved = event["involvedObject"]
+    involved = event["regarding"]
     assert (involved["kind"], involved["name"], event["reason"]) == ("Node", "rig", "GPUShareResourceOwned")
     for word in (MEMORY, str(path), "drain", "stop the kubelet", "move", "start the kubelet"):
-        assert word in event["message"]
+        assert word in event["note"]
 
 
 async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:

@@ -120,8 +120,8 @@ async def test_overuse_is_told_on_the_pod_once_and_its_end(simulate: Simulate, t
         for node.now in (60, 75):
             await node.watch.look()
         assert node.said() == [("GpuMemoryOveruse", "Warning")]
-        assert node.api.events[0]["message"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
-        assert node.api.events[0]["involvedObject"]["uid"] == UID
+        assert node.api.events[0]["note"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
+        assert node.api.events[0]["regarding"]["uid"] == UID
         over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
         assert node.value("gpushare_pod_overuse_bytes", **over) == 229 * MIB
         assert node.value("gpushare_overuse_episodes_total") == 1
@@ -149,7 +149,7 @@ async def test_a_card_that_was_not_booked_counts_too(simulate: Simulate, tmp_pat
         node.run(7, 1, card=1)
         await node.watch.look()
 
-        assert node.api.events[0]["message"].startswith("uses 1 MiB of card 1 and booked 0 MiB;")
+        assert node.api.events[0]["note"].startswith("uses 1 MiB of card 1 and booked 0 MiB;")
 
 
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class Rig:
 
     def said(self) -> dict[str, str]:
         """By pod, the one event on it."""
-        found = {event["involvedObject"]["name"]: event["message"] for event in self.api.events}
+        found = {event["regarding"]["name"]: event["note"] for event in self.api.events}
         assert len(found) == len(self.api.events)
         return found
 
