@@ -16,7 +16,9 @@ KUBERNETES ?=
 # How many tests run at once, each in a process and on clusters of its own; most of them wait. 0: one after the other.
 # Real kubelets wait less: two of their clusters keep two cores busy, and a third only costs its own nodes.
 WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
-AT_ONCE = --numprocesses $(WORKERS) --dist loadfile
+# A test over its time limit ends its process. pytest-xdist gives the process that replaces it no tests and waits for ever; without
+# one the others finish theirs, and the run ends and says which test it was.
+AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 .PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml bench fuzz generate verify constraints clean-clone clean
