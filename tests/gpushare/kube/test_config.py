@@ -8,7 +8,7 @@ import contextlib
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -316,6 +316,38 @@ async def test_a_connection_is_kept_between_requests(
     write: Write, monkeypatch: pytest.MonkeyPatch, seconds: float | None, expected: int
 ) -> None:
     """As long as we say, not as the library would: a handshake costs more than a request."""
+    if seconds is not None:
+        monkeypatch.setattr(config, "_IDLE_SECONDS", seconds)
+    async with counting() as (url, connections):
+        client = config.connect(write(url))
+        try:
+            for _ in range(2):
+                await client.list_raw("/api/v1/pods")
+        finally:
+            await client.close()
+
+    assert len(connections) == expected
+    assert config._IDLE_SECONDS >= 60 or seconds is not None
+
+
+async def test_many_requests_at_once_share_few_connections_that_are_kept(write: Write) -> None:
+    """However many pods are bound at once; the next burst makes no handshake."""
+    async with counting() as (url, connections):
+        client = config.connect(write(url))
+        try:
+            opened = []
+            for _ in range(2):
+                await asyncio.gather(*(client.list_raw("/api/v1/pods") for _ in range(100)))
+                opened.append(len(connections))
+        finally:
+            await client.close()
+
+    assert opened == [config._CONNECTIONS] * 2
+
+
+@contextlib.asynccontextmanager
+async def counting() -> AsyncIterator[tuple[str, list[int]]]:
+    """Empty lists, over as many connections as are asked for: the URL, and one entry for each of them."""
     connections: list[int] = []
     ended: list[int] = []
 
@@ -330,17 +362,9 @@ async def test_a_connection_is_kept_between_requests(
             await writer.wait_closed()
         ended.append(1)
 
-    if seconds is not None:
-        monkeypatch.setattr(config, "_IDLE_SECONDS", seconds)
     server = await asyncio.start_server(serve, "127.0.0.1")
-    client = config.connect(write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
     try:
-        for _ in range(2):
-            await client.list_raw("/api/v1/pods")
-    finally:
-        await client.close()
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", connections
         await until(lambda: len(ended) == len(connections))
+    finally:
         server.close()
-
-    assert len(connections) == expected
-    assert config._IDLE_SECONDS >= 60 or seconds is not None
