@@ -29,6 +29,16 @@ class _Answers:
     # By policy, then by node: of nodes that have not changed.
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
 
+    def forget(self, name: str) -> None:
+        """A node is gone; nobody may ever ask for this request again, so it is not left to the next question."""
+        self.changed.discard(name)
+        self.reasons.pop(name, None)
+        self.forget_scores(name)
+
+    def forget_scores(self, name: str) -> None:
+        for scores in self.scores.values():
+            scores.pop(name, None)
+
 
 class KnownAnswers:
     """Over the nodes of the book, which says what has changed."""
@@ -39,13 +49,22 @@ class KnownAnswers:
 
     def changed(self, name: str) -> None:
         """A node is new, changed or gone."""
+        is_there = name in self._nodes
         for answers in self._by_request.values():
-            answers.changed.add(name)
+            if is_there:
+                answers.changed.add(name)
+            else:
+                answers.forget(name)
 
     def reasons(self, request: Request) -> Mapping[str, str] | None:
         """For filter; None for a request with wishes: which card it gets depends on more than its node."""
         answers = self._of(request)
         return None if answers is None else answers.reasons
+
+    def known(self, request: Request) -> Mapping[str, str] | None:
+        """As ``reasons``, for one who looks now and then: None too where nobody else asks, and nothing is displaced."""
+        answers = self._by_request.get(request)
+        return None if answers is None else self._up_to_date(answers).reasons
 
     def scores(self, request: Request, policy: str) -> dict[str, int] | None:
         """For prioritize, which adds to them; None likewise."""
@@ -61,13 +80,11 @@ class KnownAnswers:
             if len(self._by_request) > MOST_REQUESTS:
                 self._by_request.popitem(last=False)
         self._by_request.move_to_end(request)
+        return self._up_to_date(answers)
+
+    def _up_to_date(self, answers: _Answers) -> _Answers:
         for name in answers.changed:
-            node = self._nodes.get(name)
-            if node is None:
-                answers.reasons.pop(name, None)
-            else:
-                answers.reasons[name] = reason_against(node, answers.asked)
-            for scores in answers.scores.values():
-                scores.pop(name, None)
+            answers.reasons[name] = reason_against(self._nodes[name], answers.asked)
+            answers.forget_scores(name)
         answers.changed.clear()
         return answers

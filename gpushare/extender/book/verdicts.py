@@ -6,7 +6,7 @@ Only the newest verdicts are kept node by node; of older ones how many nodes gav
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,11 +91,16 @@ class Verdicts:
                 return verdict
         return None
 
-    def due(self, now: float, is_pending: Callable[[ObjectMeta], bool], most: int) -> Sequence[Verdict]:
-        """Pods that were refused everywhere and have waited long enough, at most so many. Who is not pending is dropped."""
+    def due(
+        self, now: float, is_pending: Callable[[ObjectMeta], bool], most: int, passed_over: Set[str] = frozenset()
+    ) -> Sequence[Verdict]:
+        """Pods that were refused everywhere and have waited long enough, at most so many. Who is not pending is dropped.
+
+        ``passed_over`` are uids that are not asked for this time.
+        """
         found: list[Verdict] = []
         for uid, verdict in tuple(self._by_uid.items()):
-            if now - verdict.waits_since < verdict.patience:
+            if uid in passed_over or now - verdict.waits_since < verdict.patience:
                 continue
             if not is_pending(verdict.metadata):
                 self.drop(uid)

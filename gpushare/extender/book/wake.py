@@ -20,12 +20,14 @@ from gpushare.extender.decisions.filter import filter_nodes
 from gpushare.extender.decisions.placement import question
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, MissingRightError
+from gpushare.model.pod import Request
 
 _LOG = logging.getLogger(__name__)
 
 _TURN_SECONDS: Final = 1.0
-# Pods that are looked at in one turn; each is one look at all nodes.
+# Requests that are looked at in one turn; each is one look at all nodes. And pods: thousands may wait with the same request.
 _A_TURN: Final = 20
+_PODS_A_TURN: Final = 500
 
 
 class Waker:
@@ -51,6 +53,8 @@ class Waker:
         self._monotonic = monotonic
         self._on_call = on_call
         self._lacks_right = False
+        # Who was looked at since all were: those who wait longest may be those who wait for ever.
+        self._looked_at: set[str] = set()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -60,21 +64,30 @@ class Waker:
 
     async def turn(self) -> None:
         """Call the first pod that would get a card; with it come all the others."""
-        for verdict in self._verdicts.due(self._monotonic(), self._cache.is_pending, _A_TURN):
-            node = self._node_for(verdict)
-            if node is not None:
-                await self._call(verdict, node)
-                return
-            # Questions of schedulers come first.
-            await asyncio.sleep(0)
+        in_vain: set[Request] = set()
+        due = self._verdicts.due(self._monotonic(), self._cache.is_pending, _PODS_A_TURN, self._looked_at)
+        for verdict in due:
+            assert verdict.request is not None
+            if verdict.request not in in_vain:
+                if len(in_vain) == _A_TURN:
+                    continue
+                node = self._node_for(verdict.request)
+                if node is not None:
+                    await self._call(verdict, node)
+                    return
+                in_vain.add(verdict.request)
+                # Questions of schedulers come first.
+                await asyncio.sleep(0)
+            self._looked_at.add(verdict.metadata.uid)
+        if len(due) < _PODS_A_TURN and len(in_vain) < _A_TURN:
+            self._looked_at.clear()
 
-    def _node_for(self, verdict: Verdict) -> str | None:
-        assert verdict.request is not None
+    def _node_for(self, request: Request) -> str | None:
         snapshot = self._cache.snapshot()
-        known = self._cache.answers.reasons(verdict.request)
+        known = self._cache.answers.known(request)
         if known is not None:
             return next((name for name, reason in known.items() if not reason), None)
-        result = filter_nodes(question(verdict.request, snapshot, self._policy), snapshot.nodes, snapshot)
+        result = filter_nodes(question(request, snapshot, self._policy), snapshot.nodes, snapshot)
         return result.fitting[0] if result.fitting else None
 
     async def _call(self, verdict: Verdict, node: str) -> None:

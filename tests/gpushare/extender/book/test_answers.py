@@ -71,6 +71,38 @@ def test_a_request_with_wishes_is_not_remembered() -> None:
     assert known.scores(Request(2, wishes=Wishes(group="ns/g")), "binpack") is None
 
 
+def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
+    """Also with a request that nobody asks again: names of short-lived machines are new ones every day."""
+    nodes: dict[str, NodeInfo] = {}
+    known = KnownAnswers(nodes)
+    known.scores(Request(1), wire.POLICY_BINPACK)
+    for number in range(3):
+        name = f"node-{number}"
+        nodes[name] = node(name, [(9, 0, True, 0)])
+        known.changed(name)
+        del nodes[name]
+        known.changed(name)
+
+    assert known._by_request[Request(1)].changed == set()
+
+
+def test_a_look_displaces_nothing() -> None:
+    """It finds what is kept, up to date, and neither keeps more nor prefers it."""
+    nodes = {"a": node("a", [(9, 0, True, 0)])}
+    known = KnownAnswers(nodes)
+    assert known.known(Request(1)) is None
+    first = known.reasons(Request(1))
+    nodes["b"] = node("b", [(9, 0, True, 0)])
+    known.changed("b")
+    for units in range(2, MOST_REQUESTS + 1):
+        known.reasons(Request(units))
+
+    assert known.known(Request(1)) == {"a": "", "b": ""}
+    assert known.known(Request(99)) is None
+    known.reasons(Request(MOST_REQUESTS + 1))
+    assert known.reasons(Request(1)) is not first
+
+
 def test_only_so_many_requests_are_remembered() -> None:
     """The one that was asked longest ago is sorted anew."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})

@@ -84,6 +84,15 @@ def test_those_that_waited_longest_come_first_and_not_all_at_once() -> None:
     assert due(verdicts, 10, *"abcd", most=2) == ["b", "c"]
 
 
+def test_who_is_passed_over_leaves_room_for_others() -> None:
+    """So that all are come to in the end."""
+    verdicts = Verdicts()
+    for name in ("a", "b", "c"):
+        verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
+
+    assert [found.metadata.name for found in verdicts.due(10, lambda _: True, 1, {"uid-a", "uid-c"})] == ["b"]
+
+
 def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the others how many nodes gave which reason; a large cluster does not fill our memory."""
     monkeypatch.setattr(module, "MOST_NODES", 7)

@@ -18,7 +18,7 @@ from gpushare.extender.book.wake import Waker
 from gpushare.extender.decisions.filter import FilterResult
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
-from gpushare.model.pod import request_of
+from gpushare.model.pod import Request, request_of
 from tests.servers import StubApi, serve, status
 
 _FORBIDDEN = (
@@ -109,6 +109,28 @@ async def test_nobody_is_called_who_would_be_refused_again_or_waits_no_more() ->
         on.cache.set_pod(bound)
         assert await on.turn(5) == []
         assert on.verdicts.of("ns", "bound") is None
+
+
+async def test_pods_that_nothing_holds_stand_in_nobodys_way() -> None:
+    """However many wait longer, with however many requests: who would get a card is come to, again and again."""
+    async with stage() as on:
+        for number in range(700):
+            on.refuse(pod(f"large-{number}", 9 + number % 60))
+        on.refuse(pod("fits", 8))
+        calls = [call for _ in range(15) for call in await on.turn(5)]
+
+    assert len(calls) > 1
+
+
+async def test_looking_displaces_no_answers_of_schedulers() -> None:
+    """The requests of pods that nobody asks about any more are not kept up for their sake."""
+    async with stage() as on:
+        asked = [on.cache.answers.reasons(Request(units)) for units in range(1, 21)]
+        for number in range(20):
+            on.refuse(pod(f"large-{number}", 30 + number))
+        await on.turn(5)
+
+        assert all(on.cache.answers.known(Request(units)) is asked[units - 1] for units in range(1, 21))
 
 
 @pytest.mark.parametrize(("units", "calls"), [(8, 1), (7, 0)])

@@ -1,0 +1,108 @@
+"""Promises of what the controller says of pods whose cards are not there, over real HTTP to a scripted API server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.controller import Controller
+from gpushare.kube.events import EventRecorder
+from tests.gpushare.kube.scripted_api import HOLD, Answer, Call, ScriptedApi, Watch, client_of, event, listen, listing
+from tests.servers import until
+
+
+def node(cards: int) -> dict[str, Any]:
+    """With cards of 10 units."""
+    capacity = {"aliyun.com/gpu-mem": str(10 * cards), "aliyun.com/gpu-count": str(cards)}
+    return {"metadata": {"name": "n"}, "status": {"capacity": capacity}}
+
+
+def pod(name: str, **annotations: str) -> dict[str, Any]:
+    """Bound, of 4 units."""
+    said = {f"ALIYUN_COM_GPU_MEM_{key}": value for key, value in annotations.items()}
+    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "4"}}}
+    metadata = {"name": name, "namespace": "team", "uid": f"uid-{name}", "annotations": said}
+    return {"metadata": metadata, "spec": {"nodeName": "n", "containers": [container]}}
+
+
+class Stage:
+    """A cluster whose nodes are told when the test says so, and what was said of pods."""
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self.api = ScriptedApi(self._answer)
+        self.nodes: list[Any] = []
+        self.watches: list[list[Any]] = []
+        self._pods = pods
+
+    def notes(self) -> list[tuple[str, str]]:
+        """Pod and words of each event so far."""
+        return [(call.body["regarding"]["name"], call.body["note"]) for call in self.api.of("POST")]
+
+    def _answer(self, call: Call) -> Answer | Watch | str:
+        if call.method == "POST":
+            return Answer({}, 201)
+        if "watch" in call.query:
+            is_of_nodes = call.path.endswith("/nodes")
+            return Watch([*(self.watches.pop(0) if is_of_nodes and self.watches else []), HOLD])
+        if call.path == "/api/v1/pods":
+            return listing("1", *self._pods)
+        return listing("1", *(self.nodes if call.path.endswith("/nodes") else ()))
+
+
+@asynccontextmanager
+async def following(stage: Stage) -> AsyncIterator[SchedulerCache]:
+    """The book of an extender there, once it is ready."""
+    cache = SchedulerCache()
+    async with listen(stage.api) as url, client_of(url) as client:
+        events = EventRecorder(client, "gpushare", lambda: 0.0, random.Random(1))
+        controller = Controller(client, cache, events=events)
+        running = asyncio.create_task(controller.run())
+        try:
+            await until(controller.is_ready)
+            yield cache
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+
+async def test_a_node_that_is_heard_of_after_its_pods_is_judged_with_them() -> None:
+    """A large cluster's nodes come page by page, and its pods need not wait for them."""
+    stage = Stage(pod("odd", IDX="7"), pod("right", IDX="1"))
+    stage.watches = [[event("ADDED", node(2))]]
+    async with following(stage):
+        await until(stage.notes)
+
+    ((name, note),) = stage.notes()
+    assert name == "odd"
+    assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: booked on none")
+
+
+async def test_a_node_that_loses_cards_is_judged_again() -> None:
+    """Its pods have not changed, and nobody else tells of them; cards that stay as they are are no news."""
+    stage = Stage(pod("first", IDX="0"), pod("last", IDX="1"))
+    stage.nodes = [node(2)]
+    stage.watches = [[event("MODIFIED", node(2)), event("MODIFIED", node(1)), event("MODIFIED", node(1))]]
+    async with following(stage) as cache:
+        await until(stage.notes)
+        unplaced = cache.snapshot().nodes["n"].unplaced
+
+    assert [name for name, _ in stage.notes()] == ["last"]
+    assert unplaced == 4
+
+
+async def test_a_pod_that_has_some_of_its_cards_is_told_so() -> None:
+    """The card that it is on is booked, the one that it is to be moved to is not there."""
+    stage = Stage(pod("moves", IDX="0", REPAIR="7"))
+    stage.nodes = [node(2)]
+    stage.watches = [[event("MODIFIED", node(2))]]
+    async with following(stage) as cache:
+        await until(stage.notes)
+        used = cache.snapshot().nodes["n"].used
+
+    ((_, note),) = stage.notes()
+    assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: what else they name is booked")
+    assert used == 4
