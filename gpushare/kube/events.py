@@ -14,7 +14,14 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
 from gpushare.kube.client import STRATEGIC_MERGE_PATCH, ApiClient
-from gpushare.kube.errors import ApiError, MissingRightError, NotFoundError
+from gpushare.kube.errors import (
+    ApiError,
+    MissingRightError,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+    UnreachableError,
+)
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)
@@ -56,8 +63,11 @@ class EventRecorder:
 
     async def record(
         self, kind: str, metadata: ObjectMeta, reason: str, message: str, level: Level = "Warning"
-    ) -> None:
-        """Say something of a core/v1 object such as ``Pod``. Never raises for what the API server answers."""
+    ) -> bool:
+        """Say something of a core/v1 object such as ``Pod``. Never raises for what the API server answers.
+
+        Answers False where it could not be said now and may be another time: who has to say it once wants to know.
+        """
         message = message.encode()[:_LONGEST_MESSAGE].decode(errors="ignore")
         key = _Key(kind, metadata.uid or f"{metadata.namespace}/{metadata.name}", reason, message)
         try:
@@ -65,6 +75,8 @@ class EventRecorder:
                 await self._create(key, metadata, level)
         except ApiError as error:
             _LOG.debug("event not written reason=%s error=%s", reason, error)
+            return not isinstance(error, (UnreachableError, TooManyRequestsError, ServerError))
+        return True
 
     async def _count_up(self, key: _Key) -> bool:
         """Raise the count of the event that says this; False where there is none (any more)."""
@@ -87,7 +99,9 @@ class EventRecorder:
     async def _create(self, key: _Key, metadata: ObjectMeta, level: Level) -> None:
         # Events of objects without a namespace live in the default one.
         namespace = metadata.namespace or "default"
-        head = {"name": f"{metadata.name[:200]}.{self._rng.getrandbits(64):016x}", "namespace": namespace}
+        # As long as a name may be, and of whole labels.
+        stem = metadata.name[:200].rstrip("-.")
+        head = {"name": f"{stem}.{self._rng.getrandbits(64):016x}", "namespace": namespace}
         about = {
             "apiVersion": "v1",
             "kind": key.kind,

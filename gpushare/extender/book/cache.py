@@ -116,12 +116,14 @@ class SchedulerCache:
 
     # Nodes
 
-    def set_node(self, node: Node) -> None:
-        """A node is new or changed."""
+    def set_node(self, node: Node) -> bool:
+        """A node is new or changed. Answers whether it has other cards than it had."""
         name = node.metadata.name
         self.heard.note(name)
+        before = self._indices(name)
         self._nodes[name] = node
         self._read_devices(name)
+        return self._indices(name) != before
 
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
@@ -177,6 +179,11 @@ class SchedulerCache:
         self.heard.note(metadata.uid)
         self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
         self._end(metadata.uid)
+
+    def placed_on(self, node: str) -> list[tuple[Booking, str | None]]:
+        """Pods that the API shows there with cards named, and what is wrong with those of each."""
+        bookings = self._confirmed.get(node, {}).values()
+        return [(booking, self._misplaced(node, booking)) for booking in bookings if booking.shares]
 
     def assumed(self, uid: str, node: str) -> Booking | None:
         """What is assumed for a pod on a node."""
@@ -283,11 +290,15 @@ class SchedulerCache:
 
     def _misplaced(self, node: str, booking: Booking) -> str | None:
         """What is wrong with a booking that names a card which its node has not."""
-        indices = {device.index for device in self._devices.get(node, ())}
+        indices = self._indices(node)
         wrong = [index for index, _ in booking.shares if index not in indices]
         if not wrong or not indices:
             return None
-        return f"annotations name card {wrong[0]}, but node {node} has the cards {sorted(indices)}: booked on none"
+        rest = "what else they name is booked" if len(wrong) < len(booking.shares) else "booked on none"
+        return f"annotations name card {wrong[0]}, but node {node} has the cards {sorted(indices)}: {rest}"
+
+    def _indices(self, node: str) -> set[int]:
+        return {device.index for device in self._devices.get(node, ())}
 
     def _read_devices(self, name: str) -> None:
         self._devices[name] = devices_of(self._nodes[name], self._unhealthy.get(name, frozenset()))

@@ -24,11 +24,14 @@ _BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
 
 
 class _Nodes:
-    def __init__(self, cache: SchedulerCache) -> None:
+    def __init__(self, cache: SchedulerCache, odd: OddPods) -> None:
         self._cache = cache
+        self._odd = odd
 
     def set(self, item: Node) -> None:
-        self._cache.set_node(item)
+        if self._cache.set_node(item):
+            for booking, problem in self._cache.placed_on(item.metadata.name):
+                self._odd.note(ObjectMeta(booking.name, booking.namespace, booking.uid), problem)
 
     def remove(self, metadata: ObjectMeta) -> None:
         self._cache.remove_node(metadata.name)
@@ -89,7 +92,7 @@ class Controller:
         events: EventRecorder | None = None,
     ) -> None:
         self._odd = OddPods(events)
-        self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache))
+        self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache, self._odd))
         self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, _Pods(cache, self._odd))
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(cache))
         self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, _Budgets(cache))

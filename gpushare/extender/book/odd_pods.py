@@ -18,6 +18,8 @@ EVENT: Final = "GPUShareNotBooked"
 # Pods that wait to be told; past it only the log has them: an API server that stays away must not fill our memory, and of a
 # cluster where thousands are odd a few hundred tell enough.
 _LONGEST_QUEUE: Final = 500
+# How long an API server that could not take an event is left alone, in seconds.
+_PAUSE_SECONDS: Final = 10.0
 
 
 class OddPods:
@@ -29,6 +31,7 @@ class OddPods:
     def __init__(self, events: EventRecorder | None = None) -> None:
         self._events = events
         self._said: dict[str, str] = {}
+        # Of each pod who it is, and not its annotations, which may be large.
         self._words: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def note(self, metadata: ObjectMeta, problem: str | None) -> None:
@@ -39,13 +42,20 @@ class OddPods:
         elif self._said.get(uid) != problem:
             self._said[uid] = problem
             _LOG.warning("odd pod=%s/%s uid=%s problem=%s", metadata.namespace, metadata.name, uid, problem)
-            if self._events is not None and not self._words.full():
-                self._words.put_nowait((metadata, problem))
+            self._tell(ObjectMeta(metadata.name, metadata.namespace, uid), problem)
 
     async def run(self) -> None:
         """Write the events, until cancelled."""
         while self._events is not None:
             metadata, problem = await self._words.get()
             # Mended or gone in the meantime.
-            if self._said.get(metadata.uid) == problem:
-                await self._events.record("Pod", metadata, EVENT, f"its GPU memory is not booked: {problem}")
+            if self._said.get(metadata.uid) != problem:
+                continue
+            message = f"its GPU memory is not, or not all, booked: {problem}"
+            if not await self._events.record("Pod", metadata, EVENT, message):
+                self._tell(metadata, problem)
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _tell(self, metadata: ObjectMeta, problem: str) -> None:
+        if self._events is not None and not self._words.full():
+            self._words.put_nowait((metadata, problem))

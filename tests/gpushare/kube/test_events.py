@@ -138,3 +138,26 @@ async def test_a_long_message_is_cut_to_what_an_api_server_takes() -> None:
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "R", "x" + "\u00e4" * 600))
 
     assert call.body["note"] == "x" + "\u00e4" * 511
+
+
+@pytest.mark.parametrize("at_the_cut", ["-", ".", "-."])
+async def test_an_events_name_is_of_whole_labels(at_the_cut: str) -> None:
+    """A pod's name may be longer than what of it fits, and events.k8s.io takes no name like ``web-.1``."""
+    name = "p" * (200 - len(at_the_cut)) + at_the_cut + "q"
+    calls = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", ObjectMeta(name=name), "R", "m"))
+
+    stem, _, _ = calls[0].body["metadata"]["name"].rpartition(".")
+    assert stem == "p" * (200 - len(at_the_cut))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(201, True), (422, True), (404, True), (403, True), (429, False), (500, False), (DROP, False)],
+)
+async def test_who_records_hears_whether_another_try_may_help(answer: Any, expected: bool) -> None:
+    """It does not where the server will never take it."""
+    api = ScriptedApi(lambda call: answer if isinstance(answer, str) else Answer(status(answer), answer))
+    async with listen(api) as url, client_of(url) as client:
+        recorder = EventRecorder(client, "gpushare", lambda: 0.0, random.Random(1))
+
+        assert await recorder.record("Pod", POD, "R", "m") is expected

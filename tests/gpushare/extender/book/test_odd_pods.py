@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpushare.extender.book import odd_pods
 from gpushare.extender.book.odd_pods import EVENT, OddPods
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
@@ -48,7 +49,7 @@ async def test_what_is_wrong_with_a_pod_is_told_once() -> None:
         running.cancel()
 
     said = [("p", "one"), ("p", "two"), ("q", "one")]
-    assert notes(api) == [(name, f"its GPU memory is not booked: {problem}") for name, problem in said]
+    assert notes(api) == [(name, f"its GPU memory is not, or not all, booked: {problem}") for name, problem in said]
     assert {call.body["reason"] for call in api.calls} == {EVENT}
 
 
@@ -64,6 +65,33 @@ async def test_what_is_mended_before_it_could_be_told_is_not_told() -> None:
         running.cancel()
 
     assert [name for name, _ in notes(api)] == ["q"]
+
+
+async def test_what_the_server_could_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, and the others first; what it does not want is not."""
+    monkeypatch.setattr(odd_pods, "_PAUSE_SECONDS", 0.0)
+    answers = [Answer({}, 429), Answer({}, 500), "drop", Answer({}, 422), Answer({}, 201), Answer({}, 201)]
+    api = ScriptedApi(lambda call: answers.pop(0) if answers else Answer({}, 201))
+    async with telling(api) as odd, asyncio.TaskGroup() as group:
+        for uid in ("a", "b", "c", "d"):
+            odd.note(ObjectMeta(name=uid, namespace="team", uid=uid), "one")
+        running = group.create_task(odd.run())
+        await until(lambda: len(api.calls) == 7)
+        odd.note(OTHER, "one")
+        await until(lambda: notes(api)[-1][0] == "q")
+        running.cancel()
+
+    assert [name for name, _ in notes(api)] == ["a", "b", "c", "d", "a", "b", "c", "q"]
+
+
+async def test_no_annotations_wait_with_a_pod() -> None:
+    """They may be hundreds of kB."""
+    api = ScriptedApi(lambda call: Answer({}, 201))
+    async with telling(api) as odd:
+        odd.note(ObjectMeta(name="p", namespace="team", uid="u1", annotations={"large": "x"}), "one")
+        waiting, _ = odd._words.get_nowait()
+
+    assert waiting == POD
 
 
 async def test_the_log_has_more_than_can_be_told(caplog: pytest.LogCaptureFixture) -> None:
