@@ -7,7 +7,7 @@ that is what operators (and tests) find in a pod's status.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -30,6 +30,8 @@ _OPTIONS: Final = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _HEALTHY: Final = "Healthy"
+# In Go's words: a call on a connection that we closed, before it or during it.
+_CLOSING: Final = "rpc error: code = Canceled desc = grpc: the client connection is closing"
 
 
 class PluginError(Exception):
@@ -61,7 +63,7 @@ class PluginClient:
             raise PluginError(f"failed to dial device plugin: {error}") from error
         try:
             # No limit of ours: the plugin waits for the end of its Register call, and knows how long.
-            self.options = await self._answered(self._stub.GetDevicePluginOptions(pb.Empty()))
+            self.options = await self._answered(lambda: self._stub.GetDevicePluginOptions(pb.Empty()))
         except PluginError as error:
             raise PluginError(f"failed to get device plugin options: {error}") from error
 
@@ -80,6 +82,8 @@ class PluginClient:
                 )
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
+        except grpc.aio.UsageError as error:
+            raise PluginError(_CLOSING) from error
 
     async def preferred(self, available: Collection[str], must_include: Collection[str], size: int) -> list[str]:
         """Which ids the plugin would like; [] where it does not offer to say. Raises PluginError."""
@@ -89,13 +93,13 @@ class PluginClient:
             available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
         )
         request = pb.PreferredAllocationRequest(container_requests=[one])
-        answer = await self._answered(self._stub.GetPreferredAllocation(request))
+        answer = await self._answered(lambda: self._stub.GetPreferredAllocation(request))
         return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
 
     async def allocate(self, ids: Collection[str]) -> bytes:
         """The plugin's answer for one container, encoded. No time limit, as in a real kubelet. Raises PluginError."""
         request = pb.AllocateRequest(container_requests=[pb.ContainerAllocateRequest(devices_ids=ids)])
-        answer = await self._answered(self._stub.Allocate(request))
+        answer = await self._answered(lambda: self._stub.Allocate(request))
         if not answer.container_responses:
             raise PluginError("no containers return in allocation response")
         return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
@@ -104,19 +108,22 @@ class PluginClient:
         """Ask before a container starts, where the plugin wants to be asked. Raises PluginError."""
         if self.options.pre_start_required:
             request = pb.PreStartContainerRequest(devices_ids=ids)
-            await self._answered(self._stub.PreStartContainer(request, timeout=seconds))
+            await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))
 
-    async def _answered(self, call: Awaitable[_T]) -> _T:
+    async def _answered(self, ask: Callable[[], Awaitable[_T]]) -> _T:
         try:
-            return await call
+            return await ask()
         except grpc.aio.AioRpcError as error:
             raise PluginError(go_text(error)) from error
+        except grpc.aio.UsageError as error:
+            # Closed before it was asked: a plugin that registers again closes the old one between two calls for one container.
+            raise PluginError(_CLOSING) from error
         except asyncio.CancelledError:
             # Closing a channel cancels its calls, and that looks to the caller as if it were cancelled itself; it may be both.
             caller = asyncio.current_task()
             if not self._is_closed or (caller is not None and caller.cancelling()):
                 raise
-            raise PluginError("rpc error: code = Canceled desc = grpc: the client connection is closing") from None
+            raise PluginError(_CLOSING) from None
 
 
 def go_text(error: grpc.aio.AioRpcError) -> str:

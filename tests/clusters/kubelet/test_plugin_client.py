@@ -18,7 +18,7 @@ from tests.clusters.kubelet.waiting import until
 @asynccontextmanager
 async def _asked() -> AsyncIterator[tuple[PluginClient, asyncio.Task[bytes]]]:
     """A client whose plugin was asked for devices and does not answer."""
-    plugin = Plugin({"a": True})
+    plugin = Plugin({"a": True}, prefers=True, pre_start=True)
     plugin.allocate_gate = asyncio.Event()
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
         socket = Path(folder) / "plugin.sock"
@@ -40,6 +40,16 @@ async def test_a_call_whose_connection_is_closed_is_an_error_and_no_cancellation
         await client.close()
         with pytest.raises(PluginError, match="the client connection is closing"):
             await task
+
+
+async def test_a_call_on_a_connection_that_was_closed_before_is_the_same_error() -> None:
+    """A plugin that registers again closes the old connection between two calls for one container."""
+    async with _asked() as (client, task):
+        await client.close()
+        calls = (task, client.allocate(["a"]), client.preferred(["a"], (), 1), client.pre_start(["a"], 1))
+        for call in (*calls, anext(client.lists())):
+            with pytest.raises(PluginError, match="the client connection is closing"):
+                await call
 
 
 @pytest.mark.parametrize("closed", [False, True])
