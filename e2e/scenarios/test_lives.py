@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 
 from clusters.api_client import Object
@@ -28,6 +31,11 @@ async def whole(observer: Observer, units: str = "28") -> None:
 def registrations(observer: Observer) -> int:
     """How often the node's plugin has registered its memory so far."""
     return observer.cluster.log("device_plugin", NODE).count(f"registered resource={spec.RESOURCE_MEMORY}")
+
+
+def is_bound(pod: Object) -> bool:
+    """Has it a node?"""
+    return "nodeName" in pod["spec"]
 
 
 def container_of(pod: Object) -> str:
@@ -103,6 +111,33 @@ async def test_a_kubelet_without_its_checkpoint_loses_nobodys_room(observer: Obs
     await observer.create(*(gpu_pod(name, 9, node=NODE) for name in replacements))
     await observer.running(*replacements)
     await observer.check_right_cards(*replacements)
+    await observer.check_books()
+
+
+@pytest.mark.real_kubelet_only("the stand-in admits at once, before the plugin has registered again; a real one a second later")
+async def test_pods_that_were_bound_while_the_kubelet_was_away_are_not_mistaken_for_one_another(observer: Observer) -> None:
+    """PR-005: a kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
+    cluster, names = observer.cluster, ("old", "young")
+    await cluster.kill("kubelet", NODE)
+    try:
+        for name in names:
+            gated = gpu_pod(name, 9, node=NODE)
+            gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+            await observer.create(gated)
+            # Ages are told apart by the second.
+            await asyncio.sleep(1.1)
+        for name in reversed(names):
+            await cluster.api.patch(PODS, name, {"spec": {"schedulingGates": None}}, observer.namespace)
+            await eventually(partial(observer.pod, name), is_bound, f"{name} is bound")
+        before = [(await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in names]
+        repairs = cluster.log("device_plugin", NODE).count(" exchanged pod=")
+    finally:
+        await cluster.launch("kubelet", NODE)
+    pods = await observer.running(*names)
+
+    assert before == [pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods]
+    assert cluster.log("device_plugin", NODE).count(" exchanged pod=") == repairs
+    await observer.check_right_cards(*names)
     await observer.check_books()
 
 

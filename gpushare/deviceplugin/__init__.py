@@ -8,7 +8,7 @@
 ``answer``      what a container is told with its ids
 ``telemetry``   what is counted, what pods really use, ``/metrics``
 ``unadmitted``  pods that failed admission for a reason that has passed
-``node_pods``   the pods of this node, in the order in which they were bound
+``node_pods``   the pods of this node, in the order in which a kubelet admits them
 ``observers``   what looks on beside the kubelet's calls, and is started only where it is asked for
 ==============  ==================================================================================================
 

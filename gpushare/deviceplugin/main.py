@@ -124,7 +124,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     node = NodeStatus(
         client, settings.node_name, (), settings.memory_unit, _boot_id(),
         health=health,
-        in_use=lambda: indices_in_use(pods.in_bind_order()),
+        in_use=lambda: indices_in_use(pods.in_admission_order()),
         check=lambda cards: check_ids(cards, node.kubelet_version, settings.max_ids),
         slots=settings.slots,
     )  # fmt: skip
@@ -133,7 +133,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
         survey_seconds=settings.health.survey_interval,
         metrics=metrics,
     )  # fmt: skip
-    metrics.follow(lambda: node.cards, pods.in_bind_order)
+    metrics.follow(lambda: node.cards, pods.in_admission_order)
     await watch.wait_for_cards(fail=settings.health.fail_on_init_error)
     await _prepare(client, node, pods)
     watch.begin(remembered(node.cards_before))
@@ -141,7 +141,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     node.listeners.append(news.tell)
     server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
     sight = Sight(
-        client, events, metrics, lambda: node.cards, pods.in_bind_order, lambda: server.is_watched,
+        client, events, metrics, lambda: node.cards, pods.in_admission_order, lambda: server.is_watched,
         allocator.held_for_good, time.monotonic,
     )  # fmt: skip
     for observer in observers(settings.extra, sight, nvml.session, nvml.thread):
@@ -182,7 +182,11 @@ async def _serve(
         metrics.count_registration(resource)
         allocator.begin_anew()
 
-    group.create_task(stay_registered(server, folder, SLOTS if settings.slots else MEMORY, registered))
+    def kubelet_changed() -> None:
+        allocator.begin_anew(kubelet_is_another=True)
+
+    resource = SLOTS if settings.slots else MEMORY
+    group.create_task(stay_registered(server, folder, resource, registered, kubelet_changed))
     if not settings.slots:
         group.create_task(stay_registered(_spare(node), folder, SLOTS, metrics.count_registration))
     return server, allocator
@@ -223,7 +227,7 @@ async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
     while True:
         try:
             pods.replace(await client.list_pods(field_selector=f"spec.nodeName={node.name}"))
-            await node.prepare(indices_in_use(pods.in_bind_order()))
+            await node.prepare(indices_in_use(pods.in_admission_order()))
         except ApiError as error:
             _LOG.warning("cannot read node=%s error=%s", node.name, error)
             await asyncio.sleep(_NO_API_SECONDS)

@@ -1,9 +1,11 @@
-"""The pods of our node in the order in which they were bound.
+"""The pods of our node in the order in which a kubelet admits them.
 
 A kubelet admits pods as its watch shows them bound, so the order is that of the Bindings, and each Binding has its place in
 the API server's history: the resourceVersion that it gave the pod. The lowest version at which we saw a pod on this node
 is therefore its place, whether a watch or a list showed it first, and in whatever order they came to us. (The time at
 which a pod was assumed is not: binds overtake one another.) Where versions are no numbers, first seen is first bound.
+
+The pods that it finds when it starts it admits by age, in seconds (measured on 1.36.3); of one second in any order.
 
 A watch and a list overtake one another too: what is older than what we have is not taken, and what is gone stays gone.
 """
@@ -33,12 +35,18 @@ class NodePods:
         self._pods: dict[str, Pod] = {}
         # By uid: the lowest version seen, and the number of arrival where that says nothing.
         self._places: dict[str, tuple[int, int]] = {}
+        # By uid, when those were created that were here before the kubelet was.
+        self._found: dict[str, str] = {}
         self._arrivals = 0
         self._ended: dict[str, None] = {}
 
-    def in_bind_order(self) -> tuple[Pod, ...]:
-        """All pods, first bound first."""
-        return tuple(self._pods[uid] for uid in sorted(self._pods, key=self._places.__getitem__))
+    def in_admission_order(self) -> tuple[Pod, ...]:
+        """All pods: those that the kubelet found at its start by age, then the others, first bound first."""
+        return tuple(self._pods[uid] for uid in sorted(self._pods, key=self._turn))
+
+    def were_found(self) -> None:
+        """Another kubelet has started, and finds the pods that are here now."""
+        self._found = {uid: pod.metadata.creation_timestamp or "" for uid, pod in self._pods.items()}
 
     def replace(self, pods: Iterable[Pod], version: str = "") -> None:
         """Take a complete list of that version: who is not on it is gone, unless the watch showed him later."""
@@ -62,7 +70,7 @@ class NodePods:
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest where an old one of the same name is still known."""
         key = (namespace, name)
-        found = [pod for pod in self.in_bind_order() if (pod.metadata.namespace, pod.metadata.name) == key]
+        found = [pod for pod in self.in_admission_order() if (pod.metadata.namespace, pod.metadata.name) == key]
         return found[-1] if found else None
 
     def by_uid(self, uid: str) -> Pod | None:
@@ -71,6 +79,9 @@ class NodePods:
             return self._pods[uid]
         named = (pod for pod in self._pods.values() if (pod.metadata.annotations or {}).get(_STATIC_UID) == uid)
         return next(named, None) if uid else None
+
+    def _turn(self, uid: str) -> tuple[bool, str, tuple[int, int]]:
+        return uid not in self._found, self._found.get(uid, ""), self._places[uid]
 
     def _take(self, pod: Pod) -> None:
         uid, version = pod.metadata.uid, _number(pod.metadata.resource_version)
@@ -92,6 +103,7 @@ class NodePods:
     def _forget(self, uid: str) -> None:
         self._pods.pop(uid, None)
         self._places.pop(uid, None)
+        self._found.pop(uid, None)
         self._ended[uid] = None
         if len(self._ended) > _ENDED_REMEMBERED:
             del self._ended[next(iter(self._ended))]

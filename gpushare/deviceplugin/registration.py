@@ -55,16 +55,22 @@ async def stay_registered(
     folder: Path,
     resource: Resource = MEMORY,
     registered: Callable[[str], None] = lambda resource: None,
+    kubelet_changed: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve and register for ever; ends only by cancellation, and then stops serving. One call for each resource.
 
-    ``registered`` is told the resource each time that the kubelet took it.
+    ``registered`` is told the resource each time that the kubelet took it; ``kubelet_changed`` is called before that where
+    it is not the kubelet of the time before.
     """
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
     pause = _FIRST_PAUSE_SECONDS
+    last: Identity | None = None
     with FolderWatch(folder) as watch:
         while True:
             kubelet_identity = await _there(kubelet, watch)
+            if last not in (None, kubelet_identity):
+                kubelet_changed()
+            last = kubelet_identity
             try:
                 await server.start(own)
                 try:

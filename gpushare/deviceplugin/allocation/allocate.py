@@ -4,9 +4,9 @@ How a pod gets its card. The extender writes a card on the pod with the Binding.
 were bound to its node, one after the other, and for each GPU container of a pod it calls:
 
 1. GetPreferredAllocation: which ids shall it take? Ids stand for units (in slots mode, for containers) of one card, so the
-   choice of ids is the choice of the card. Nobody says which pod this is for; but pods are admitted in the order in which
-   they were bound (``node_pods``), container by container, so there is one that is most likely (``candidates``).
-   We choose ids of that pod's card, and the kubelet obeys.
+   choice of ids is the choice of the card. Nobody says which pod this is for; but pods are admitted in a known order
+   (``node_pods``), container by container, so there is one that is most likely (``candidates``). We choose ids of that
+   pod's card, and the kubelet obeys.
 2. Allocate: which variables does the container with these ids get? After the last guard had a look (``last_guard``), those
    of the card and of that pod. An error here ends the pod for good, with our text in its status.
 3. PreStartContainer, later, when the kubelet has written down whose ids these are (``owner``): may the container start? If
@@ -99,8 +99,10 @@ class Allocator:
         await self._view.read_book()
         self._changed.set()
 
-    def begin_anew(self) -> None:
-        """We have registered, perhaps with another kubelet than before."""
+    def begin_anew(self, *, kubelet_is_another: bool = False) -> None:
+        """We register again, or with another kubelet than before, which finds the pods that are there now."""
+        if kubelet_is_another:
+            self._view.pods.were_found()
         self._admission.begin_anew()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
@@ -134,7 +136,7 @@ class Allocator:
 
     def held(self) -> Mapping[str, HeldPod]:
         """Pods with a container that may not start now, by uid."""
-        return self._held.among({pod.metadata.uid for pod in self._view.pods.in_bind_order()})
+        return self._held.among({pod.metadata.uid for pod in self._view.pods.in_admission_order()})
 
     def held_for_good(self) -> Mapping[str, str]:
         """Pods that will never start, by uid, and why: only a new pod helps."""

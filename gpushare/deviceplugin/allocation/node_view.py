@@ -124,7 +124,7 @@ class NodeView:
         if entries is None:
             file = self.book.checkpoint()
             entries = self._last if file is None else file
-        pods = self.pods.in_bind_order()
+        pods = self.pods.in_admission_order()
         announced = self.node.cards
         ids = DeviceIds(announced.cards)
         counts_slots = announced.mode == MODE_SLOTS

@@ -53,7 +53,7 @@ class CardNews:
             level: _Level = "Normal" if change.healthy else "Warning"
             text = _text(change, self._name)
             self._put(("Node", ObjectMeta(name=self._name), reason, text, level))
-            for pod in self._pods.in_bind_order():
+            for pod in self._pods.in_admission_order():
                 if change.card.index in indices_of(pod):
                     self._put(("Pod", pod.metadata, reason, text, level))
 

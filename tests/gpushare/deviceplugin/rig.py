@@ -169,13 +169,13 @@ async def running(
             node = NodeStatus(
                 client, "rig", (), MemoryUnit.parse(unit), "fallback-boot",
                 health=health,
-                in_use=lambda: indices_in_use(pods.in_bind_order()),
+                in_use=lambda: indices_in_use(pods.in_admission_order()),
                 check=check,
             )  # fmt: skip
             watch = CardWatch(session, thread, node, health, news, clock, survey_seconds=SURVEY)
             await watch.wait_for_cards()
             pods.replace(await client.list_pods())
-            await node.prepare(indices_in_use(pods.in_bind_order()))
+            await node.prepare(indices_in_use(pods.in_admission_order()))
             watch.begin(remembered(node.cards_before))
             check_ids(node.cards, node.kubelet_version, None)
             node.listeners.append(news.tell)

@@ -8,17 +8,19 @@ from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.manifests import ObjectMeta, Pod
 
 
-def pod(uid: str, assumed: object = "", name: str | None = None, version: object = "", **more: str) -> Pod:
+def pod(
+    uid: str, assumed: object = "", name: str | None = None, version: object = "", created: str | None = None, **more: str
+) -> Pod:
     """A pod with an assume time, as of a version."""
-    metadata = {"uid": uid, "name": name or uid, "namespace": "d", "resourceVersion": str(version)}
+    metadata = {"uid": uid, "name": name or uid, "namespace": "d", "resourceVersion": str(version), "creationTimestamp": created}
     return msgspec.convert(
         {"metadata": {**metadata, "annotations": {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}}}, Pod
     )
 
 
 def order(pods: NodePods) -> list[str]:
-    """Uids, first bound first."""
-    return [one.metadata.uid for one in pods.in_bind_order()]
+    """Uids, who is admitted first first."""
+    return [one.metadata.uid for one in pods.in_admission_order()]
 
 
 def test_pods_keep_the_order_in_which_the_watch_showed_them() -> None:
@@ -50,6 +52,21 @@ def test_a_change_after_the_binding_does_not_move_a_pod() -> None:
     assert order(pods) == ["a", "b"]
 
 
+def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
+    """In seconds, whoever was bound first; of one second the first that was bound, and before all that are bound later."""
+    times = {"young": "2026-01-01T00:00:09Z", "b": "2026-01-01T00:00:05Z", "a": "2026-01-01T00:00:05Z", "old": "2025-01-01T00:00:00Z"}
+    pods = NodePods()
+    for version, uid in enumerate(("young", "b", "a"), 1):
+        pods.set(pod(uid, version=version, created=times[uid]))
+    pods.were_found()
+    pods.set(pod("old", version=4, created=times["old"]))
+    pods.set(pod("young", version=5, created=times["young"]))
+    assert order(pods) == ["b", "a", "young", "old"]
+
+    pods.were_found()
+    assert order(pods) == ["old", "b", "a", "young"]
+
+
 def test_what_is_older_is_not_taken() -> None:
     """A watch that is behind a list, and a list that is behind a watch."""
     pods = NodePods()
@@ -58,7 +75,7 @@ def test_what_is_older_is_not_taken() -> None:
     pods.set(pod("b", version=41))
     pods.replace([pod("a", "older", version=10)], "40")
 
-    seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_bind_order()}
+    seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_admission_order()}
     assert {uid: one["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] for uid, one in seen.items()} == {"a": "new", "b": ""}
 
 

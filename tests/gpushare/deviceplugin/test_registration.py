@@ -36,6 +36,7 @@ class Kubelet(pb_grpc.RegistrationServicer):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
+        self.changes = asyncio.Event()
         self.refuse = 0
         self._server: grpc.aio.Server | None = None
 
@@ -79,7 +80,7 @@ async def staying(
         if kubelet_runs:
             await kubelet.start()
         server = DevicePluginServer(None, OneCard())  # type: ignore[arg-type]
-        staying = asyncio.create_task(stay_registered(server, kubelet.folder))
+        staying = asyncio.create_task(stay_registered(server, kubelet.folder, kubelet_changed=kubelet.changes.set))
         try:
             yield kubelet
         finally:
@@ -114,6 +115,19 @@ async def test_a_kubelet_that_starts_anew_is_registered_at_again(monkeypatch: py
         await next_registration(kubelet)
 
         assert (kubelet.folder / "aliyungpushare.sock").is_socket()
+
+
+async def test_it_is_told_before_it_registers_that_another_kubelet_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which admits the pods that it finds by age. Neither the first that is seen is another, nor one that dropped us."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        (kubelet.folder / "aliyungpushare.sock").unlink()
+        await next_registration(kubelet)
+        assert not kubelet.changes.is_set()
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+        assert kubelet.changes.is_set()
 
 
 async def test_a_kubelet_that_leaves_our_socket_alone_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:

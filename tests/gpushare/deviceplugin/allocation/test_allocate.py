@@ -449,6 +449,20 @@ async def test_a_pod_that_was_left_half_done_keeps_nobody_from_his_card(kubelet_
         assert node.has("b") == {1}
 
 
+async def test_pods_that_a_kubelet_finds_at_its_start_are_answered_by_age() -> None:
+    """The younger was bound first. Neither is taken for the other, so nothing needs to be written."""
+    pods = [gpu_pod("young", 2, 3, card=0), gpu_pod("old", 2, 9, card=1)]
+    for seconds, pod in zip((9, 1), pods, strict=True):
+        pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{seconds}Z"
+    async with stage(pods) as node:
+        await node.allocator.recover()
+        node.allocator.begin_anew(kubelet_is_another=True)
+        for name in ("old", "young"):
+            await node.admit(name)
+
+        assert (node.has("young"), node.has("old")) == ({0}, {1})
+
+
 async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
     """It died with the answer in its hands: the pod waits on, and its neighbour is not mistaken for it."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1)]
