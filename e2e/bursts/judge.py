@@ -12,6 +12,8 @@ from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.right_card import check_pod, wrong_totals
 
+# The plugin's words for ids that the kubelet does not give back yet; it is asked first where other cards have ids.
+_KEPT: Final = "the kubelet keeps"
 # How a kubelet turns a pod away while its device plugin, or it itself, starts anew.
 _TURNED_AWAY: Final = (
     "no healthy devices present",
@@ -20,9 +22,10 @@ _TURNED_AWAY: Final = (
     "code = Unavailable",
     "code = Canceled",
     "requested number of devices unavailable",
-    # The same in the words of the plugin, which is asked first where other cards have ids.
-    "the kubelet keeps",
+    _KEPT,
 )
+# How the plugin's last guard refuses a pod that has no room where it was put.
+_NO_ROOM: Final = "units left for the"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,17 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
         return False
     message = status.get("message", "")
     return status.get("reason", "").startswith("OutOf") or any(reason in message for reason in _TURNED_AWAY)
+
+
+def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
+    """Did the plugin refuse it for want of room, on a node whose kubelet started anew? Its owner would replace it.
+
+    Such a kubelet admits what it finds by age, of one second in any order; ends pods between two of their containers; and
+    gives the ids of pods that have ended to nobody until it has looked at all. So the plugin takes one pod for another, and
+    where their sizes differ and the cards are full the annotations cannot all follow: somebody is refused, and nobody over-booked.
+    """
+    message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
+    return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
 
 
 def is_running(pod: Mapping[str, Any]) -> bool:

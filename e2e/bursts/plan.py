@@ -68,6 +68,11 @@ class Burst:
         return frozenset(node for step in self.steps for node in (step.restart_plugin, step.restart_kubelet) if node)
 
     @property
+    def kubelets(self) -> frozenset[str]:
+        """The nodes whose kubelet starts anew."""
+        return frozenset(step.restart_kubelet for step in self.steps if step.restart_kubelet)
+
+    @property
     def deleted(self) -> frozenset[str]:
         """The pods that do not stay."""
         return frozenset(name for step in self.steps for name in step.delete)

@@ -11,7 +11,7 @@ from typing import Final
 from clusters.api_client import ApiError, Object
 from clusters.resources import PODS
 from clusters.waiting import NotReachedError, eventually
-from e2e.bursts.judge import Seen, findings, is_running, is_turned_away, told_other_sums, unsettled
+from e2e.bursts.judge import Seen, findings, is_running, is_squeezed_out, is_turned_away, told_other_sums, unsettled
 from e2e.bursts.plan import Burst
 from e2e.bursts.plugins import ClusterPlugins, Plugins
 from e2e.bursts.result import Result
@@ -46,13 +46,14 @@ class Player:
         self._cluster = observer.cluster
         self._settle_seconds = settle_seconds
         self._replacements = 0
+        self._squeezed_out = 0
         self._known: Sizes = {}
         self._uuids: dict[str, dict[int, str]] = {}
 
     async def play(self, burst: Burst) -> Result:
         """Steps, settling, verdict, and the namespace as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
-        self._replacements = 0
+        self._replacements = self._squeezed_out = 0
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         await self._steps(burst)
         result.findings = await self._settle(burst)
@@ -63,7 +64,8 @@ class Player:
             result.findings = await self._check_book(seen)
         result.running = sum(map(is_running, seen.pods))
         await self.clear()
-        result.replaced, result.repairs = self._replacements, self._repairs() - repairs
+        result.replaced, result.squeezed_out = self._replacements, self._squeezed_out
+        result.repairs = self._repairs() - repairs
         result.seconds = time.monotonic() - started
         return result
 
@@ -105,9 +107,11 @@ class Player:
                 while True:
                     pods = await self.observer.pods()
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
-                    if not turned_away and not (left := unsettled(pods, expected, sizes)):
+                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets)]
+                    self._squeezed_out += len(squeezed_out)
+                    if not turned_away + squeezed_out and not (left := unsettled(pods, expected, sizes)):
                         return []
-                    await asyncio.gather(*(self._replace(pod, burst) for pod in turned_away))
+                    await asyncio.gather(*(self._replace(pod, burst) for pod in turned_away + squeezed_out))
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             return left

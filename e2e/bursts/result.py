@@ -14,6 +14,8 @@ class Result:
     pods: int = 0
     running: int = 0
     replaced: int = 0
+    squeezed_out: int = 0
+    """Those of them whom the plugin refused for want of room, after a kubelet's restart."""
     repairs: int = 0
     other_sums: int = 0
     """Containers that were told another pod's sum, after a kubelet's restart."""
@@ -23,7 +25,8 @@ class Result:
     def text(self) -> str:
         """One line, and a line for each finding."""
         line = (
-            f"burst {self.seed}: {self.pods} pods, {self.running} run, {self.replaced} replaced after a restart, "
+            f"burst {self.seed}: {self.pods} pods, {self.running} run, "
+            f"{self.replaced} replaced after a restart ({self.squeezed_out} squeezed out), "
             f"{self.repairs} repairs, {self.other_sums} told another pod's sum, {self.seconds:.1f} s"
         )
         return "\n".join([line, *(f"  {finding}" for finding in self.findings)])
@@ -35,6 +38,7 @@ def total(results: Sequence[Result]) -> str:
     replaced, repairs = sum(one.replaced for one in results), sum(one.repairs for one in results)
     failed = sum(1 for one in results if one.findings)
     return (
-        f"{pods} pods created, {running} ran in the end, {replaced} replaced after a restart, {repairs} repairs, "
+        f"{pods} pods created, {running} ran in the end, {replaced} replaced after a restart "
+        f"({sum(one.squeezed_out for one in results)} squeezed out), {repairs} repairs, "
         f"{sum(one.other_sums for one in results)} containers told another pod's sum, {failed} bursts with findings"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e import spec
-from e2e.bursts.judge import Seen, findings, is_running, is_turned_away, unsettled
+from e2e.bursts.judge import Seen, findings, is_running, is_squeezed_out, is_turned_away, unsettled
 from e2e.bursts.plan import PodPlan
 
 SIZES = {"n": {0: 14, 1: 14}}
@@ -121,3 +121,28 @@ def test_only_whom_a_restart_turned_away_is_replaced(
 
     assert is_turned_away(failed, restarted) is is_replaced
     assert any("Failed" in finding for finding in unsettled([failed], frozenset({"a"}), SIZES))
+
+
+@pytest.mark.parametrize(
+    ("message", "kubelets", "is_replaced"),
+    [
+        ("rpc error: desc = card 0 has 6 units left for the 7 of pod bursts/a", frozenset({"n"}), True),
+        ("rpc error: desc = card 0 has 6 units left for the 7 of pod bursts/a", frozenset({"m"}), False),
+        ("rpc error: desc = no pod waits for 3 units", frozenset({"n"}), False),
+        (
+            "rpc error: desc = card 0 has 1 units left for the 7 of pod bursts/a: the kubelet keeps 9 for",
+            frozenset({"n"}),
+            False,
+        ),
+    ],
+    ids=["no room after a restart", "no room", "nobody waits", "turned away"],
+)
+def test_no_room_is_a_finding_but_where_a_kubelet_started_anew(
+    message: str, kubelets: frozenset[str], is_replaced: bool
+) -> None:
+    """Whoever is squeezed out there is replaced, and counted."""
+    failed = pod("a", 3, phase="Failed")
+    failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
+
+    assert is_squeezed_out(failed, kubelets) is is_replaced
+    assert is_squeezed_out(pod("a", 3), kubelets) is False

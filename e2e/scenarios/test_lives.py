@@ -114,10 +114,17 @@ async def test_a_kubelet_without_its_checkpoint_loses_nobodys_room(observer: Obs
     await observer.check_books()
 
 
-@pytest.mark.real_kubelet_only("the stand-in admits at once, before the plugin has registered again; a real one a second later")
-async def test_pods_that_were_bound_while_the_kubelet_was_away_are_not_mistaken_for_one_another(observer: Observer) -> None:
+@pytest.mark.real_kubelet_only(
+    "the stand-in admits at once, before the plugin has registered again; a real one a second later"
+)
+async def test_pods_that_were_bound_while_the_kubelet_was_away_are_not_mistaken_for_one_another(
+    observer: Observer,
+) -> None:
     """PR-005: a kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
     cluster, names = observer.cluster, ("old", "young")
+    # With this one the kubelet takes back what pods before had; once it is away it does that only after it has admitted all.
+    await observer.create(gpu_pod("first", 1, node=NODE))
+    await observer.running("first")
     await cluster.kill("kubelet", NODE)
     try:
         for name in names:

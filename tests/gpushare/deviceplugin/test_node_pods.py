@@ -9,10 +9,21 @@ from gpushare.manifests import ObjectMeta, Pod
 
 
 def pod(
-    uid: str, assumed: object = "", name: str | None = None, version: object = "", created: str | None = None, **more: str
+    uid: str,
+    assumed: object = "",
+    name: str | None = None,
+    version: object = "",
+    created: str | None = None,
+    **more: str,
 ) -> Pod:
     """A pod with an assume time, as of a version."""
-    metadata = {"uid": uid, "name": name or uid, "namespace": "d", "resourceVersion": str(version), "creationTimestamp": created}
+    metadata = {
+        "uid": uid,
+        "name": name or uid,
+        "namespace": "d",
+        "resourceVersion": str(version),
+        "creationTimestamp": created,
+    }
     return msgspec.convert(
         {"metadata": {**metadata, "annotations": {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}}}, Pod
     )
@@ -54,7 +65,12 @@ def test_a_change_after_the_binding_does_not_move_a_pod() -> None:
 
 def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
     """In seconds, whoever was bound first; of one second the first that was bound, and before all that are bound later."""
-    times = {"young": "2026-01-01T00:00:09Z", "b": "2026-01-01T00:00:05Z", "a": "2026-01-01T00:00:05Z", "old": "2025-01-01T00:00:00Z"}
+    times = {
+        "young": "2026-01-01T00:00:09Z",
+        "b": "2026-01-01T00:00:05Z",
+        "a": "2026-01-01T00:00:05Z",
+        "old": "2025-01-01T00:00:00Z",
+    }
     pods = NodePods()
     for version, uid in enumerate(("young", "b", "a"), 1):
         pods.set(pod(uid, version=version, created=times[uid]))

@@ -463,6 +463,20 @@ async def test_pods_that_a_kubelet_finds_at_its_start_are_answered_by_age() -> N
         assert (node.has("young"), node.has("old")) == ({0}, {1})
 
 
+async def test_whoever_was_taken_for_a_smaller_one_is_refused_where_the_card_is_too_full() -> None:
+    """Of pods of one second nobody knows the order. No card is over-booked, and the one that it was taken for starts on its own."""
+    pods = [gpu_pod("full", 9, card=0), gpu_pod("small", 3, 1, card=0), gpu_pod("big", 3, 3, card=1)]
+    async with stage(pods, sizes=(14, 14)) as node:
+        await node.admit("full")
+        with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/big"):
+            await node.admit("big")
+        node.end("big")
+        await node.admit("small")
+        await node.start("small")
+
+        assert (node.has("small"), node.card("small")) == ({0}, "0")
+
+
 async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
     """It died with the answer in its hands: the pod waits on, and its neighbour is not mistaken for it."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1)]
