@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 
 _TURN_SECONDS: Final = 1.0
 # Requests that are looked at in one turn; each is one look at all nodes. And pods: thousands may wait with the same request.
-_A_TURN: Final = 20
+_REQUESTS_A_TURN: Final = 20
 _PODS_A_TURN: Final = 500
 
 
@@ -69,7 +69,7 @@ class Waker:
         for verdict in due:
             assert verdict.request is not None
             if verdict.request not in in_vain:
-                if len(in_vain) == _A_TURN:
+                if len(in_vain) == _REQUESTS_A_TURN:
                     continue
                 node = self._node_for(verdict.request)
                 if node is not None:
@@ -79,7 +79,7 @@ class Waker:
                 # Questions of schedulers come first.
                 await asyncio.sleep(0)
             self._looked_at.add(verdict.metadata.uid)
-        if len(due) < _PODS_A_TURN and len(in_vain) < _A_TURN:
+        if len(due) < _PODS_A_TURN and len(in_vain) < _REQUESTS_A_TURN:
             self._looked_at.clear()
 
     def _node_for(self, request: Request) -> str | None:
