@@ -36,7 +36,8 @@ class UnreadableCard:
 class Survey:
     """All cards that NVML counts, in its order: those that answer, and those that do not.
 
-    ``missed`` are UUIDs of cards whose driver began to ask for a recovery while nobody listened (``nvml.session``).
+    ``missed`` are UUIDs of cards whose driver began to ask for a recovery while nobody listened, before the first count
+    too (``nvml.session``).
     """
 
     cards: tuple[Card, ...]

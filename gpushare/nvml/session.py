@@ -6,7 +6,8 @@ that was added, removed or exchanged is seen. It costs: nobody listens meanwhile
 shut the cards down. So where the kernel tells of such a change (``nvml.pci``), ``count`` does without it.
 
 While it is renewed nobody listens; what was heard until then is kept. A card whose driver begins to ask for a recovery
-(field 230) in that gap had a fault that nobody heard; ``renew`` says so.
+(field 230) in that gap had a fault that nobody heard, and so had one that is met for the first time (at the start, or
+after the driver was away) and whose driver asks for one already; ``renew`` says so.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class NvmlSession:
 
     def renew(self) -> Survey:
         """Open NVML anew and count the cards; listens to those that answer. Raises NvmlError, and is closed then."""
-        before = {uuid: self._action(uuid) for uuid in self._handles if self._events.is_listening(uuid)}
+        # One that was met and is not listened to is not calm: it was said to be lost, or not to be heard.
+        calm = {uuid: self._events.is_listening(uuid) and self._action(uuid) == NO_ACTION for uuid in self._handles}
         self._empty_sets()
         self.close()
         self._bound, self._opened = bound_cards(self._sysfs), time.monotonic()
@@ -69,8 +71,11 @@ class NvmlSession:
             survey = nvml.survey()
             for card in survey.cards:
                 self._meet(card, nvml)
+            # Where nobody means to listen nothing is missed; a card that was not met before was not heard before.
             missed = {
-                uuid for uuid, action in before.items() if action == NO_ACTION and (self._action(uuid) or NO_ACTION)
+                uuid
+                for uuid in self._handles
+                if self._listen and calm.get(uuid, True) and (self._action(uuid) or NO_ACTION)
             }
         except NvmlError:
             self.close()

@@ -117,7 +117,7 @@ class CardHealth:
         return self._rules.is_critical(xid) and self._fall_ill(uuid, f"{XID_PREFIX}{xid}")
 
     def miss(self, uuid: str) -> bool:
-        """The driver began to ask for a recovery while nobody listened: there was an Xid that nobody heard."""
+        """The driver asks for a recovery, and began to while nobody listened: there was an Xid that nobody heard."""
         return not self._rules.hears_nothing and self._fall_ill(uuid, REASON_MISSED)
 
     def lose(self, uuid: str) -> bool:

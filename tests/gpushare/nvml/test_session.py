@@ -143,6 +143,23 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
     assert session.poll() == Heard()
 
 
+def test_a_recovery_that_is_asked_for_when_a_card_is_first_met_is_of_a_fault_that_nobody_heard(
+    simulate: Simulate, session: NvmlSession
+) -> None:
+    """At the start, and after the driver was away; who is met again with the same is no news."""
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, _ = uuids(state)
+    state.post_xid(first, 48)
+
+    assert session.renew().missed == {first}
+    assert session.renew().missed == frozenset()
+    state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    with pytest.raises(NoDriverError):
+        session.renew()
+    state.set_init_return(0)
+    assert session.renew().missed == {first}
+
+
 @pytest.mark.parametrize("driver", ERAS)
 def test_what_was_not_heard_yet_is_not_lost_when_nvml_is_opened_anew(
     simulate: Simulate, session: NvmlSession, driver: str
