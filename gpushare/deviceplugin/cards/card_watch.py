@@ -38,6 +38,8 @@ NO_CARDS_SECONDS: Final = 1.0
 FIRST_RETRY_SECONDS: Final = 1.0
 # A count may take no more than this part of the time between two.
 _DEAF_PART: Final = 1 / 500
+# But the time between two that took too long is no more than this, in seconds: who came or went must be seen some time.
+_LONGEST_REST: Final = 600.0
 # NVML that says nothing for so long is worth a line, in seconds.
 _SILENCE_SECONDS: Final = 30.0
 
@@ -145,6 +147,7 @@ class CardWatch:
             is_news |= self._health.lose(uuid)
         for card in heard.failed:
             _LOG.warning("card not heard until the next count uuid=%s reason=%s", card.uuid, card.reason)
+            self._next_survey = min(self._next_survey, self._clock() + self._survey_seconds)
         if heard.lost or heard.is_outdated:
             # Was it taken out, or does it come back? Is there another?
             self._hurry()
@@ -195,7 +198,7 @@ class CardWatch:
                 self._metrics.count_nvml_error("survey")
             raise
         ended = self._clock()
-        self._rest_seconds = max(self._survey_seconds, (ended - started) / _DEAF_PART)
+        self._rest_seconds = max(self._survey_seconds, min((ended - started) / _DEAF_PART, _LONGEST_REST))
         self._next_survey = ended + self._rest_seconds
         return self._survey
 

@@ -20,7 +20,7 @@ from gpushare.errors import TooManyIdsError
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
 from gpushare.model.node import NodeCards, devices_of
-from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, holder, new_node, running
+from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, Rig, holder, new_node, running
 from tests.servers import StubApi, until
 
 Simulate = Callable[..., State]
@@ -140,6 +140,18 @@ async def test_a_card_lost_before_the_start_keeps_its_place(simulate: Simulate) 
 
         assert [card["uuid"] for card in rig.published()["cards"]] == uuids
         assert [card["units"] for card in rig.published()["cards"]] == [15, 15]
+
+
+async def test_a_fault_while_the_plugin_was_down_is_seen_at_its_start(simulate: Simulate) -> None:
+    """Nobody heard the Xid, but the driver asks for a recovery; a fault that the Node knows of keeps its name."""
+    state = simulate("t4x2", driver=NEW)
+    async with running(state) as rig:
+        rig.state.post_xid(rig.uuids[1], 79)
+        await rig.reached(["", "Xid 79"])
+        api, first = rig.api, rig.uuids[0]
+    state.post_xid(first, 48)
+    async with running(state, api=api) as rig:
+        await rig.reached(["recovery action", "Xid 79"])
 
 
 async def test_slow_nvml_does_not_stall_the_kubelet(simulate: Simulate) -> None:
@@ -580,6 +592,50 @@ async def test_the_longer_a_count_takes_the_more_seldom_it_is(
 
         assert len(inits) == 3
         assert min(later - sooner for sooner, later in itertools.pairwise(inits)) >= 50
+
+
+async def test_a_count_that_took_minutes_is_followed_by_ten_minutes_of_rest_at_most(simulate: Simulate) -> None:
+    """A card that is plugged in must be found some time, however slow NVML was once."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        await _count_slowly(rig)
+        rig.state.add_card("t4")
+        rig.clock.now += 601
+
+        await until(lambda: rig.capacity("count") == "3")
+
+
+async def test_a_card_whose_events_failed_is_heard_again_after_the_usual_pause(simulate: Simulate) -> None:
+    """However long the rest between counts: nobody listens to it until then."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await _count_slowly(rig)
+        # The first card is the first to be asked.
+        rig.state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
+        await until(lambda: not rig.state.faults())
+        await rig.settled()
+        rig.clock.now += SURVEY + 1
+        await rig.settled()
+        rig.state.post_xid(rig.uuids[0], 48)
+
+        await rig.reached(["Xid 48", ""])
+
+
+async def _count_slowly(rig: Rig) -> None:
+    """One count that takes two minutes."""
+    init = pynvml.nvmlInitWithFlags
+
+    def slow(flags: int) -> None:
+        rig.clock.now += 120
+        init(flags)
+
+    pynvml.nvmlInitWithFlags = slow
+    try:
+        before = rig.clock.now
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.clock.now > before + 120)
+        await rig.settled()
+    finally:
+        pynvml.nvmlInitWithFlags = init
 
 
 async def test_an_api_server_that_is_away_does_not_keep_the_kubelet_waiting(simulate: Simulate) -> None:
