@@ -17,7 +17,6 @@ class Card:
 
     index: int
     uuid: str
-    minor: int
     model: str
     memory_mib: int
     numa: int | None = None

@@ -88,11 +88,10 @@ class NvmlLibrary:
         with translated(f"describe card {index}"):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             uuid, model = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
-            minor = pynvml.nvmlDeviceGetMinorNumber(handle)
             # Version 1: the only one that drivers before R510 have, and its total is the same.
             total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
             numa, mig = self._numa(handle), _is_mig(handle)
-        return Card(index, text(uuid), minor, text(model), total // _MIB, numa, mig)
+        return Card(index, text(uuid), text(model), total // _MIB, numa, mig)
 
     def _numa(self, handle: Any) -> int | None:
         words = known(lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE))

@@ -23,6 +23,7 @@ _LOG = logging.getLogger(__name__)
 EVENT_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_RECOVERED: Final = "GPUShareCardRecovered"
 EVENT_NOT_SHARED: Final = "GPUShareCardNotShared"
+EVENT_UNREADABLE: Final = "GPUShareCardUnreadable"
 EVENT_NO_CARDS: Final = "GPUShareNoCards"
 
 # Between two attempts to read our Node, in seconds; how often at most, then the word is let go.

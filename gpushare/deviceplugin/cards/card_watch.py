@@ -15,12 +15,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from gpushare.deviceplugin.cards.card_news import EVENT_NO_CARDS, EVENT_NOT_SHARED, CardNews, not_shared
+from gpushare.deviceplugin.cards.card_news import (
+    EVENT_NO_CARDS,
+    EVENT_NOT_SHARED,
+    EVENT_UNREADABLE,
+    CardNews,
+    not_shared,
+)
 from gpushare.deviceplugin.cards.devices import PhysicalCard
 from gpushare.deviceplugin.cards.health import CardHealth, Recovery
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.roster import count_cards
-from gpushare.nvml.api import Card, Heard, Survey
+from gpushare.nvml.api import Card, Heard, Survey, UnreadableCard
 from gpushare.nvml.errors import NvmlError
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
@@ -84,8 +90,9 @@ class CardWatch:
         self._next_survey = 0.0
         self._retry_seconds = 0.0
         self._rest_seconds = survey_seconds
-        # Said once, not at every count: which cards are not shared, and what NVML's trouble is.
+        # Said once, not at every count: which cards are not shared, which cannot be read, and what NVML's trouble is.
         self._mig: frozenset[str] = frozenset()
+        self._unreadable: frozenset[UnreadableCard] = frozenset()
         self._trouble = ""
 
     async def wait_for_cards(self, *, fail: bool = False) -> None:
@@ -205,12 +212,7 @@ class CardWatch:
     def _take_stock(self) -> tuple[str, ...]:
         """Compare the count with who was known; the cards that are lost."""
         survey = self._survey
-        mig = {card.uuid: card for card in survey.cards if card.mig}
-        for uuid in mig.keys() - self._mig:
-            text = not_shared(uuid, mig[uuid].model)
-            _LOG.warning("not shared uuid=%s reason=%s", uuid, text)
-            self._news.say(EVENT_NOT_SHARED, text)
-        self._mig = frozenset(mig)
+        self._say_who_is_left_out(survey)
         answering = [_physical(card) for card in survey.cards if not card.mig]
         roster = count_cards(self._known, answering, [card.index for card in survey.unreadable], self._mig)
         self._log_changes(roster.cards, roster.removed)
@@ -224,6 +226,19 @@ class CardWatch:
         if roster.lost:
             self._hurry()
         return tuple(roster.lost)
+
+    def _say_who_is_left_out(self, survey: Survey) -> None:
+        mig = {card.uuid: card for card in survey.cards if card.mig}
+        for uuid in mig.keys() - self._mig:
+            text = not_shared(uuid, mig[uuid].model)
+            _LOG.warning("not shared uuid=%s reason=%s", uuid, text)
+            self._news.say(EVENT_NOT_SHARED, text)
+        self._mig = frozenset(mig)
+        unreadable = frozenset(survey.unreadable)
+        for card in unreadable - self._unreadable:
+            _LOG.warning("card cannot be read nvml_index=%d reason=%s", card.index, card.reason)
+            self._news.say(EVENT_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}")
+        self._unreadable = unreadable
 
     def _log_changes(self, cards: Sequence[PhysicalCard], removed: frozenset[str]) -> None:
         for card in cards:

@@ -549,6 +549,35 @@ async def test_a_card_in_mig_mode_is_not_shared_and_said_so(
         await until(lambda: rig.capacity("count") == "8")
 
 
+async def test_a_card_that_cannot_be_described_is_told_once_with_the_reason(
+    simulate: Simulate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Log and Node, from the start on; anew for another reason, and when it was readable in between."""
+    state = simulate("t4x2", driver=NEW)
+
+    def refuse(code: int) -> None:
+        state.add_fault("nvmlDeviceGetMemoryInfo", card=state.cards()[1].uuid, code=code)
+
+    refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    async with running(state) as rig:
+
+        async def lines() -> int:
+            for _ in range(3):
+                rig.clock.now += SURVEY + 1
+                await rig.settled()
+            return caplog.text.count("card cannot be read")
+
+        assert await lines() == 1
+        refuse(pynvml.NVML_ERROR_UNKNOWN)
+        assert await lines() == 2
+        state.clear_faults()
+        assert await lines() == 2
+        refuse(pynvml.NVML_ERROR_UNKNOWN)
+        assert await lines() == 3
+        told = [text for reason, text in rig.events("Node") if reason == "GPUShareCardUnreadable"]
+        assert {text.partition(": ")[0] for text in told} == {"card 1 by NVML's count cannot be read"}
+
+
 async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
