@@ -24,6 +24,7 @@ from gpushare.deviceplugin.cards.devices import spare_slots
 from gpushare.deviceplugin.cards.health import CardHealth
 from gpushare.deviceplugin.cards.id_limits import check_ids
 from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.publication import changes_between
 from gpushare.deviceplugin.cards.roster import remembered
 from gpushare.deviceplugin.cards.spare_slots import SpareSlots
 from gpushare.deviceplugin.cards.takeover import until_released
@@ -117,7 +118,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     pods = NodePods()
     # Names of events only: nothing depends on them being hard to guess.
     events = EventRecorder(client, "gpushare-device-plugin", time.time, random.Random())  # noqa: S311, TID251
-    news = CardNews(client, settings.node_name, pods, events)
+    news = CardNews(client, settings.node_name, pods, events, lambda: node.metadata)
     group.create_task(news.run())
     metrics = _metrics(settings, group)
     health = CardHealth(nvml.rules, settings.health.cool_down)
@@ -137,6 +138,8 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     await watch.wait_for_cards(fail=settings.health.fail_on_init_error)
     await _prepare(client, node, pods)
     watch.begin(remembered(node.cards_before))
+    # What became of them while nobody ran here.
+    news.tell(changes_between(node.cards_before, node.cards, {}))
     check_ids(node.cards, node.kubelet_version, settings.max_ids)
     node.listeners.append(news.tell)
     server, allocator = await _serve(settings, client, node, pods, events, metrics, group)

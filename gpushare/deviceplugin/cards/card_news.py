@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from gpushare.deviceplugin.cards.card_pods import indices_of
@@ -26,7 +26,7 @@ EVENT_NOT_SHARED: Final = "GPUShareCardNotShared"
 EVENT_UNREADABLE: Final = "GPUShareCardUnreadable"
 EVENT_NO_CARDS: Final = "GPUShareNoCards"
 
-# Between two attempts to read our Node, in seconds; how often at most, then the word is let go.
+# Between two attempts to tell, in seconds; how often at most, then the word is let go.
 _RETRY_SECONDS: Final = 2.0
 _ATTEMPTS: Final = 300
 # What waits to be told; past it the newest is dropped: an API server that stays away must not fill our memory.
@@ -37,15 +37,17 @@ _Word = tuple[str, ObjectMeta, str, str, _Level]
 
 
 class CardNews:
-    """Tells of the node named ``name`` and of its ``pods``."""
+    """Tells of the node named ``name`` and of its ``pods``; ``known`` is our Node as it was read last, without a uid before."""
 
-    def __init__(self, client: ApiClient, name: str, pods: NodePods, events: EventRecorder) -> None:
+    def __init__(
+        self, client: ApiClient, name: str, pods: NodePods, events: EventRecorder, known: Callable[[], ObjectMeta]
+    ) -> None:
         self._client = client
         self._name = name
         self._pods = pods
         self._events = events
+        self._known = known
         self._words: asyncio.Queue[_Word] = asyncio.Queue(_LONGEST_QUEUE)
-        self._node: ObjectMeta | None = None
 
     def tell(self, changes: Iterable[CardChange]) -> None:
         """Cards fell ill or recovered."""
@@ -65,10 +67,20 @@ class CardNews:
     async def run(self) -> None:
         """Tell until cancelled."""
         while True:
-            kind, metadata, reason, text, level = await self._words.get()
+            word = await self._words.get()
+            for _ in range(_ATTEMPTS):
+                if await self._is_told(word):
+                    break
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _is_told(self, word: _Word) -> bool:
+        kind, metadata, reason, text, level = word
+        try:
             if kind == "Node":
-                metadata = await self._our_node() or metadata
-            await self._events.record(kind, metadata, reason, text, level)
+                metadata = await self._our_node()
+        except ApiError:
+            return False
+        return await self._events.record(kind, metadata, reason, text, level)
 
     def _put(self, word: _Word) -> None:
         if self._words.full():
@@ -76,15 +88,10 @@ class CardNews:
             return
         self._words.put_nowait(word)
 
-    async def _our_node(self) -> ObjectMeta | None:
-        """Who we are to the API: an event without the uid is not shown with its Node."""
-        for _ in range(_ATTEMPTS if self._node is None else 0):
-            try:
-                self._node = (await self._client.get_node(self._name)).metadata
-                break
-            except ApiError:
-                await asyncio.sleep(_RETRY_SECONDS)
-        return self._node
+    async def _our_node(self) -> ObjectMeta:
+        """Who we are to the API: an event without the uid is not shown with its Node. Raises ApiError."""
+        known = self._known()
+        return known if known.uid else (await self._client.get_node(self._name)).metadata
 
 
 def not_shared(uuid: str, model: str) -> str:

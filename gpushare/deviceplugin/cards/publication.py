@@ -72,11 +72,12 @@ def about_us(node: Node) -> tuple[object, ...]:
     )
 
 
-def changes_between(before: NodeCards, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
-    """Who fell ill, recovered or was taken out; a card that is new and well is no news for anybody's pod."""
-    old = {card.uuid: card for card in before.cards}
+def changes_between(before: NodeCards | None, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
+    """Who fell ill, recovered or was taken out; a card that is new and well is no news for anybody's pod. None: no cards."""
+    shown = before.cards if before is not None else ()
+    old = {card.uuid: card for card in shown}
     present = {card.uuid for card in after.cards}
-    changes = [CardChange(card, False, REASON_TAKEN_OUT) for card in before.cards if card.uuid not in present]
+    changes = [CardChange(card, False, REASON_TAKEN_OUT) for card in shown if card.uuid not in present]
     for card in after.cards:
         was = old[card.uuid].healthy if card.uuid in old else True
         if was and not card.healthy:

@@ -22,6 +22,7 @@ from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.health import CardHealth
 from gpushare.deviceplugin.cards.id_limits import check_ids
 from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.publication import changes_between
 from gpushare.deviceplugin.cards.roster import remembered
 from gpushare.deviceplugin.cards.xid_rules import XidRules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
@@ -165,7 +166,8 @@ async def running(
         socket = Path(name) / "plugin.sock"
         async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
             client = ApiClient(http)
-            news = CardNews(client, "rig", pods, EventRecorder(client, "test", clock, random.Random(1)))
+            events = EventRecorder(client, "test", clock, random.Random(1))
+            news = CardNews(client, "rig", pods, events, lambda: node.metadata)
             node = NodeStatus(
                 client, "rig", (), MemoryUnit.parse(unit), "fallback-boot",
                 health=health,
@@ -177,6 +179,7 @@ async def running(
             pods.replace(await client.list_pods())
             await node.prepare(indices_in_use(pods.in_admission_order()))
             watch.begin(remembered(node.cards_before))
+            news.tell(changes_between(node.cards_before, node.cards, {}))
             check_ids(node.cards, node.kubelet_version, None)
             node.listeners.append(news.tell)
             await node.publish_first()

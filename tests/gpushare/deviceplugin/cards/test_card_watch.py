@@ -13,7 +13,7 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.cards import card_watch, node_status
+from gpushare.deviceplugin.cards import card_news, card_watch, node_status
 from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import TooManyIdsError
@@ -36,6 +36,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(card_watch, "NO_CARDS_SECONDS", 0.01)
     monkeypatch.setattr(node_status, "_PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(node_status, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(card_news, "_RETRY_SECONDS", 0.01)
 
 
 # Falling ill
@@ -87,6 +88,63 @@ async def test_the_pods_of_a_sick_card_are_told_and_no_others(simulate: Simulate
         assert rig.events("Node") == [("GPUShareCardUnhealthy", text)]
         assert [event["regarding"]["name"] for event in api.events if "regarding" in event] == ["rig", "on-1"]
         assert api.events[0]["regarding"]["uid"] == "uid-rig"
+
+
+async def test_who_is_lost_while_the_plugin_is_down_is_told_at_its_start_and_once(simulate: Simulate) -> None:
+    """On the Node and its pods; who was sick before and still is was told already."""
+    state = simulate("t4x2", driver=NEW)
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
+    async with running(state, api=api) as rig:
+        first, second = rig.uuids
+        rig.state.post_xid(second, 48)
+        await rig.reached(["", "Xid 48"])
+        await until(lambda: bool(rig.events("Pod")))
+    state.lose(first)
+    for _ in range(2):
+        async with running(state, api=api) as rig:
+            await rig.reached(["lost", "Xid 48"])
+            await until(lambda: len(rig.events("Pod")) >= 2)
+            await rig.settled()
+
+    told = [(event["regarding"]["name"], event["note"].rpartition(": ")[2]) for event in api.events if "note" in event]
+    sick = [(name, why) for name, why in told if why in ("lost", "Xid 48")]
+    assert sick == [("rig", "Xid 48"), ("on-1", "Xid 48"), ("rig", "lost"), ("on-0", "lost")]
+
+
+async def test_what_the_api_server_would_not_take_is_told_when_it_does(simulate: Simulate) -> None:
+    """Of the Node and of the pods."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        refused: list[str] = []
+
+        def refuse(method: str, path: str) -> Any:
+            if not path.endswith("/events"):
+                return None
+            refused.append(path)
+            return 503, {"kind": "Status", "message": "no"}
+
+        api.fault = refuse
+        rig.state.post_xid(rig.uuids[1], 48)
+        await until(lambda: len(refused) > 2)
+        assert api.events == []
+        api.fault = lambda method, path: None
+
+        await until(lambda: bool(rig.events("Pod")))
+        assert len(rig.events("Node")) == 1
+
+
+async def test_a_node_that_is_created_anew_is_told_by_its_new_uid(simulate: Simulate) -> None:
+    """An event with the old one is not shown with it."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        await until(lambda: bool(rig.events("Node")))
+        rig.api.nodes[0]["metadata"] = {"name": "rig", "uid": "uid-new"}
+        rig.node.wake()
+        await until(lambda: rig.reasons() == ["Xid 48", ""])
+        rig.state.post_xid(rig.uuids[1], 79)
+        await until(lambda: len(rig.events("Node")) == 2)
+
+        assert rig.api.events[-1]["regarding"]["uid"] == "uid-new"
 
 
 async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:
