@@ -97,6 +97,7 @@ class NodeStatus:
         # The index that each card ever had: one that comes back gets its own again, if nobody has it.
         self._facts: dict[str, CardFacts] = {}
         self._published: tuple[object, ...] = ()
+        # The operator's word that was acted on and is still to be taken away.
         self._recovered_word = ""
         self._is_watched = False
         self._wake = asyncio.Event()
@@ -242,6 +243,9 @@ class NodeStatus:
         if patch is None:
             return
         await self._client.patch_node_status(self.name, patch)
+        if wire.ANNOTATION_RECOVERED in patch["metadata"]["annotations"]:
+            # Whoever says the same again means it.
+            self._recovered_word = ""
         count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
         _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
 
@@ -258,7 +262,8 @@ class NodeStatus:
         """What the Node tells us: another boot, an operator's word."""
         recoveries = self._health.booted(self._boot_of(node))
         word = (node.metadata.annotations or {}).get(wire.ANNOTATION_RECOVERED, "")
-        if word:
+        # Once, as it stays for as long as the Node cannot be written.
+        if word and word != self._recovered_word:
             uuids, odd = named_cards(word, self.cards.cards)
             if odd:
                 _LOG.warning("no such cards annotation=%s entries=%s", wire.ANNOTATION_RECOVERED, ",".join(odd))

@@ -417,6 +417,38 @@ async def test_an_operators_word_recovers_once_and_is_taken_away(simulate: Simul
         await rig.reached(["Xid 48", "Xid 79"])
 
 
+async def test_an_operators_word_that_cannot_be_taken_away_heals_once(simulate: Simulate) -> None:
+    """A card that falls ill later stays sick; the word counts again when it is written again."""
+    word = "gpushare.aliyun.com/recovered"
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        await rig.reached(["Xid 48", ""])
+        refused: list[str] = []
+
+        def refuse(method: str, path: str) -> Any:
+            if method != "PATCH" or "/nodes/" not in path:
+                return None
+            refused.append(path)
+            return 500, {"kind": "Status", "message": "no"}
+
+        rig.api.fault = refuse
+        rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
+        rig.node.wake()
+        await until(lambda: rig.sick_ids() == 0)
+        rig.state.post_xid(rig.uuids[0], 79)
+        await until(lambda: rig.sick_ids() == 15)
+        tries = len(refused) + 3
+        await until(lambda: len(refused) > tries)
+        assert rig.sick_ids() == 15
+        rig.api.fault = lambda method, path: None
+        await rig.reached(["Xid 79", ""])
+
+        assert word not in rig.api.nodes[0]["metadata"]["annotations"]
+        rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
+        rig.node.wake()
+        await rig.reached(["", ""])
+
+
 # Cards that come and go
 
 
