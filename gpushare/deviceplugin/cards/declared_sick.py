@@ -36,7 +36,7 @@ async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealt
             if health.declare(await _declared(client, path)):
                 node.refresh()
         except ApiError as error:
-            # What it said last still holds; where the role may not read it, it never said anything.
+            # What it said last still holds, be it before our start.
             _LOG.debug("cannot read path=%s error=%s", path, error)
         await asyncio.sleep(POLL_SECONDS)
 

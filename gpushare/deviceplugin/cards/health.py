@@ -32,7 +32,7 @@ REASON_LOST: Final = "lost"
 REASON_MISSED: Final = "recovery action"
 REASON_CONFIG_MAP: Final = "ConfigMap"
 REASON_NO_DRIVER: Final = "no driver"
-# What is not written again at a restart because it is seen again.
+# What is no illness to a restart: it is seen again.
 _SEEN_AGAIN: Final = frozenset({REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKEN_OUT})
 
 RULE_BOOT: Final = "the machine booted anew"
@@ -99,8 +99,12 @@ class CardHealth:
         return msgspec.structs.replace(cards, boot=self._boot, cards=tuple(facts))
 
     def restore(self, cards: NodeCards) -> None:
-        """What the annotation says from before our start. Call ``booted`` after it."""
+        """What the annotation says from before our start. Call ``booted`` after it.
+
+        What was declared holds until the ConfigMap is read again: a card must not be offered for that moment.
+        """
         self._boot = cards.boot
+        self._declared = frozenset(card.index for card in cards.cards if card.reason == REASON_CONFIG_MAP)
         for card in cards.cards:
             if not card.healthy and card.reason not in _SEEN_AGAIN:
                 self._ill.setdefault(card.uuid, _Illness(card.reason))

@@ -100,3 +100,22 @@ async def test_what_was_declared_holds_while_the_api_server_is_away(
         await until(lambda: polls(rig) > seen + 3)
 
         assert rig.reasons() == ["", "ConfigMap", ""]
+
+
+async def test_a_restart_of_the_plugin_announces_no_declared_card_as_healthy(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also before the ConfigMap can be read; then that is what counts."""
+    async with following(simulate, monkeypatch) as rig:
+        rig.api.config_maps[NAME] = {"gpus": "1"}
+        await rig.reached(["", "ConfigMap", ""])
+        state, api = rig.state, rig.api
+    del api.config_maps[NAME]
+    async with running(state, api=api) as rig:
+        await rig.settled()
+        assert (rig.reasons(), rig.sick_ids()) == (["", "ConfigMap", ""], 15)
+        assert rig.events("Node")[1:] == []
+        task = asyncio.create_task(follow_declared(rig.client, rig.node, rig.health))
+        await rig.reached(["", "", ""])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
