@@ -138,9 +138,16 @@ def _unit_mib(cards: NodeCards) -> int:
         return 0
 
 
-def parse_unhealthy(text: str) -> frozenset[int]:
-    """Card indices in the ConfigMap's ``gpus: "0,2"``; what is no number is no card (defect D11: it banned card 0)."""
-    return frozenset(int(part) for part in map(str.strip, text.split(",")) if part.isascii() and part.isdigit())
+def parse_unhealthy(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Card indices in the ConfigMap's ``gpus: "0,2"``, and the entries that name none (defect D11: they banned card 0)."""
+    entries = [entry for part in text.split(",") if (entry := part.strip())]
+    odd = tuple(entry for entry in entries if not _is_index(entry))
+    return frozenset(int(entry) for entry in entries if _is_index(entry)), odd
+
+
+def _is_index(text: str) -> bool:
+    """Of so many digits as an integer of the API has at most: Python reads no number of thousands."""
+    return text.isascii() and text.isdigit() and len(text) <= 19
 
 
 @dataclass(frozen=True, slots=True)

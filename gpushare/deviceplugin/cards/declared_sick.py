@@ -31,9 +31,14 @@ async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealt
     """Take the ConfigMap's word to the book of health, until cancelled."""
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
     path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
+    said: tuple[str, ...] = ()
     while True:
         try:
-            if health.declare(await _declared(client, path)):
+            indices, odd = await _declared(client, path)
+            if odd and odd != said:
+                _LOG.warning("no card indices path=%s entries=%.200s", path, ",".join(odd))
+            said = odd
+            if health.declare(indices):
                 node.refresh()
         except ApiError as error:
             # What it said last still holds, be it before our start.
@@ -41,11 +46,11 @@ async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealt
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _declared(client: ApiClient, path: str) -> frozenset[int]:
+async def _declared(client: ApiClient, path: str) -> tuple[frozenset[int], tuple[str, ...]]:
     try:
         found = msgspec.json.decode(await client.request("GET", path), type=ConfigMap)
     except NotFoundError:
-        return frozenset()
+        return frozenset(), ()
     except msgspec.DecodeError as error:
         raise ApiError(f"GET {path}: the answer cannot be read: {error}") from error
     return parse_unhealthy((found.data or {}).get("gpus", ""))

@@ -53,17 +53,26 @@ class _Pods:
 class _SickCards:
     def __init__(self, cache: SchedulerCache) -> None:
         self._cache = cache
+        # Entries that name no card, by ConfigMap: said once, not at each list.
+        self._said: dict[str, tuple[str, ...]] = {}
 
     def set(self, item: ConfigMap) -> None:
-        self._declare(item.metadata, parse_unhealthy((item.data or {}).get("gpus", "")))
+        self._declare(item.metadata, (item.data or {}).get("gpus", ""))
 
     def remove(self, metadata: ObjectMeta) -> None:
-        self._declare(metadata, frozenset())
+        self._declare(metadata, "")
 
-    def _declare(self, metadata: ObjectMeta, indices: frozenset[int]) -> None:
+    def _declare(self, metadata: ObjectMeta, text: str) -> None:
         node = metadata.name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
-        if node != metadata.name:
-            self._cache.set_unhealthy(node, indices)
+        if node == metadata.name:
+            return
+        indices, odd = parse_unhealthy(text)
+        if odd and odd != self._said.get(node):
+            _LOG.warning("no card indices configmap=%s entries=%.200s", metadata.name, ",".join(odd))
+        self._said.pop(node, None)
+        if odd:
+            self._said[node] = odd
+        self._cache.set_unhealthy(node, indices)
 
 
 class _Budgets:

@@ -140,12 +140,22 @@ def test_declared_unhealthy_cards_are_sick() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "indices"),
-    [("0,2", {0, 2}), (" 1 ", {1}), ("", set()), (",", set()), ("x,3", {3}), ("-1", set()), ("1.5", set())],
+    ("text", "indices", "odd"),
+    [
+        ("0,2", {0, 2}, ()),
+        (" 1 ", {1}, ()),
+        ("", set(), ()),
+        (",", set(), ()),
+        ("x,3", {3}, ("x",)),
+        ("-1", set(), ("-1",)),
+        ("1.5", set(), ("1.5",)),
+        ("0 2", set(), ("0 2",)),
+        ("1" * 4301 + ",1", {1}, ("1" * 4301,)),
+    ],
 )
-def test_unhealthy_text_that_is_no_number_bans_no_card(text: str, indices: set[int]) -> None:
-    """The original banned card 0 for every word that it could not read (defect D11)."""
-    assert parse_unhealthy(text) == indices
+def test_unhealthy_text_that_is_no_number_bans_no_card(text: str, indices: set[int], odd: tuple[str, ...]) -> None:
+    """The original banned card 0 for every word that it could not read (defect D11); here each is named."""
+    assert parse_unhealthy(text) == (indices, odd)
 
 
 BOOKINGS = st.lists(

@@ -66,6 +66,20 @@ async def test_an_entry_that_names_no_card_bans_none(
         assert (rig.reasons(), len(rig.lists)) == (["", "", ""], 1)
 
 
+async def test_an_entry_that_names_no_card_is_said_once(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at each look, and anew where it is another."""
+    async with following(simulate, monkeypatch) as rig:
+        for text in ("0;2,1", "GPU-87443c8a"):
+            rig.api.config_maps[NAME] = {"gpus": text}
+            seen = polls(rig) + 3
+            await until(lambda seen=seen: polls(rig) > seen)
+
+    said = [text for text in caplog.messages if text.startswith("no card indices")]
+    assert [text.rpartition("=")[2] for text in said] == ["0;2", "GPU-87443c8a"]
+
+
 async def test_a_graver_reason_for_the_same_is_no_message(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Node says it; to the kubelet, who knows no reasons, nothing changed."""
     async with following(simulate, monkeypatch) as rig:

@@ -1,4 +1,4 @@
-"""Promises of what the controller says of pods whose cards are not there, over real HTTP to a scripted API server."""
+"""Promises of what the controller says of pods whose cards are not there, and of ConfigMaps, over HTTP to a scripted API server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
@@ -29,6 +31,11 @@ def pod(name: str, **annotations: str) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"nodeName": "n", "containers": [container]}}
 
 
+def declared(gpus: str, version: str = "2") -> dict[str, Any]:
+    """The ConfigMap that declares cards of the node sick."""
+    return {"metadata": {"name": "unhealthy-gpu-n", "resourceVersion": version}, "data": {"gpus": gpus}}
+
+
 class Stage:
     """A cluster whose nodes are told when the test says so, and what was said of pods."""
 
@@ -36,6 +43,7 @@ class Stage:
         self.api = ScriptedApi(self._answer)
         self.nodes: list[Any] = []
         self.watches: list[list[Any]] = []
+        self.config_maps: list[dict[str, Any]] = []
         self._pods = pods
 
     def notes(self) -> list[tuple[str, str]]:
@@ -46,6 +54,8 @@ class Stage:
         if call.method == "POST":
             return Answer({}, 201)
         if "watch" in call.query:
+            if call.path.endswith("/configmaps"):
+                return Watch([*(event("MODIFIED", one) for one in self.config_maps), HOLD])
             is_of_nodes = call.path.endswith("/nodes")
             return Watch([*(self.watches.pop(0) if is_of_nodes and self.watches else []), HOLD])
         if call.path == "/api/v1/pods":
@@ -106,3 +116,15 @@ async def test_a_pod_that_has_some_of_its_cards_is_told_so() -> None:
     ((_, note),) = stage.notes()
     assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: what else they name is booked")
     assert used == 4
+
+
+async def test_an_entry_that_declares_no_card_sick_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Not with each change of the ConfigMap; anew where it is another."""
+    stage = Stage()
+    stage.nodes = [node(2)]
+    stage.config_maps = [declared(text, str(2 + i)) for i, text in enumerate(["0;2", "0;2,0", "gpu1", "1" * 4301, "1"])]
+    async with following(stage) as cache:
+        await until(lambda: [device.healthy for device in cache.snapshot().nodes["n"].devices] == [True, False])
+
+    said = [text for text in caplog.messages if text.startswith("no card indices")]
+    assert [text.rpartition("=")[2] for text in said] == ["0;2", "gpu1", "1" * 200]
