@@ -217,7 +217,6 @@ class CardWatch:
         roster = count_cards(self._known, answering, [card.index for card in survey.unreadable], self._mig)
         self._log_changes(roster.cards, roster.removed)
         self._known = roster.cards
-        self._health.withdraw(roster.removed)
         for uuid in roster.lost:
             self._health.lose(uuid)
         for uuid in survey.missed:

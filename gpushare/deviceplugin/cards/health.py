@@ -68,33 +68,33 @@ class CardHealth:
         self._ill: dict[str, _Illness] = {}
         self._declared: frozenset[int] = frozenset()
         self._driver_is_away = False
-        self._withdrawn: frozenset[str] = frozenset()
 
     @property
     def sick(self) -> tuple[str, ...]:
         """The cards with a fault that stays: those to look after."""
         return tuple(self._ill)
 
-    def verdict(self, card: CardFacts) -> tuple[bool, str]:
-        """Is the card healthy, else why not, in a few words that stay the same."""
+    def verdict(self, card: CardFacts, *, is_absent: bool = False) -> tuple[bool, str]:
+        """Is the card healthy, else why not, in a few words that stay the same.
+
+        One that is announced and not in the machine (``is_absent``) is not. A fault of its own stays: coming back is no rule.
+        """
         illness = self._ill.get(card.uuid)
         if illness is not None:
             return False, illness.reason
-        if card.uuid in self._withdrawn:
+        if is_absent:
             return False, REASON_TAKEN_OUT
         if self._driver_is_away:
             return False, REASON_NO_DRIVER
         if card.index in self._declared:
             return False, REASON_CONFIG_MAP
-        if card.reason == REASON_TAKEN_OUT:
-            return False, REASON_TAKEN_OUT
         return True, ""
 
-    def applied(self, cards: NodeCards) -> NodeCards:
-        """The cards with what is known of their health."""
+    def applied(self, cards: NodeCards, absent: frozenset[str] = frozenset()) -> NodeCards:
+        """The cards with what is known of their health; ``absent`` are the UUIDs of those that are not in the machine."""
         facts = []
         for card in cards.cards:
-            healthy, reason = self.verdict(card)
+            healthy, reason = self.verdict(card, is_absent=card.uuid in absent)
             facts.append(msgspec.structs.replace(card, healthy=healthy, reason=reason))
         return msgspec.structs.replace(cards, boot=self._boot, cards=tuple(facts))
 
@@ -156,13 +156,6 @@ class CardHealth:
     def believe(self, uuids: Iterable[str]) -> list[Recovery]:
         """An operator says that these cards are well."""
         return self._recover(uuids, RULE_OPERATOR)
-
-    def withdraw(self, uuids: Iterable[str]) -> None:
-        """These cards are not in the machine any more, and no others; they are announced until the Node knows it.
-
-        A fault of theirs stays: coming back is no rule of recovery.
-        """
-        self._withdrawn = frozenset(uuids)
 
     def _fall_ill(self, uuid: str, reason: str) -> bool:
         illness = self._ill.get(uuid)

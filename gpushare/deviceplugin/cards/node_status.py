@@ -84,6 +84,8 @@ class NodeStatus:
         self.listeners: list[Listener] = []
         self._client = client
         self._physical = tuple(physical)
+        # UUIDs of the last count: who is announced and not among them is not there, be the Node written or not.
+        self._counted = _uuids(physical)
         # Cards that are to be announced once their coming is published; None: nothing is to come.
         self._coming: tuple[PhysicalCard, ...] | None = None
         # Cards that cannot be announced: said once.
@@ -119,11 +121,13 @@ class NodeStatus:
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
         """The cards at the start, when nobody holds a list of ours yet."""
+        self._counted = _uuids(physical)
         self._adopt(tuple(physical), self._in_use())
 
     def change_cards(self, physical: Sequence[PhysicalCard]) -> None:
         """Cards came or went, or say other things of themselves; they are announced once that is published."""
         physical = tuple(physical)
+        self._counted = _uuids(physical)
         if physical in (self._physical, self._refused):
             self._coming = None
             return
@@ -134,7 +138,7 @@ class NodeStatus:
         """Somebody fell ill or recovered: tell it at once where it changes anything."""
         self._log(recoveries)
         rules = {recovery.uuid: recovery.rule for recovery in recoveries}
-        self._show(self._health.applied(self.cards), rules)
+        self._show(self._health.applied(self.cards, self._absent(self.cards, self._physical)), rules)
 
     def wake(self) -> None:
         """Compare the Node with what should be on it, now."""
@@ -156,7 +160,7 @@ class NodeStatus:
         """Write cards and count where the Node does not have them. Raises ApiError."""
         node = await self._read()
         self._log_words(node)
-        if self._coming is None and has_left(self.cards, self._in_use()):
+        if self._coming is None and has_left(self.cards, self.nvml_indices, self._in_use()):
             self._coming = self._physical
         if self._coming is not None:
             await self._exchange(node, self._coming)
@@ -193,7 +197,7 @@ class NodeStatus:
 
     def _pause(self) -> float:
         """A card that was taken out goes with its last pod, of whose end no watch of the Node tells."""
-        waits_for_pods = has_left(self.cards, frozenset())
+        waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
         return WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
@@ -222,7 +226,11 @@ class NodeStatus:
         before = known_cards(self._facts.values(), self.cards, physical, keep=bool(self._slots))
         known = msgspec.structs.replace(self.cards, cards=before) if self._facts else None
         cards = describe_cards(physical, self._unit, self._boot, known, in_use, slots=self._slots)
-        return self._health.applied(cards)
+        return self._health.applied(cards, self._absent(cards, physical))
+
+    def _absent(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> frozenset[str]:
+        """Of these cards those that are not in the machine, or not yet: a card's NVML index is known once it is adopted."""
+        return _uuids(cards.cards) - (self._counted & _uuids(physical))
 
     def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
         before, self.cards = self.cards, cards
@@ -278,3 +286,7 @@ class NodeStatus:
     def _log(self, recoveries: Iterable[Recovery]) -> None:
         for one in recoveries:
             _LOG.info("card recovered node=%s uuid=%s was=%s rule=%s", self.name, one.uuid, one.reason, one.rule)
+
+
+def _uuids(cards: Iterable[PhysicalCard | CardFacts]) -> frozenset[str]:
+    return frozenset(card.uuid for card in cards)

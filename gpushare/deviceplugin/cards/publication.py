@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,9 @@ def amounts(node: Node, cards: NodeCards, *, is_moving: bool) -> dict[str, str]:
     return {wire.RESOURCE_COUNT: "0" if is_other else str(len(cards.cards))}
 
 
-def has_left(cards: NodeCards, in_use: frozenset[int]) -> bool:
-    """Is a card that was taken out still shown, although no pod names it (``in_use``) any more?"""
-    return any(card.reason == REASON_TAKEN_OUT and card.index not in in_use for card in cards.cards)
+def has_left(cards: NodeCards, here: Container[str], in_use: frozenset[int]) -> bool:
+    """Is a card still shown that is not among these (``here``, UUIDs), although no pod names it (``in_use``) any more?"""
+    return any(card.uuid not in here and card.index not in in_use for card in cards.cards)
 
 
 def patch_for(node: Node, cards: NodeCards, word: str, *, is_moving: bool) -> dict[str, Any] | None:

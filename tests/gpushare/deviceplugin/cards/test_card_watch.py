@@ -586,6 +586,24 @@ async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_writte
         assert rig.sick_ids() == 0
 
 
+async def test_a_card_that_is_back_before_the_node_could_be_written_is_well(simulate: Simulate) -> None:
+    """Nothing came of its absence but that its ids were sick meanwhile."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
+    async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        second = rig.uuids[1]
+        api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
+        other = rig.state.change_uuid(second)
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.sick_ids() == 15)
+        rig.state.change_uuid(other, second)
+        rig.clock.now += SURVEY + 1
+        await until(lambda: rig.sick_ids() == 0)
+        api.fault = lambda method, path: None
+        rig.node.wake()
+        await rig.reached(["", ""])
+
+
 async def test_an_exchanged_card_never_gets_the_index_that_a_pod_names(simulate: Simulate) -> None:
     """Another card under an old index would be another's memory."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])

@@ -229,19 +229,10 @@ def test_a_card_that_was_taken_out_is_sick_while_it_is_still_announced() -> None
     """And its fault is not cured by coming back."""
     book = health()
     book.hear(A, 48)
-    book.withdraw([A, B])
-    assert verdicts(book) == ["Xid 48", "taken out of the machine"]
-    book.withdraw([])
 
+    cards = book.applied(CARDS, frozenset({A, B})).cards
+    assert [card.reason for card in cards] == ["Xid 48", "taken out of the machine"]
     assert verdicts(book) == ["Xid 48", ""]
-
-
-def test_a_card_that_only_counts_on_stays_sick() -> None:
-    """In slots mode one that was taken out while a pod names it is described as such."""
-    gone = msgspec.structs.replace(CARDS.cards[0], healthy=False, reason="taken out of the machine")
-    cards = health().applied(msgspec.structs.replace(CARDS, cards=(gone, CARDS.cards[1])))
-
-    assert [card.healthy for card in cards.cards] == [False, True]
 
 
 @given(

@@ -11,10 +11,12 @@ from typing import Any
 import httpx2
 
 from gpushare.deviceplugin.cards.devices import PhysicalCard
+from gpushare.deviceplugin.cards.health import CardHealth
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.publication import has_left
+from gpushare.deviceplugin.cards.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
-from gpushare.model.node import REASON_TAKEN_OUT, CardFacts, NodeCards
+from gpushare.model.node import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, serve
 
@@ -28,6 +30,7 @@ class Site:
     api: StubApi
     in_use: set[int] = field(default_factory=set)
     node: NodeStatus | None = None
+    health: CardHealth = field(default_factory=lambda: CardHealth(XidRules(), 60))
 
     @property
     def status(self) -> dict[str, Any]:
@@ -59,6 +62,7 @@ async def slotted(
     async with serve(site.api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
         site.node = NodeStatus(
             ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
+            health=site.health,
             in_use=lambda: frozenset(site.in_use),
             slots=2,
         )  # fmt: skip
@@ -132,11 +136,53 @@ async def test_a_card_that_was_taken_out_is_remembered_over_a_restart_of_the_plu
         assert (again.cards(), again.status["capacity"][MEMORY]) == ([(0, False), (1, True)], "160000")
 
 
-def test_a_card_that_was_taken_out_has_left_once_no_pod_names_it() -> None:
-    """A sick card that is there has not."""
-    gone = CardFacts(0, "GPU-a", "A100", 80_000, 80_000, 2, healthy=False, reason=REASON_TAKEN_OUT)
-    sick = CardFacts(1, "GPU-b", "A100", 80_000, 80_000, 2, healthy=False, reason="Xid 79")
-    cards = NodeCards(1, "slots", "MiB", "", (gone, sick))
+async def test_a_lost_card_that_is_then_taken_out_goes_with_its_last_pod() -> None:
+    """Whatever else is wrong with it."""
+    async with slotted(card("a"), card("b", 1), in_use={0}) as site:
+        assert site.node is not None
+        site.health.lose(card("a").uuid)
+        site.node.refresh()
+        site.node.change_cards([card("b")])
+        await site.node.publish()
+        assert site.cards() == [(0, False), (1, True)]
+        site.in_use = set()
+        await site.node.publish()
 
-    assert (has_left(cards, frozenset()), has_left(cards, frozenset({0}))) == (True, False)
-    assert not has_left(NodeCards(1, "slots", "MiB", "", (sick,)), frozenset())
+        assert (site.cards(), site.status["capacity"][MEMORY]) == ([(1, True)], "80000")
+
+
+async def test_a_card_that_was_taken_out_stays_so_when_the_driver_was_away() -> None:
+    """The driver's return is not its own."""
+    async with slotted(card("a"), card("b", 1), in_use={0}) as site:
+        assert site.node is not None
+        site.node.change_cards([card("b")])
+        await site.node.publish()
+        for is_away in (True, False):
+            site.health.miss_driver(is_away=is_away)
+            site.node.refresh()
+            await site.node.publish()
+
+        assert site.cards() == [(0, False), (1, True)]
+
+
+async def test_no_word_brings_back_a_card_that_was_taken_out() -> None:
+    """An operator's says that a card is well, not that it is there."""
+    async with slotted(card("a"), card("b", 1), in_use={0}) as site:
+        assert site.node is not None
+        site.health.lose(card("a").uuid)
+        site.node.change_cards([card("b")])
+        await site.node.publish()
+        site.api.nodes[0]["metadata"]["annotations"]["gpushare.aliyun.com/recovered"] = "0"
+        await site.node.publish()
+
+        assert site.health.sick == ()
+        assert site.cards() == [(0, False), (1, True)]
+
+
+def test_a_card_has_left_once_it_is_not_there_and_no_pod_names_it() -> None:
+    """A sick card that is there has not."""
+    facts = [CardFacts(0, "GPU-a", "A100", 80_000, 80_000, 2), CardFacts(1, "GPU-b", "A100", 80_000, 80_000, 2)]
+    cards = NodeCards(1, "slots", "MiB", "", tuple(facts))
+
+    assert (has_left(cards, {"GPU-b"}, frozenset()), has_left(cards, {"GPU-b"}, frozenset({0}))) == (True, False)
+    assert not has_left(cards, {"GPU-a", "GPU-b"}, frozenset())
