@@ -20,6 +20,8 @@ from gpushare.manifests import ObjectMeta, Pod
 
 # Where a kubelet notes on the API's copy of a static pod the uid that itself uses for it.
 _STATIC_UID: Final = "kubernetes.io/config.hash"
+# In digits. Anybody may write a time on a pod, and ``int`` raises for some thousands.
+_LONGEST_NUMBER: Final = 20
 # How many ended pods are remembered: far more than end between a list's answer and its arrival.
 _ENDED_REMEMBERED: Final = 1000
 
@@ -109,9 +111,9 @@ class NodePods:
             del self._ended[next(iter(self._ended))]
 
 
-def _number(version: str) -> int:
-    """A version as a number, 0 where it is none: such versions say nothing of an order."""
-    return int(version) if version.isascii() and version.isdigit() else 0
+def _number(text: str) -> int:
+    """A version or a time as a number, 0 where it is none that could be one: it says nothing of an order then."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
 
 
 def _assume_time(pod: Pod) -> tuple[int, str, str]:

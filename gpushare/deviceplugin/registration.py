@@ -67,10 +67,10 @@ async def stay_registered(
     last: Identity | None = None
     with FolderWatch(folder) as watch:
         while True:
-            kubelet_identity = await _there(kubelet, watch)
-            if last not in (None, kubelet_identity):
+            before = last if last is not None else identity(kubelet)
+            last = kubelet_identity = await _there(kubelet, watch)
+            if kubelet_identity != before:
                 kubelet_changed()
-            last = kubelet_identity
             try:
                 await server.start(own)
                 try:
@@ -86,7 +86,7 @@ async def stay_registered(
                     "the kubelet refused code=%s details=%s retry_seconds=%.2f",
                     error.code().name, error.details(), pause,
                 )  # fmt: skip
-                await asyncio.sleep(pause)
+                await _rest(pause, kubelet, kubelet_identity, watch)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
@@ -99,6 +99,14 @@ async def _there(kubelet: Path, watch: FolderWatch) -> Identity:
         waiting = True
         await watch.changed()
     return found
+
+
+async def _rest(seconds: float, kubelet: Path, kubelet_identity: Identity, watch: FolderWatch) -> None:
+    """So long, or until there is another socket: one that ended leaves its own, at which nobody answers."""
+    now = asyncio.get_running_loop().time
+    end = now() + seconds
+    while identity(kubelet) == kubelet_identity and now() < end:
+        await watch.changed(end - now())
 
 
 async def register(kubelet: Path, resource: Resource, plugin_options: pb.DevicePluginOptions) -> None:

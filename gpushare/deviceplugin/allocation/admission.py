@@ -17,6 +17,7 @@ from gpushare.deviceplugin.answer.container_answer import ContainerAnswer, Grant
 from gpushare.deviceplugin.cards.devices import DeviceIds
 from gpushare.deviceplugin.cards.id_limits import check_ids_of_pod
 from gpushare.errors import NoCandidateError
+from gpushare.kube.errors import ApiError
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
@@ -43,6 +44,11 @@ class Admission:
     def begin_anew(self) -> None:
         """Another kubelet asks from now on, or this one was refused, which ends a pod: it goes on with nobody."""
         self._latest = _NOBODY
+
+    def forget_question(self) -> None:
+        """Another kubelet asks from now on: no Allocate follows what the one before it was answered."""
+        self._chosen = {}
+        self.between_pods.set()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container. Raises NoCandidateError, ApiError."""
@@ -97,7 +103,11 @@ class Admission:
         self._view.forget_unwritten()
         sight = self._view.now()
         if without_card(sight):
-            await self._hand_bound.run(self._view.now)
+            try:
+                await self._hand_bound.run(self._view.now)
+            except ApiError as error:
+                # Their own trouble: it must not end the pod that is asked for.
+                _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)
             sight = self._view.now()
         return sight
 

@@ -44,8 +44,8 @@ from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError
 from gpushare.kube.events import EventRecorder
+from gpushare.manifests import ObjectMeta
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
@@ -103,6 +103,7 @@ class Allocator:
         """We register again, or with another kubelet than before, which finds the pods that are there now."""
         if kubelet_is_another:
             self._view.pods.were_found()
+            self._admission.forget_question()
         self._admission.begin_anew()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
@@ -120,19 +121,25 @@ class Allocator:
 
     async def verify(self, device_ids: Sequence[str]) -> None:
         """May the container with these ids start? Says on the pod why it is held. Raises HeldError, ApiError."""
+        pod = self._verification.known_right(device_ids)
+        if pod is None:
+            pod = await self._verify(device_ids)
+        if pod is not None:
+            self._held.release(pod.uid)
+            if self._metrics is not None:
+                self._metrics.release(pod.uid)
+
+    async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
+        """Whose the ids are is asked: not during an admission, and one after the other."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ADMISSION_SECONDS):
                 await self._admission.between_pods.wait()
         try:
             async with self._lock:
-                pod = await self._verification.verify(device_ids)
+                return await self._verification.verify(device_ids)
         except HeldError as error:
             await self._hold(error)
             raise
-        if pod is not None:
-            self._held.release(pod.uid)
-            if self._metrics is not None:
-                self._metrics.release(pod.uid)
 
     def held(self) -> Mapping[str, HeldPod]:
         """Pods with a container that may not start now, by uid."""
@@ -154,7 +161,7 @@ class Allocator:
                 if was_refused:
                     # Our own look at what is there wakes us: not at once again.
                     await asyncio.sleep(_RETRY_SECONDS)
-            except ApiError as error:
+            except GpushareError as error:
                 _LOG.warning("cannot put annotations right error=%s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
             with contextlib.suppress(TimeoutError):

@@ -19,7 +19,7 @@ from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
 from gpushare.model.node import CardFacts
-from gpushare.model.pod import is_deleting, is_finished, request_of, was_started
+from gpushare.model.pod import is_deleting, is_finished, request_of, slot_request, was_started
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def choose_card(pod: Pod, sight: Sight) -> CardFacts | None:
         return sight.cards[0] if len(sight.cards) == 1 else None
     request = request_of(pod)
     booked = sight.booked(pod.metadata.uid)
-    slots = _slots(sight)
+    slots = _slots(sight) if sight.counts_slots else Counter[int]()
     fitting = [
         card
         for card in sight.cards
@@ -56,7 +56,7 @@ def _slots(sight: Sight) -> Counter[int]:
     """Slots of each card that are spoken for."""
     slots: Counter[int] = Counter()
     for one in sight.standings:
-        slots.update(dict.fromkeys(one.cards, request_of(sight.pod(one.uid)).slots))
+        slots.update(dict.fromkeys(one.cards, slot_request(sight.pod(one.uid))))
     return slots
 
 

@@ -19,7 +19,7 @@ from gpushare.deviceplugin.cards.id_limits import kubelet_release
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ServerError, UnreachableError
+from gpushare.kube.errors import ApiError
 from gpushare.manifests import Pod
 from gpushare.model.node import MODE_SLOTS, CardFacts
 from gpushare.model.pod import is_finished
@@ -109,7 +109,8 @@ class NodeView:
             try:
                 self.pods.replace(*await self._client.list_pods_at(selector))
                 return
-            except (ServerError, UnreachableError):
+            except ApiError:
+                # Of any kind: an API server that has just started answers 401 and 403 before it knows who may do what.
                 if attempt == (attempts or LIST_ATTEMPTS) - 1:
                     raise
                 await asyncio.sleep(LIST_PAUSE_SECONDS)

@@ -48,7 +48,7 @@ class Verification:
         ids = DeviceIds(self._view.node.cards.cards)
         if all(ids.card_of(device_id) is None for device_id in device_ids):
             return None
-        known = self._known_right(device_ids)
+        known = self.known_right(device_ids)
         if known is not None:
             return known
         entries = await self._view.read_book()
@@ -59,15 +59,15 @@ class Verification:
             raise HeldError(HoldReason.OWNER_UNKNOWN, _nobody(entries, device_ids))
         return await self._let_start(grant, entries)
 
-    def _known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
+    def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """A container that starts again, of a pod that was found right before: nobody need be asked, and nobody may be there."""
         sight = self._view.now()
         grant = sight.holdings.owner(device_ids)
-        standing = sight.standing(grant.uid) if grant is not None and not grant.is_guess else None
-        if grant is None or standing is None or standing.is_misplaced or len(sight.holdings.cards(grant.uid)) != 1:
+        if grant is None or grant.is_guess:
             return None
         pod = sight.pod(grant.uid)
-        return pod.metadata if _is_assigned(pod) and _told_right(pod, grant, sight) else None
+        is_right = _is_assigned(pod) and _told_right(pod, grant, sight) and _lies_right(pod, grant, sight)
+        return pod.metadata if is_right else None
 
     async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
         def look() -> Sight:
@@ -154,10 +154,24 @@ def _told_right(pod: Pod, grant: Grant, sight: Sight) -> bool:
     return told == str(dict(gpu_containers(pod)).get(grant.container))
 
 
+def _lies_right(pod: Pod, grant: Grant, sight: Sight) -> bool:
+    """Do the container's ids lie on the cards that are written?"""
+    allocation = allocation_of(pod)
+    if allocation is not None and allocation.by_container is not None:
+        return dict(grant.by_card) == _written(pod, allocation, grant)
+    standing = sight.standing(grant.uid)
+    return standing is not None and not standing.is_misplaced and len(sight.holdings.cards(grant.uid)) == 1
+
+
+def _written(pod: Pod, allocation: Allocation, grant: Grant) -> dict[int, int]:
+    """Units of each card that the annotation of a pod on several gives to the container."""
+    units = dict(gpu_containers(pod)).get(grant.container, 0)
+    return dict(container_cards(pod, allocation, grant.container, units))
+
+
 def _check_several(pod: Pod, allocation: Allocation, grant: Grant) -> None:
     """A pod on several cards: its ids lie as its annotation says, or it never starts. Raises HeldError."""
-    units = dict(gpu_containers(pod)).get(grant.container, 0)
-    written = dict(container_cards(pod, allocation, grant.container, units))
+    written = _written(pod, allocation, grant)
     if dict(grant.by_card) != written:
         _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {_units(written)} for it")
 

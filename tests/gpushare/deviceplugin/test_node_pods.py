@@ -128,6 +128,14 @@ def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
     assert [one.metadata.uid if one else None for one in found] == ["api", "api", None, None]
 
 
+def test_a_time_of_thousands_of_digits_says_nothing() -> None:
+    """Whoever may annotate a pod could end the plugin with it: int() refuses more than 4,300 digits."""
+    pods = NodePods()
+    pods.replace([pod("b", 20), pod("a", "9" * 5000)], "9" * 5000)
+
+    assert order(pods) == ["a", "b"]
+
+
 def test_pods_seen_at_once_without_versions_are_ordered_by_assume_time() -> None:
     """A fresh start knows no bind order then; one without a time comes first."""
     pods = NodePods()

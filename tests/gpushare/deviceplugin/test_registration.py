@@ -21,6 +21,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.deviceplugin.registration import SLOTS, stay_registered
 from gpushare.model.node import CardFacts, NodeCards
+from tests.servers import until
 
 
 class OneCard:
@@ -125,6 +126,27 @@ async def test_it_is_told_before_it_registers_that_another_kubelet_has_started(m
         await next_registration(kubelet)
         assert not kubelet.changes.is_set()
         await kubelet.restart()
+        await next_registration(kubelet)
+
+        assert kubelet.changes.is_set()
+
+
+async def test_a_kubelet_that_comes_back_is_registered_at_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one that ended left its socket, attempts are the rarer the longer it is away; another socket ends the wait."""
+    monkeypatch.setattr(registration, "_FIRST_PAUSE_SECONDS", 3600)
+    async with staying(monkeypatch, refuse=1) as kubelet:
+        await until(lambda: kubelet.refuse == 0)
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+
+async def test_a_kubelet_that_starts_after_us_finds_pods_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its socket was waited for."""
+    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+        await until(lambda: "waiting for the kubelet" in caplog.text)
+        await kubelet.start()
         await next_registration(kubelet)
 
         assert kubelet.changes.is_set()

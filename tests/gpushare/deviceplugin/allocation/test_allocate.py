@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import ApiError, UnreachableError
 from gpushare.manifests import ObjectMeta
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, ids_by_card, stage, units_of
 from tests.servers import until
@@ -684,6 +685,80 @@ async def test_in_slots_mode_equal_pods_exchange_and_unequal_ones_are_held() -> 
             await node.start("d")
         assert caught.value.reason is HoldReason.WRONG_AMOUNT
         assert list(node.allocator.held_for_good()) == ["uid-d"]
+
+
+async def test_a_wish_that_cannot_be_read_disturbs_no_other_pod() -> None:
+    """A typo on one that runs, beside one that came past the extender: the one gets its card, others are admitted."""
+    odd = gpu_pod("odd", 2, card=0, annotations={"gpushare.aliyun.com/policy": "nonsense"})
+    pods = [odd, gpu_pod("hand", 2, card=None), gpu_pod("good", 3, card=1)]
+    async with stage(pods) as node:
+        await node.admit("good")
+
+        assert (node.has("good"), node.written("hand")["IDX"]) == ({1}, "2")
+
+
+async def test_a_write_for_one_pod_that_is_lost_refuses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error here would end the pod that is admitted, for good."""
+    async with stage([gpu_pod("hand", 2, card=None), gpu_pod("good", 3, card=1)]) as node:
+
+        async def lost(*_: object, **__: object) -> None:
+            raise UnreachableError("no answer", may_have_happened=True)
+
+        monkeypatch.setattr(node.client, "annotate_pod", lost)
+        await node.admit("good")
+
+        assert node.has("good") == {1}
+
+
+@pytest.mark.parametrize("code", [401, 403, 429, 503])
+async def test_a_list_that_is_refused_for_a_while_refuses_nobody(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """An API server that has just started answers so before it knows who may do what."""
+    monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
+    async with stage([gpu_pod("good", 3, card=1)]) as node:
+        answers = iter([(code, {"kind": "Status", "message": "not yet", "code": code})] * 3)
+        node.api.fault = lambda method, path: next(answers, None) if path == "/api/v1/pods" else None
+        await node.admit("good")
+
+        assert node.has("good") == {1}
+
+
+async def test_a_container_of_several_cards_that_starts_again_needs_no_api_server() -> None:
+    """As one of one card."""
+    several = {"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":4}}'}
+    async with stage([gpu_pod("many", 8, card=None, annotations=several)]) as node:
+        await node.admit("many")
+        await node.start("many")
+        node.api.fault = lambda method, path: (503, {})
+        await node.start("many")
+
+
+async def test_a_container_that_starts_again_waits_for_no_admission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which may wait for minutes for an API server that is away."""
+    async with stage([gpu_pod("runs", 3, card=0), gpu_pod("waits", 2, card=1)]) as node:
+        await node.admit("runs")
+        await node.start("runs")
+        answers = asyncio.Event()
+
+        async def refresh(*_: object) -> None:
+            await answers.wait()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(node.allocator._view, "refresh", refresh)
+            asking = asyncio.create_task(node.allocator.prefer(node.free(), [], 2))
+            await until(node.allocator._lock.locked)
+            await node.start("runs")
+            answers.set()
+            assert await asking
+
+
+async def test_a_kubelet_that_died_between_its_questions_holds_up_no_start() -> None:
+    """The Allocate that would have followed is not waited for any more."""
+    async with stage([gpu_pod("a", 3, card=0)]) as node:
+        await node.allocator.prefer(node.free(), [], 3)
+        assert not node.allocator._admission.between_pods.is_set()
+        node.allocator.begin_anew(kubelet_is_another=True)
+
+        assert node.allocator._admission.between_pods.is_set()
 
 
 async def test_what_nobody_waits_for_is_refused() -> None:
