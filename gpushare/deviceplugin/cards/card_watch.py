@@ -12,7 +12,7 @@ import asyncio
 import functools
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from gpushare.deviceplugin.cards.card_news import (
@@ -212,11 +212,15 @@ class CardWatch:
     def _take_stock(self) -> tuple[str, ...]:
         """Compare the count with who was known; the cards that are lost."""
         survey = self._survey
-        self._say_who_is_left_out(survey)
+        self._say_who_is_not_shared(survey)
         answering = [_physical(card) for card in survey.cards if not card.mig]
         roster = count_cards(self._known, answering, [card.index for card in survey.unreadable], self._mig)
         self._log_changes(roster.cards, roster.removed)
         self._known = roster.cards
+        lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
+        # Of the others that cannot be read nobody knows what they are; a lost one is told of by its name.
+        unknown = survey.unreadable if len(survey.unreadable) > len(roster.lost) else ()
+        self._say_who_is_unknown(card for card in unknown if card.index not in lost)
         for uuid in roster.lost:
             self._health.lose(uuid)
         for uuid in survey.missed:
@@ -226,14 +230,16 @@ class CardWatch:
             self._hurry()
         return tuple(roster.lost)
 
-    def _say_who_is_left_out(self, survey: Survey) -> None:
+    def _say_who_is_not_shared(self, survey: Survey) -> None:
         mig = {card.uuid: card for card in survey.cards if card.mig}
         for uuid in mig.keys() - self._mig:
             text = not_shared(uuid, mig[uuid].model)
             _LOG.warning("not shared uuid=%s reason=%s", uuid, text)
             self._news.say(EVENT_NOT_SHARED, text)
         self._mig = frozenset(mig)
-        unreadable = frozenset(survey.unreadable)
+
+    def _say_who_is_unknown(self, cards: Iterable[UnreadableCard]) -> None:
+        unreadable = frozenset(cards)
         for card in unreadable - self._unreadable:
             _LOG.warning("card cannot be read nvml_index=%d reason=%s", card.index, card.reason)
             self._news.say(EVENT_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}")
