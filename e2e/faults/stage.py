@@ -92,11 +92,15 @@ class FaultStage:
         return [str(event["reason"]) for event in found]
 
     async def heal(self) -> None:
-        """Everything is repaired, and an operator says so."""
-        await self.command("faults", "clear")
-        await self.command("init-fails", "none")
-        for card in json.loads(await self.command("show", "-o", "json"))["cards"]:
-            await self.command("repair", card["uuid"])
+        """Everything that is broken is repaired, and an operator says so. Each command is a process: what is well needs none."""
+        shown = json.loads(await self.command("show", "-o", "json"))
+        if shown["faults"]:
+            await self.command("faults", "clear")
+        if shown["init_fails"]:
+            await self.command("init-fails", "none")
+        for card in shown["cards"]:
+            if card["lost"] or card["recovery_action"] != 0:
+                await self.command("repair", card["uuid"])
         await eventually(self._believe, lambda sick: not sick, "all cards of the node are well")
         await eventually(self._is_whole, bool, "all units of the node may be used")
 
