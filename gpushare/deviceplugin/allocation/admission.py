@@ -10,6 +10,7 @@ from typing import Final
 
 from gpushare.deviceplugin.allocation import last_guard
 from gpushare.deviceplugin.allocation.candidates import Candidate, Offer, candidates, ids_by_card, match
+from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, without_card
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import cards_for
@@ -21,6 +22,8 @@ from gpushare.kube.errors import ApiError
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
+# How often a pod is looked at before it gets ids of a card on which it could not be booked first: each time it had changed.
+_LOOKS: Final = 3
 _NOBODY: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
@@ -30,12 +33,11 @@ class Admission:
     ``between_pods`` is set while no Allocate is to follow a question.
     """
 
-    def __init__(self, view: NodeView, hand_bound: HandBound, rules: ContainerFlags) -> None:
+    def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound, rules: ContainerFlags) -> None:
         self._view = view
+        self._exchange = exchange
         self._hand_bound = hand_bound
         self._rules = rules
-        # What was chosen, for the Allocate that follows with exactly these ids.
-        self._chosen: dict[frozenset[str], Candidate] = {}
         # The ids that were answered last, and whom we took them to be for.
         self._latest = _NOBODY
         self.between_pods = asyncio.Event()
@@ -47,30 +49,31 @@ class Admission:
 
     def forget_question(self) -> None:
         """Another kubelet asks from now on: no Allocate follows what the one before it was answered."""
-        self._chosen = {}
+        self._view.chosen = {}
         self.between_pods.set()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container. Raises NoCandidateError, ApiError."""
-        sight = await self._look()
+        self._view.chosen = {}
         offered = list(dict.fromkeys([*must_include, *available]))
-        candidate = self._whose(sight, offered, must_include, size)
+        candidate, sight = await self._booked(await self._look(), offered, must_include, size)
         chosen = self._pick(candidate, sight, offered)
-        self._chosen = {frozenset(chosen): candidate}
+        self._view.chosen = {frozenset(chosen): candidate}
         self.between_pods.clear()
         return chosen
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """What the container with these ids gets. Raises NoCandidateError, ApiError."""
         key = frozenset(device_ids)
-        candidate = self._chosen.get(key)
-        self._chosen = {}
+        candidate = self._view.chosen.get(key)
+        self._view.chosen = {}
         self.between_pods.set()
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look()
             self._check_cards(sight, device_ids)
-            candidate = self._whose(sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids))
+            must = () if sight.ids_are_counts else device_ids
+            candidate, _ = await self._booked(sight, device_ids, must, len(device_ids))
         sight = self._view.now()
         cards = sight.cards
         check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
@@ -108,8 +111,18 @@ class Admission:
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)
-            sight = self._view.now()
-        return sight
+        return await self._exchange.mark(self._view.now)
+
+    async def _booked(
+        self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int
+    ) -> tuple[Candidate, Sight]:
+        """Whose call it is, after it was booked on the card that it gets. Raises NoCandidateError, ApiError."""
+        for _ in range(_LOOKS):
+            candidate = self._whose(sight, offered, must, size)
+            if not await self._exchange.book(candidate, sight):
+                break
+            sight = await self._look()
+        return candidate, sight
 
     def _whose(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
         """The container that this is most likely for. Raises NoCandidateError."""

@@ -6,7 +6,8 @@ were bound to its node, one after the other, and for each GPU container of a pod
 1. GetPreferredAllocation: which ids shall it take? Ids stand for units (in slots mode, for containers) of one card, so the
    choice of ids is the choice of the card. Nobody says which pod this is for; but pods are admitted in a known order
    (``node_pods``), container by container, so there is one that is most likely (``candidates``). We choose ids of that
-   pod's card, and the kubelet obeys.
+   pod's card, and the kubelet obeys. Where these are not of the card that is written on the pod (a guess before was wrong, or the
+   card is full of others' ids), the pod is first marked with it: booked there before it has them.
 2. Allocate: which variables does the container with these ids get? After the last guard had a look (``last_guard``), those
    of the card and of that pod. An error here ends the pod for good, with our text in its status.
 3. PreStartContainer, later, when the kubelet has written down whose ids these are (``owner``): may the container start? If
@@ -86,7 +87,7 @@ class Allocator:
         self._view = NodeView(client, pods, node, book, repairs=repairs)
         self._exchange = Exchange(client, self._view, monotonic, metrics, settled_seconds=settled_seconds)
         self._hand_bound = HandBound(client, self._view, events, clock_ns)
-        self._admission = Admission(self._view, self._hand_bound, rules or ContainerFlags())
+        self._admission = Admission(self._view, self._exchange, self._hand_bound, rules or ContainerFlags())
         self._verification = Verification(client, self._view, self._exchange, self._hand_bound)
         self._held = HeldPods()
         self._lock = asyncio.Lock()

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import Final
 
 from gpushare import wire
+from gpushare.deviceplugin.allocation.candidates import Candidate
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import Step, next_step
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
+from gpushare.kube.errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +59,26 @@ class Exchange:
         """Does any pod bear a mark?"""
         return any(one.mark is not None for one in sight.standings)
 
+    async def mark(self, look: Callable[[], Sight]) -> Sight:
+        """Write the marks that are missing, and nothing else; what is there then. What cannot be written is left for later.
+
+        Before ids are given away: the pod that is written on a card may end, and who has its ids, or comes next, must be
+        booked there before an extender hears of that.
+        """
+        for _ in range(_MOST_WRITES):
+            sight = look()
+            step = self._next_step(sight)
+            if step is None or not _is_mark(step, sight) or not await self._try_to_mark(step, sight):
+                return sight
+        return look()
+
+    async def book(self, candidate: Candidate, sight: Sight) -> bool:
+        """Mark a pod with the card that it is to get, unless it is booked there. Answers whether to look again."""
+        standing = sight.standing(candidate.uid)
+        if standing is None or not standing.may_move or candidate.cards[0][0] in standing.cards:
+            return False
+        return await self._try_to_mark(Step(standing.uid, standing.index, candidate.cards[0][0]), sight)
+
     async def run(self, look: Callable[[], Sight]) -> Sight:
         """Write until nothing can be done now; what is there then. ``look`` answers for the moment. Raises ApiError."""
         for _ in range(_MOST_WRITES):
@@ -77,7 +98,21 @@ class Exchange:
         return look()
 
     def _next_step(self, sight: Sight) -> Step | None:
-        return next_step(sight.standings, sight.units, self._settled(sight), self._view.refused)
+        # What was answered is not in the book yet: nobody knows of what use its mark is.
+        untouchable = sight.answered | self._view.refused.keys()
+        return next_step(sight.standings, sight.units, self._settled(sight), untouchable)
+
+    async def _try_to_mark(self, step: Step, sight: Sight) -> bool:
+        """Answers False where the API server would not have it: nobody is refused for that."""
+        try:
+            await self._write(step, sight)
+        except (ConflictError, NotFoundError) as error:
+            _LOG.info("looking again uid=%s reason=%s", step.uid, error)
+            await self._view.refresh()
+        except ApiError as error:
+            _LOG.warning("cannot be marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
+            return False
+        return True
 
     async def _write(self, step: Step, sight: Sight) -> None:
         pod = sight.pod(step.uid)
@@ -108,6 +143,11 @@ class Exchange:
             uid: known[uid] if uid in known and known[uid][0] == mark else (mark, now) for uid, mark in marks.items()
         }
         return frozenset(uid for uid, (_, since) in self._marks.items() if now - since >= self._settled_seconds)
+
+
+def _is_mark(step: Step, sight: Sight) -> bool:
+    before = sight.standing(step.uid)
+    return before is not None and before.index == step.index and step.mark is not None
 
 
 def _what(step: Step, sight: Sight) -> str:

@@ -54,13 +54,62 @@ async def test_a_pod_that_is_not_admitted_yet_gives_its_card_to_the_one_that_has
 
 
 async def test_a_wrong_guess_is_known_before_the_next_question() -> None:
-    """The kubelet's file names the owner; the pod that was meant gets the other one's card, though nothing is written yet."""
+    """The kubelet's file names the owner; the pod that was meant gets the other one's card. Both are booked on both by then."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods) as node:
         await node.admit("b")
         told = await node.admit("a")
 
-        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("1", "0")
+        assert told[0]["ALIYUN_COM_GPU_MEM_IDX"] == "1"
+        assert (node.card("a"), node.card("b")) == ("0+1", "1+0")
+
+
+async def test_whoever_goes_to_another_card_is_booked_there_until_he_starts() -> None:
+    """From the question which ids on: the pod that is written there may end, and what it leaves must not be given away."""
+    pods = [gpu_pod("full", 5, card=2), gpu_pod("a", 5, card=2), gpu_pod("dying", 5, card=1)]
+    async with stage(pods, settled_seconds=15) as node:
+        for name in ("full", "dying"):
+            await node.admit(name)
+        ids = await node.allocator.prefer(node.free(), [], 5)
+        asked = node.card("a")
+        node.end("dying")
+        await node.allocator._put_right()
+        between = node.card("a")
+        await node.allocator.allocate(ids)
+        await node.allocator._put_right()
+
+        assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
+
+
+async def test_a_pod_that_changed_before_it_was_booked_elsewhere_is_looked_at_again() -> None:
+    """A label that somebody wrote is no reason to give it ids of a card on which it is not booked."""
+    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
+    writes = iter(range(1))
+
+    def somebody_writes(method: str, path: str) -> None:
+        if method == "PATCH" and next(writes, None) is not None:
+            pods[1]["metadata"]["resourceVersion"] = str(10**12)
+
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("past")
+        node.api.fault = somebody_writes
+        await node.admit("a")
+
+        assert (node.has("a"), node.card("a")) == ({2}, "0+2")
+
+
+@pytest.mark.parametrize("status", [403, 503])
+async def test_a_mark_that_cannot_be_written_refuses_nobody(status: int) -> None:
+    """Before its container starts the annotation is put right all the same."""
+    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
+    async with stage(pods) as node:
+        await node.admit("past")
+        node.api.fault = lambda method, path: (status, {}) if method == "PATCH" else None
+        await node.admit("a")
+        node.api.fault = lambda method, path: None
+        await node.start("a")
+
+        assert (node.has("a"), node.card("a")) == ({2}, "2")
 
 
 async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
@@ -151,11 +200,11 @@ async def test_every_write_of_an_exchange_may_be_the_last_of_its_process(writes:
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods) as node:
         await node.admit("b")
-        await node.admit("a")
         left = iter(range(writes))
         node.api.fault = lambda method, path: (
             (500, {"message": "killed"}) if method == "PATCH" and next(left, None) is None else None
         )
+        await node.admit("a")
         if writes < 7:
             with pytest.raises((ApiError, HeldError), match="killed|booked for others"):
                 await node.start("b")
