@@ -22,8 +22,6 @@ from gpushare.kube.errors import ApiError
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
-# How often a pod is looked at before it gets ids of a card on which it could not be booked first: each time it had changed.
-_LOOKS: Final = 3
 _NOBODY: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
@@ -38,6 +36,8 @@ class Admission:
         self._exchange = exchange
         self._hand_bound = hand_bound
         self._rules = rules
+        # What was chosen, for the Allocate that follows with exactly these ids; a guess like any other meanwhile.
+        self._chosen: dict[frozenset[str], Candidate] = {}
         # The ids that were answered last, and whom we took them to be for.
         self._latest = _NOBODY
         self.between_pods = asyncio.Event()
@@ -49,36 +49,38 @@ class Admission:
 
     def forget_question(self) -> None:
         """Another kubelet asks from now on: no Allocate follows what the one before it was answered."""
-        self._view.chosen = {}
+        self._take_question(frozenset())
         self.between_pods.set()
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container. Raises NoCandidateError, ApiError."""
-        self._view.chosen = {}
+        self._take_question(frozenset())
         offered = list(dict.fromkeys([*must_include, *available]))
-        candidate, sight = await self._booked(await self._look(), offered, must_include, size)
+        sight = await self._look()
+        candidate = self._whose(sight, offered, must_include, size)
         chosen = self._pick(candidate, sight, offered)
-        self._view.chosen = {frozenset(chosen): candidate}
+        self._chosen = {frozenset(chosen): candidate}
+        self._view.guess(frozenset(chosen), candidate)
+        await self._exchange.mark(self._view.now)
         self.between_pods.clear()
         return chosen
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """What the container with these ids gets. Raises NoCandidateError, ApiError."""
         key = frozenset(device_ids)
-        candidate = self._view.chosen.get(key)
-        self._view.chosen = {}
+        candidate = self._take_question(key)
         self.between_pods.set()
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look()
             self._check_cards(sight, device_ids)
-            must = () if sight.ids_are_counts else device_ids
-            candidate, _ = await self._booked(sight, device_ids, must, len(device_ids))
+            candidate = self._whose(sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids))
         sight = self._view.now()
         cards = sight.cards
         check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
         last_guard.check(candidate, key, sight.holdings, sight.pods, cards, counts_slots=sight.counts_slots)
         self._view.guess(key, candidate)
+        await self._exchange.mark(self._view.now)
         self._latest = key, candidate.uid
         given = [index for index, _ in candidate.cards]
         _LOG.info(
@@ -92,6 +94,13 @@ class Admission:
             self._view.node.isolation_off,
         )
         return answer(granted, self._view.node.nvml_indices, device_ids, self._rules)
+
+    def _take_question(self, ids: frozenset[str]) -> Candidate | None:
+        """Whom these ids were chosen for. It is answered, or asked anew: whom the others were chosen for has nothing."""
+        chosen, self._chosen = self._chosen, {}
+        for one in chosen:
+            self._view.guesses.pop(one, None)
+        return chosen.get(ids)
 
     def _check_cards(self, sight: Sight, ids: Sequence[str]) -> None:
         """Ids that a kubelet chose by itself mean one card, unless somebody waits for several. Raises NoCandidateError."""
@@ -107,22 +116,14 @@ class Admission:
         sight = self._view.now()
         if without_card(sight):
             try:
+                # Marks that turned out to be of no use would stand in their way.
+                await self._exchange.run(self._view.now)
                 await self._hand_bound.run(self._view.now)
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)
-        return await self._exchange.mark(self._view.now)
-
-    async def _booked(
-        self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int
-    ) -> tuple[Candidate, Sight]:
-        """Whose call it is, after it was booked on the card that it gets. Raises NoCandidateError, ApiError."""
-        for _ in range(_LOOKS):
-            candidate = self._whose(sight, offered, must, size)
-            if not await self._exchange.book(candidate, sight):
-                break
-            sight = await self._look()
-        return candidate, sight
+            sight = self._view.now()
+        return sight
 
     def _whose(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
         """The container that this is most likely for. Raises NoCandidateError."""

@@ -175,6 +175,7 @@ class Allocator:
         sight = self._view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
             await self._view.refresh(1)
+            await self._exchange.run(self._view.now)
             await self._hand_bound.run(self._view.now)
             sight = await self._exchange.run(self._view.now)
         return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS

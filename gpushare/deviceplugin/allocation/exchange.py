@@ -9,11 +9,10 @@ others' repairs go on without it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.candidates import Candidate
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import Step, next_step
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
@@ -65,19 +64,21 @@ class Exchange:
         Before ids are given away: the pod that is written on a card may end, and who has its ids, or comes next, must be
         booked there before an extender hears of that.
         """
+        failed: set[str] = set()
         for _ in range(_MOST_WRITES):
             sight = look()
-            step = self._next_step(sight)
-            if step is None or not _is_mark(step, sight) or not await self._try_to_mark(step, sight):
+            step = self._next_step(sight, failed)
+            if step is None or not _is_mark(step, sight):
+                return sight
+            try:
+                await self._write(step, sight)
+            except (ConflictError, NotFoundError, *REFUSALS) as error:
+                _LOG.info("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
+                failed.add(step.uid)
+            except ApiError as error:
+                _LOG.warning("cannot mark pods now error=%s", error)
                 return sight
         return look()
-
-    async def book(self, candidate: Candidate, sight: Sight) -> bool:
-        """Mark a pod with the card that it is to get, unless it is booked there. Answers whether to look again."""
-        standing = sight.standing(candidate.uid)
-        if standing is None or not standing.may_move or candidate.cards[0][0] in standing.cards:
-            return False
-        return await self._try_to_mark(Step(standing.uid, standing.index, candidate.cards[0][0]), sight)
 
     async def run(self, look: Callable[[], Sight]) -> Sight:
         """Write until nothing can be done now; what is there then. ``look`` answers for the moment. Raises ApiError."""
@@ -97,22 +98,8 @@ class Exchange:
                 await self._view.refresh()
         return look()
 
-    def _next_step(self, sight: Sight) -> Step | None:
-        # What was answered is not in the book yet: nobody knows of what use its mark is.
-        untouchable = sight.answered | self._view.refused.keys()
-        return next_step(sight.standings, sight.units, self._settled(sight), untouchable)
-
-    async def _try_to_mark(self, step: Step, sight: Sight) -> bool:
-        """Answers False where the API server would not have it: nobody is refused for that."""
-        try:
-            await self._write(step, sight)
-        except (ConflictError, NotFoundError) as error:
-            _LOG.info("looking again uid=%s reason=%s", step.uid, error)
-            await self._view.refresh()
-        except ApiError as error:
-            _LOG.warning("cannot be marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
-            return False
-        return True
+    def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
+        return next_step(sight.standings, sight.units, self._settled(sight), self._view.refused.keys() | set(besides))
 
     async def _write(self, step: Step, sight: Sight) -> None:
         pod = sight.pod(step.uid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,8 +36,7 @@ _ASKS_SINCE: Final = (1, 19)
 class Sight:
     """One moment. ``units`` are those of each healthy card that pods on one card may have, ``aims`` where each of them shall be.
 
-    ``admitted`` are pods that the kubelet's book names or has named, ``answered`` those for which ids were chosen that it does
-    not name yet.
+    ``admitted`` are pods that the kubelet's book names or has named.
     """
 
     pods: tuple[Pod, ...]
@@ -49,7 +48,6 @@ class Sight:
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
-    answered: frozenset[str]
 
     def pod(self, uid: str) -> Pod:
         """A pod that is in the sight. Raises KeyError."""
@@ -76,9 +74,7 @@ class NodeView:
         self.book = book
         self.repairs = repairs
         self._client = client
-        # By ids, whom they were chosen for; until the Allocate that follows with exactly these.
-        self.chosen: dict[frozenset[str], Candidate] = {}
-        # By ids, who was answered for them; until the kubelet's book says who has them.
+        # By ids, who was answered for them, from the question which ids on; until the kubelet's book says who has them.
         self.guesses: dict[frozenset[str], Grant] = {}
         # By uid, pods whose annotations the API server refused to change a moment ago, and what it said.
         self.refused: dict[str, str] = {}
@@ -151,17 +147,9 @@ class NodeView:
         plan = dict(aims(standings, units))
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
+        ids_are_counts = self._ids_are_counts()
         return Sight(
-            pods,
-            announced.cards,
-            counts_slots,
-            self._ids_are_counts(),
-            holdings,
-            standings,
-            units,
-            plan,
-            self._admitted,
-            answered=frozenset(self._answered()),
+            pods, announced.cards, counts_slots, ids_are_counts, holdings, standings, units, plan, self._admitted
         )
 
     def _forget_guesses(
@@ -183,10 +171,6 @@ class NodeView:
         if entry.uid:
             return self.pods.by_uid(entry.uid)
         return self.pods.find(entry.namespace, entry.pod)
-
-    def _answered(self) -> Iterator[str]:
-        yield from (candidate.uid for candidate in self.chosen.values())
-        yield from (guess.uid for guess in self.guesses.values())
 
     def _ids_are_counts(self) -> bool:
         release = kubelet_release(self.node.kubelet_version)

@@ -19,7 +19,9 @@ The states of a pod, and what each means::
 
 Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card at once only where the card
 holds no more afterwards than was booked there all along: pods that change places, in pairs or in a ring, and equal
-requests. Else its mark must have stood until such binds have landed, and the card must have the units.
+requests. Else its mark must have stood until such binds have landed, and the card must have the units. What is left: where
+several exchanges overlap, or a pod is answered on free room elsewhere, a bind decided meanwhile may still find its card
+too full. The last guard (``last_guard``) then refuses that pod; no card ever holds too much.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class PodCard:
     """A pod that is booked on one card: the card that is written, the one where its ids lie (None: it has none yet).
 
     ``may_move`` is False where the index may not be changed: bound by an extender whose book would not follow, a wish
-    of the pod for a card, repairs switched off.
+    of the pod for a card, repairs switched off. ``answered`` is the card of ids that were given for it and that
+    the kubelet's book does not name yet: perhaps they are another pod's, so it is marked with that card, and not written there.
     """
 
     uid: str
@@ -43,6 +46,7 @@ class PodCard:
     held: int | None
     mark: int | None = None
     may_move: bool = True
+    answered: int | None = None
 
     @property
     def is_misplaced(self) -> bool:
@@ -97,7 +101,8 @@ def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> li
     for card in units:
         there = [replace(pod, held=card) if pod.uid == uid else pod for pod in pods]
         plan = _Plan(there, units)
-        if all(load <= max(units.get(one, 0), plan.kept[one]) for one, load in plan.load.items()):
+        others_can = all(load <= max(units.get(one, 0), plan.kept[one]) for one, load in plan.load.items())
+        if others_can and plan.load[card] <= units[card]:
             found.append((plan.load[card] > plan.kept[card], units[card] - plan.load[card], card))
     return [card for *_, card in sorted(found)]
 
@@ -107,6 +112,9 @@ def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> It
     for pod in sorted(moving, key=lambda pod: pod.held is None):
         if pod.mark != plan.aim[pod.uid]:
             yield Step(pod.uid, pod.index, plan.aim[pod.uid])
+    for pod in pods:
+        if pod.may_move and pod not in moving and pod.answered not in (None, pod.index, pod.mark):
+            yield Step(pod.uid, pod.index, pod.answered)
     yield from _moves(moving, plan, settled)
     for pod in pods:
         if pod.mark is not None and _is_done(pod, moving, plan):
@@ -137,7 +145,7 @@ def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
     if plan.aim[pod.uid] != pod.index or pod.is_misplaced:
         return False
     if pod.held is None:
-        return True
+        return pod.mark != pod.answered
     return not any(plan.aim[other.uid] == pod.mark or other.index == pod.index for other in moving)
 
 
@@ -167,14 +175,15 @@ class _Plan:
         was_there = {card: min(self.kept[card], size) for card, size in units.items()}
         for card in cards:
             self._make_room(card, self.kept, was_there)
-        for card in cards:
+        # And where somebody has come for whom another was to leave, whose new room a third one has by now.
+        for card in sorted({*cards, *(pod.index for pod in pods if pod.mark is not None)}):
             self._make_room(card, self.units, self.units)
 
     def _go_on(self) -> None:
         """Who was about to leave a card that another one is already written on leaves it."""
         come = {pod.index for pod in self.pods if pod.held == pod.index and pod.mark is not None}
         for pod in self._waiting():
-            if pod.mark is None or pod.index not in come:
+            if pod.mark is None or pod.index not in come or pod.answered not in (None, pod.mark):
                 continue
             if self.load[pod.mark] + pod.units <= self.units.get(pod.mark, 0):
                 self._send(pod, pod.mark)
@@ -186,7 +195,10 @@ class _Plan:
                 (pod.mark != other, pod.units < excess, abs(pod.units - excess), number, other, pod)
                 for number, pod in enumerate(self._waiting())
                 for other in sorted(room)
-                if pod.index == card and other != card and self.load[other] + pod.units <= room[other]
+                if pod.index == card
+                and other != card
+                and self.load[other] + pod.units <= room[other]
+                and pod.answered in (None, other)
             ]
             if not choices:
                 return

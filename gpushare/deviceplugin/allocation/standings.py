@@ -52,6 +52,7 @@ def _pod_card(pod: Pod, allocation: Allocation, holdings: Holdings, repairs: boo
     certain = [grant for grant in grants if not grant.is_guess]
     cards = {card for grant in certain for card in grant.card_of.values()}
     held: int | None = index
+    answered = None
     movable = repairs and why_fixed(pod) is None
     if len(cards) == 1:
         held = cards.pop()
@@ -59,9 +60,8 @@ def _pod_card(pod: Pod, allocation: Allocation, holdings: Holdings, repairs: boo
         movable = False
     elif not certain and not was_started(pod):
         held = None
-        # A guess is not acted upon; but what was answered for a pod on its own card must not be taken from it.
-        movable = movable and (not grants or holdings.cards(uid) != {index})
-    return PodCard(uid, allocation.units, index, held, allocation.repair, movable)
+        answered = min(holdings.cards(uid), default=None)
+    return PodCard(uid, allocation.units, index, held, allocation.repair, movable, answered)
 
 
 def why_fixed(pod: Pod) -> str | None:

@@ -54,13 +54,13 @@ def stand(one: Pod, *grants: Grant, repairs: bool = True) -> PodCard:
         (pod("a"), [grant("a", 0, 1)], PodCard("a", 4, 0, 0, may_move=False)),
         (pod("a", phase="Running"), [], PodCard("a", 4, 0, 0)),
         (pod("a", ALIYUN_COM_GPU_MEM_REPAIR="1"), [], PodCard("a", 4, 0, None, mark=1)),
-        (pod("a"), [grant("a", 0, is_guess=True)], PodCard("a", 4, 0, None, may_move=False)),
-        (pod("a"), [grant("a", 1, is_guess=True)], PodCard("a", 4, 0, None)),
+        (pod("a"), [grant("a", 0, is_guess=True)], PodCard("a", 4, 0, None, answered=0)),
+        (pod("a"), [grant("a", 1, is_guess=True)], PodCard("a", 4, 0, None, answered=1)),
     ],
     ids=["waits", "has ids", "ids of another", "on two cards", "ran before", "marked", "guessed here", "guessed there"],
 )
 def test_a_pod_stands_where_its_ids_lie(one: Pod, grants: list[Grant], expected: PodCard) -> None:
-    """A guess is no ids, but what was answered on a pod's own card is not taken from it."""
+    """What it was answered is no ids of its own, but it is known."""
     assert stand(one, *grants) == expected
 
 
