@@ -58,8 +58,8 @@ class Exchange:
         """Does any pod bear a mark?"""
         return any(one.mark is not None for one in sight.standings)
 
-    async def mark(self, look: Callable[[], Sight]) -> Sight:
-        """Write the marks that are missing, and nothing else; what is there then. What cannot be written is left for later.
+    async def mark(self, look: Callable[[], Sight]) -> None:
+        """Write the marks that are missing, and nothing else. What cannot be written is left for later.
 
         Before ids are given away: the pod that is written on a card may end, and who has its ids, or comes next, must be
         booked there before an extender hears of that.
@@ -69,7 +69,7 @@ class Exchange:
             sight = look()
             step = self._next_step(sight, failed)
             if step is None or not _is_mark(step, sight):
-                return sight
+                return
             try:
                 await self._write(step, sight)
             except (ConflictError, NotFoundError, *REFUSALS) as error:
@@ -77,8 +77,7 @@ class Exchange:
                 failed.add(step.uid)
             except ApiError as error:
                 _LOG.warning("cannot mark pods now error=%s", error)
-                return sight
-        return look()
+                return
 
     async def run(self, look: Callable[[], Sight]) -> Sight:
         """Write until nothing can be done now; what is there then. ``look`` answers for the moment. Raises ApiError."""
