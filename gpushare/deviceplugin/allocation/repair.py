@@ -16,6 +16,8 @@ The states of a pod, and what each means::
                                 where that one leaves room
     y      x     nothing        2. once the other is written on y: write index x and, in the same write, no mark;
                                 where nobody needs it to leave, take the mark away
+    x      -     nothing yet    was answered ids of y (the kubelet's book does not say yet whose they are): mark it with y,
+                                and leave the mark until the book says so
 
 Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card at once only where the card
 holds no more afterwards than was booked there all along: pods that change places, in pairs or in a ring, and equal
