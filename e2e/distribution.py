@@ -18,7 +18,6 @@ _TOGETHER: Final = ("e2e/parity/",)
 # What takes minutes, by file or folder. First what has clusters of its own: the session's need not be up meanwhile.
 _FIRST: Final = (
     "e2e/slots/",
-    "e2e/scenarios/test_node_operations.py",
     "e2e/kind/",
     "e2e/parity/",
     "e2e/bursts/test_bursts.py",
@@ -29,6 +28,8 @@ _FIRST: Final = (
     "e2e/scenarios/test_burst.py",
     "e2e/faults/",
 )
+# What leaves the session's cluster other than it was.
+_LAST: Final = "e2e/scenarios/test_node_operations.py"
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
@@ -51,13 +52,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes, then the files with the most tests; within a file nothing changes."""
+    """What takes minutes, then the files with the most tests, then what spoils a cluster; within a file nothing changes."""
     counts = Counter(_path(item.nodeid) for item in items)
 
-    def place(item: pytest.Item) -> tuple[int, int, str]:
+    def place(item: pytest.Item) -> tuple[bool, int, int, str]:
         path = _path(item.nodeid)
         early = next((number for number, first in enumerate(_FIRST) if path.startswith(first)), len(_FIRST))
-        return early, 0 if early < len(_FIRST) else -counts[path], path
+        return path == _LAST, early, 0 if early < len(_FIRST) else -counts[path], path
 
     items.sort(key=place)
 

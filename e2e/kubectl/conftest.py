@@ -44,7 +44,7 @@ def kubectl(request: pytest.FixtureRequest, binaries: Binaries) -> Path:
     return path
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def sessions(
     kubectl: Path, choices: Choices, target: Target, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Session, Session]]:

@@ -1,4 +1,4 @@
-"""Starts both sides once a run; a namespace for each case."""
+"""Starts both sides once for all cases here, and ends them with the last; a namespace for each case."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--parity-seed", type=int, default=1, help="seed of the first random history; each has the next")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def folder() -> Iterator[Path]:
     """Certificates, data and logs of the sides."""
     with scratch_folder() as path:
         yield path
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def sides(binaries: Binaries, choices: Choices, folder: Path) -> AsyncIterator[Both]:
     """Both sides with their controllers."""
     async for both in _both(binaries, choices, folder / "controlled", controllers=True):
         yield both
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def bare_sides(binaries: Binaries, choices: Choices, folder: Path) -> AsyncIterator[Both]:
     """Both sides without controllers: nothing changes that the case does not change."""
     async for both in _both(binaries, choices, folder / "bare", controllers=False):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -18,24 +18,47 @@ from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
+from e2e.real_kubelets import STAND_INS
+
+# Nodes of the session's clusters, with one card and with two.
+LEFT: Final = "a1"
+RIGHT: Final = "a2"
+
+
+@pytest.fixture
+def shared(request: pytest.FixtureRequest) -> Cluster | None:
+    """The session's cluster where nodes are real: others would take a minute, and this is the last case of its process."""
+    provider = request.config.getoption("--cluster")
+    return None if provider in STAND_INS else request.getfixturevalue("cluster")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def pair(request: pytest.FixtureRequest, target: Target, choices: Choices) -> AsyncIterator[Observer]:
+async def spoilt(
+    request: pytest.FixtureRequest, shared: Cluster | None, target: Target, choices: Choices
+) -> AsyncIterator[Cluster]:
     """Two nodes that the case may change for good."""
-    nodes = [NodeSpec("left", "t4x1", "535.104"), NodeSpec("right", "t4x2", "535.104")]
+    if shared is not None:
+        yield shared
+        return
+    nodes = [NodeSpec(LEFT, "t4x1", "535.104"), NodeSpec(RIGHT, "t4x2", "535.104")]
     cluster = make_cluster(request.config.getoption("--cluster"), nodes, target, choices)
     await cluster.start()
     try:
-        await cluster.api.ensure_namespace("pair")
-        observer = Observer(cluster, "pair")
-        await eventually(observer.accounts, lambda names: "default" in names, "the namespace has its ServiceAccount")
-        try:
-            yield observer
-        finally:
-            await observer.close()
+        yield cluster
     finally:
         await cluster.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def pair(spoilt: Cluster) -> AsyncIterator[Observer]:
+    """The case's namespace."""
+    await spoilt.api.ensure_namespace("pair")
+    observer = Observer(spoilt, "pair")
+    await eventually(observer.accounts, lambda names: "default" in names, "the namespace has its ServiceAccount")
+    try:
+        yield observer
+    finally:
+        await observer.close()
 
 
 async def memory(cluster: Cluster, node: str) -> str:
@@ -50,23 +73,23 @@ async def memory(cluster: Cluster, node: str) -> str:
 async def test_nodes_come_and_go_and_the_book_follows(pair: Observer) -> None:
     """Drained, its Node deleted and made anew by its kubelet, beside a machine that joins: each pod keeps to its card."""
     cluster = pair.cluster
-    await pair.create(gpu_pod("moves", 3, node="left"), gpu_pod("stays", 5, node="right"))
+    await pair.create(gpu_pod("moves", 3, node=LEFT), gpu_pod("stays", 5, node=RIGHT))
     await pair.running("moves", "stays")
 
-    assert await drain(cluster.api, "left") == ["pair/moves"]
-    await pair.create(gpu_pod("waits", 1, node="left"))
+    assert await drain(cluster.api, LEFT) == ["pair/moves"]
+    await pair.create(gpu_pod("waits", 1, node=LEFT))
     await pair.waits_because("waits", "unschedulable")
-    await cordon(cluster.api, "left", on=False)
+    await cordon(cluster.api, LEFT, on=False)
     await pair.running("waits")
 
-    await cluster.kill("kubelet", "left")
-    await delete_node(cluster.api, "left")
-    await eventually(lambda: memory(cluster, "left"), lambda seen: seen == "NotFound", "the Node is gone")
-    await cluster.launch("kubelet", "left")
-    units = await eventually(lambda: memory(cluster, "left"), lambda seen: seen not in ("0", "NotFound"), "it is back")
+    await cluster.kill("kubelet", LEFT)
+    await delete_node(cluster.api, LEFT)
+    await eventually(lambda: memory(cluster, LEFT), lambda seen: seen == "NotFound", "the Node is gone")
+    await cluster.launch("kubelet", LEFT)
+    units = await eventually(lambda: memory(cluster, LEFT), lambda seen: seen not in ("0", "NotFound"), "it is back")
 
     await cluster.add_node(NodeSpec("late", "gtx1080tix1", "418.87"))
-    await pair.create(gpu_pod("again", 14, node="left"), gpu_pod("new", 10, node="late"))
+    await pair.create(gpu_pod("again", 14, node=LEFT), gpu_pod("new", 10, node="late"))
     await pair.running("again", "new", "stays")
     await pair.check_right_cards("again", "new", "stays")
     await pair.check_books()

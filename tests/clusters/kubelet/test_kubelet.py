@@ -18,6 +18,7 @@ from tests.clusters.kubelet.conftest import plug
 from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.waiting import until
+from tests.servers import plain_http
 
 
 def states(api, name, kind="containerStatuses"):
@@ -432,9 +433,8 @@ async def test_a_hundred_pods(kubelet, api):
 
 
 async def log_of(kubelet, path):
-    import httpx2
 
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with plain_http() as http:
         answer = await http.get(f"http://127.0.0.1:{kubelet.log_port}/containerLogs/default/{path}")
         assert answer.status_code == 200
         return answer.text
@@ -492,7 +492,6 @@ async def test_a_pod_that_ended_before_a_restart_is_not_admitted_again(kubelet, 
 
 async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
     """Also when its last changes arrive after we deleted it."""
-    import httpx2
 
     await api.put(pod("p", container("main")))
     await until(lambda: api.phase("p") == "Running")
@@ -500,7 +499,7 @@ async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
     await until(lambda: is_gone(api, "p"))
     await api.put(pod("q", container("main")))
     await until(lambda: api.phase("q") == "Running")
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with plain_http() as http:
         pods = (await http.get(f"http://127.0.0.1:{kubelet.log_port}/pods")).json()["items"]
 
     assert [item["metadata"]["name"] for item in pods] == ["q"]

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import httpx2
 import pytest
 
 from clusters.images.behaviour import Behaviour
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Run
+from tests.servers import plain_http
 
 NOW = 1_700_000_000.0
 
@@ -41,7 +41,7 @@ def source():
 async def http(source):
     endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
+    async with plain_http(f"http://127.0.0.1:{port}") as http:
         yield http
     await endpoint.stop()
 
@@ -123,7 +123,7 @@ async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source):
     endpoint = LogEndpoint(source, lambda: NOW)
     port = await endpoint.start()
     url = f"http://127.0.0.1:{port}/containerLogs/default/p/main?follow=true"
-    async with httpx2.AsyncClient(trust_env=False) as http, http.stream("GET", url) as answer:
+    async with plain_http() as http, http.stream("GET", url) as answer:
         lines = answer.aiter_lines()
         assert await anext(lines) == "one"
         await endpoint.stop()

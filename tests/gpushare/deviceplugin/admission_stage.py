@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx2
-
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.owner import KubeletBook
 from gpushare.deviceplugin.cards.devices import PhysicalCard, device_list
@@ -28,7 +26,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.model.quantity import MemoryUnit
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, plain_http, serve
 
 UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcdef"]
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
@@ -239,7 +237,7 @@ async def stage(
     mib = 1 if slots else 1024
     physical = [PhysicalCard(number, UUIDS[number], "T4", size * mib) for number, size in enumerate(sizes)]
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
-        async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+        async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
             node = NodeStatus(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", slots=slots)
             await node.prepare(frozenset())

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
-import httpx2
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.cards.card_news import CardNews
@@ -34,7 +33,7 @@ from gpushare.kube.events import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from tests.servers import StubApi, serve, until
+from tests.servers import StubApi, plain_http, serve, until
 
 COOL_DOWN = 60.0
 SURVEY = 10.0
@@ -164,7 +163,7 @@ async def running(
     pods = NodePods()
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         socket = Path(name) / "plugin.sock"
-        async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+        async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
             events = EventRecorder(client, "test", clock, random.Random(1))
             news = CardNews(client, "rig", pods, events, lambda: node.metadata)

@@ -17,7 +17,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, plain_http, serve
 
 BIN = Path(sys.executable).parent
 
@@ -42,7 +42,7 @@ class Plugin:
     async def get(self, path: str) -> httpx2.Response:
         """From its metrics address."""
         port = (await self.until(r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with plain_http() as client:
             return await client.get(f"http://127.0.0.1:{port}{path}")
 
     async def end(self) -> int | None:

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
@@ -24,7 +23,7 @@ from gpushare.extender.messages import BindingArgs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.node import CardFacts, NodeCards, encode_cards
-from tests.servers import StubApi, serve, status, until
+from tests.servers import StubApi, plain_http, serve, status, until
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
@@ -73,7 +72,7 @@ async def bench(
     nodes = [node("n", 14, 14), node("m", 14)]
     api = StubApi(nodes=nodes, pods=list(pods), fault=fault)
     clock = [0.0]
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False, timeout=timeout) as http:
+    async with serve(api) as url, plain_http(url, timeout=timeout) as http:
         cache = SchedulerCache()
         for one in nodes:
             cache.set_node(msgspec.convert(one, Node))

@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
@@ -24,7 +23,7 @@ from gpushare.extender.telemetry.metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node
-from tests.servers import StubApi, serve, status
+from tests.servers import StubApi, plain_http, serve, status
 
 CAPACITY = {"aliyun.com/gpu-mem": "8", "aliyun.com/gpu-count": "1"}
 NODE = {"metadata": {"name": "n"}, "status": {"capacity": CAPACITY}}
@@ -76,7 +75,7 @@ class Scheduler:
 async def scheduler() -> AsyncIterator[Scheduler]:
     """With an API server that has some pods."""
     api = StubApi(nodes=[NODE], pods=[pod("a"), pod("large", 9), pod("odd", split="much")])
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(api) as url, plain_http(url) as http:
         yield Scheduler(api, ApiClient(http))
 
 
@@ -160,7 +159,7 @@ async def test_a_scheduler_does_not_wait_for_what_is_told_of_its_answer(
     """Counts, the log and what explain knows come when the loop has its next turn; then they are there."""
     caplog.set_level(logging.INFO)
     loop = asyncio.get_running_loop()
-    async with httpx2.AsyncClient(base_url="http://127.0.0.1:9", trust_env=False) as http:
+    async with plain_http("http://127.0.0.1:9") as http:
         scheduler = Scheduler(StubApi(), ApiClient(http), afterwards=loop.call_soon)
         await scheduler.asks(verb, pod("a"), "n")
         before = (len(caplog.records), scheduler.verbs.explain("d", "a"))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import httpx2
-
 from gpushare.kube.client import ApiClient
+from tests.servers import plain_http
 
 # Steps of a watch besides events: the end as HTTP has it, the connection gone, nothing more until the client leaves.
 CLOSE, DROP, HOLD = "close", "drop", "hold"
@@ -118,7 +117,7 @@ async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContex
 @asynccontextmanager
 async def client_of(url: str, timeout_seconds: float = 30) -> AsyncIterator[ApiClient]:
     """An anonymous client."""
-    client = ApiClient(httpx2.AsyncClient(base_url=url, trust_env=False, timeout=timeout_seconds))
+    client = ApiClient(plain_http(url, timeout=timeout_seconds))
     try:
         yield client
     finally:

@@ -16,6 +16,7 @@ from clusters.certificates import Authority, KeyPair
 from clusters.embedded.apiserver.authentication import User
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from tests.servers import plain_http
 
 PODS = "/api/v1/namespaces/default/pods"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -152,7 +153,7 @@ async def test_a_server_without_certificates_takes_everybody_for_an_administrato
     server = EmbeddedApi()
     url = await server.start()
     try:
-        async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+        async with plain_http(url) as http:
             assert (await http.get(PODS)).status_code == 200
     finally:
         await server.stop()

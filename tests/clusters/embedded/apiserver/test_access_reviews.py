@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from clusters.embedded.apiserver.server import EmbeddedApi
+from tests.servers import plain_http
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 AUTHENTICATION = "/apis/authentication.k8s.io/v1"
@@ -18,7 +19,7 @@ PODS = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": 
 @pytest.fixture
 async def http(embedded: EmbeddedApi) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of a server that takes it for an administrator."""
-    async with httpx2.AsyncClient(base_url=await embedded.start(), trust_env=False) as connected:
+    async with plain_http(await embedded.start()) as connected:
         yield connected
 
 

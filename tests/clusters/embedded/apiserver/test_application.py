@@ -13,6 +13,7 @@ from clusters.api_client import JSON_PATCH, MERGE_PATCH, ApiClient
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.resources import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
 from tests.clusters.embedded.apiserver.samples import binding, config_map, deployment, node, pod
+from tests.servers import plain_http
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 
@@ -20,7 +21,7 @@ PODS_PATH = "/api/v1/namespaces/default/pods"
 @pytest.fixture
 async def http(embedded: EmbeddedApi) -> AsyncIterator[httpx2.AsyncClient]:
     """Any HTTP client."""
-    async with httpx2.AsyncClient(base_url=await embedded.start(), trust_env=False) as connected:
+    async with plain_http(await embedded.start()) as connected:
         yield connected
 
 

@@ -15,7 +15,7 @@ from clusters.api_client import ApiClient, ApiError
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.clusters.embedded.apiserver.samples import config_map, deployment, pod
-from tests.servers import until
+from tests.servers import plain_http, until
 
 KUBECTL = shutil.which("kubectl")
 
@@ -26,7 +26,7 @@ async def test_it_listens_on_loopback_only_and_ends(embedded: EmbeddedApi) -> No
     assert url.startswith("http://127.0.0.1:")
     await embedded.stop()
     await embedded.stop()
-    async with httpx2.AsyncClient(trust_env=False) as http:
+    async with plain_http() as http:
         with pytest.raises(httpx2.ConnectError):
             await http.get(url)
 

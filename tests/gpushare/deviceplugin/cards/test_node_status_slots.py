@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
-
 from gpushare.deviceplugin.cards.devices import PhysicalCard
 from gpushare.deviceplugin.cards.health import CardHealth
 from gpushare.deviceplugin.cards.node_status import NodeStatus
@@ -18,7 +16,7 @@ from gpushare.deviceplugin.cards.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
 from gpushare.model.node import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, plain_http, serve
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
@@ -59,7 +57,7 @@ async def slotted(
 ) -> AsyncIterator[Site]:
     """A published node with these cards and two slots each."""
     site = Site(api or StubApi(nodes=[{"metadata": {"name": "rig"}, "status": {"capacity": {}}}]), in_use or set())
-    async with serve(site.api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(site.api) as url, plain_http(url) as http:
         site.node = NodeStatus(
             ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
             health=site.health,

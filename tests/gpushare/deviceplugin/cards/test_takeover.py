@@ -7,7 +7,6 @@ import json
 import random
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from clusters.waiting import eventually
@@ -16,7 +15,7 @@ from gpushare.deviceplugin.cards.takeover import CHECKPOINT, owns, until_release
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
-from tests.servers import StubApi, serve
+from tests.servers import StubApi, plain_http, serve
 
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
 
@@ -56,7 +55,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
     path = tmp_path / CHECKPOINT
     path.write_bytes(checkpoint(MEMORY))
     api = StubApi()
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(api) as url, plain_http(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
         waiting = asyncio.create_task(until_released(tmp_path, ObjectMeta(name="rig", uid="rig-uid"), events))
 
@@ -79,7 +78,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
 async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:
     """No checkpoint at all, on a new node: nothing is said."""
     api = StubApi()
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(api) as url, plain_http(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
         await until_released(tmp_path, ObjectMeta(name="rig"), events)
 

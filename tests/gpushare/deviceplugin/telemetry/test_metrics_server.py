@@ -17,6 +17,7 @@ from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
 from gpushare.deviceplugin.telemetry.metrics_server import listen, serve
 from gpushare.errors import UsageError
+from tests.servers import plain_http
 
 
 @contextlib.asynccontextmanager
@@ -26,7 +27,7 @@ async def served(registry: CollectorRegistry) -> AsyncIterator[httpx2.AsyncClien
     port = listener.getsockname()[1]
     serving = asyncio.create_task(serve(registry, listener))
     try:
-        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        async with plain_http(f"http://127.0.0.1:{port}") as client:
             yield client
     finally:
         serving.cancel()

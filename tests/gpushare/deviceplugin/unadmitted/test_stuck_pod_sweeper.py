@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
@@ -18,7 +17,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.node import CardFacts, NodeCards
-from tests.servers import StubApi, serve, status
+from tests.servers import StubApi, plain_http, serve, status
 
 CARDS = NodeCards(1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),))
 MESSAGE = "Pod was rejected: Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"
@@ -89,7 +88,7 @@ class Rig:
 async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
     """The sweeper on a server with these pods."""
     api = DeletingApi(pods=list(pods))
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(api) as url, plain_http(url) as http:
         it, client = Rig(api), ApiClient(http)
         it.sweeper = StuckPodSweeper(
             client,

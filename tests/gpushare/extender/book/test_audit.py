@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
-import httpx2
 import pytest
 
 from gpushare.extender.book.audit import ASSUMED_SECONDS, Audit, Pace
@@ -22,7 +21,7 @@ from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
 from gpushare.kube.client import ApiClient
 from gpushare.model.node import Booking
-from tests.servers import serve, status, until
+from tests.servers import plain_http, serve, status, until
 
 MEMORY, COUNT, INDEX = "aliyun.com/gpu-mem", "aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"
 KINDS = {"/api/v1/nodes": "nodes", "/api/v1/pods": "pods"}
@@ -195,7 +194,7 @@ async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[St
     api.put("nodes", node("n", 14, 14))
     for one in pods:
         api.put("pods", one)
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(api) as url, plain_http(url) as http:
         client = ApiClient(http)
         controller = Controller(client, cache)
         audit = Audit(

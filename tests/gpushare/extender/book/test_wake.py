@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
@@ -19,7 +18,7 @@ from gpushare.extender.decisions.filter import FilterResult
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 from gpushare.model.pod import Request, request_of
-from tests.servers import StubApi, serve, status
+from tests.servers import StubApi, plain_http, serve, status
 
 _FORBIDDEN = (
     'nodes "n" is forbidden: User "x" cannot patch resource "nodes/status" in API group "" at the cluster scope'
@@ -70,7 +69,7 @@ async def stage() -> AsyncIterator[Stage]:
     """Its API server listens."""
     api, cache, verdicts, clock = StubApi(nodes=[node("n", 8)]), SchedulerCache(), Verdicts(), [0.0]
     cache.set_node(msgspec.convert(node("n", 8), Node))
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as http:
+    async with serve(api) as url, plain_http(url) as http:
         told: list[bool] = []
         waker = Waker(
             ApiClient(http), cache, verdicts, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],

@@ -22,7 +22,7 @@ from gpushare.extender.edge.http_edge import HttpEdge, Limits, listen
 from gpushare.extender.edge.tls import fingerprint, follow, load
 from gpushare.settings import TlsFiles
 from tests.gpushare.extender.edge.edges import edge
-from tests.servers import until
+from tests.servers import plain_http, until
 
 
 @dataclass
@@ -214,7 +214,7 @@ async def test_a_body_that_no_scheduler_sends_is_refused(monkeypatch: pytest.Mon
 async def test_a_body_of_a_hundred_megabytes_is_read() -> None:
     """A scheduler without node cache sends such at 8,000 nodes."""
     application = Application()
-    async with edge(application) as url, httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
+    async with edge(application) as url, plain_http(url, timeout=60) as http:
         answer = await http.post("/a", content=b"x" * 100_000_000)
 
     assert answer.text == "POST /a 100000000"

@@ -19,6 +19,7 @@ from gpushare.extender.edge.metrics_routes import MetricsRoutes
 from gpushare.extender.telemetry.exposition import Exposition
 from gpushare.extender.telemetry.metrics import ExtenderMetrics
 from tests.gpushare.extender.edge.edges import edge
+from tests.servers import plain_http
 
 
 @contextlib.asynccontextmanager
@@ -30,7 +31,7 @@ async def served(
     usual = Exposition(metrics, SchedulerCache(), Verdicts(), dict, time.monotonic)
     async with (
         edge(MetricsRoutes(exposition or usual, is_ready)) as url,
-        httpx2.AsyncClient(base_url=url, trust_env=False) as http,
+        plain_http(url) as http,
     ):
         yield http
 

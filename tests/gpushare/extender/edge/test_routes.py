@@ -24,7 +24,7 @@ from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from tests.gpushare.extender.edge.edges import edge
-from tests.servers import StubApi, serve, until
+from tests.servers import StubApi, plain_http, serve, until
 
 RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "extender"
 PREFIX = "/gpushare-scheduler"
@@ -33,7 +33,7 @@ PREFIX = "/gpushare-scheduler"
 @asynccontextmanager
 async def extender(api: StubApi, *, ready: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
     """The extender's parts wired as in its main, on a stub API server."""
-    async with serve(api) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as to_api:
+    async with serve(api) as url, plain_http(url) as to_api:
         client, cache = ApiClient(to_api), SchedulerCache()
         controller = Controller(client, cache)
         binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
@@ -43,7 +43,7 @@ async def extender(api: StubApi, *, ready: bool = True) -> AsyncIterator[httpx2.
         policy = wire.POLICY_BINPACK
         verbs = Verbs(cache, binder, Verdicts(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
         routes = Routes(cache, verbs, is_ready)
-        async with edge(routes) as own, httpx2.AsyncClient(base_url=own, trust_env=False) as http:
+        async with edge(routes) as own, plain_http(own) as http:
             yield http
         await binder.close()
         following.cancel()
