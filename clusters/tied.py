@@ -15,10 +15,15 @@ from typing import Final
 _PR_SET_PDEATHSIG: Final = 1
 
 
+def die_with_parent() -> None:
+    """From now on the kernel kills this process when the one that started it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def main() -> None:
     """Never returns, unless there is no such program."""
     parent, argv = int(sys.argv[1]), sys.argv[2:]
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
     if os.getppid() != parent:
         sys.exit(f"{argv[0]}: its harness is gone")
     os.execvp(argv[0], argv)  # noqa: S606  # that is what it is for

@@ -37,7 +37,7 @@ from gpushare.extender.telemetry.metrics import (
 )
 from gpushare.manifests import Pod
 from gpushare.model.eviction import is_entangled, other_requests
-from gpushare.model.pod import Request, request_of
+from gpushare.model.pod import Request, cpu_request, request_of
 
 _LOG = logging.getLogger(__name__)
 _NOT_READY = "the extender has not read the cluster yet; try again"
@@ -123,9 +123,8 @@ class Verbs:
         _, names = _asked_about(args)
         snapshot = self._cache.snapshot()
         try:
-            asked = question(request_of(pod), snapshot, self._policy)
-            known = self._cache.answers.scores(asked.request, asked.policy)
-            scores = prioritize(asked, names, snapshot, known)
+            asked = question(request_of(pod), snapshot, self._policy, cpu_request(pod))
+            scores = prioritize(asked, names, snapshot, self._cache.answers.costs(asked))
             self.metrics.count(PRIORITIZE, GRANTED)
         except GpushareError as error:
             # Filter has said why; whoever asks all the same gets no preference.

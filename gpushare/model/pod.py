@@ -9,7 +9,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import Container, ContainerStatus, Pod
-from gpushare.model.quantity import parse_units
+from gpushare.model.quantity import parse_milli, parse_units
 from gpushare.model.wishes import NONE, Wishes, wishes_of
 
 _SIDECAR: Final = "Always"
@@ -38,6 +38,16 @@ def is_sidecar(container: Container) -> bool:
 def pod_request(pod: Pod) -> int:
     """Units that the pod holds at its worst moment: the scheduler's own rule for requests. Raises InvalidQuantityError."""
     return worst_moment(pod, container_request)
+
+
+def cpu_request(pod: Pod) -> int:
+    """Milli-CPUs that the pod asks for at its worst moment; what is no quantity counts as nothing."""
+    return worst_moment(pod, _cpu_of)
+
+
+def _cpu_of(container: Container) -> int:
+    amounts = (container.resources.requests if container.resources else None) or {}
+    return parse_milli(amounts.get("cpu", 0))
 
 
 def slot_request(pod: Pod) -> int:

@@ -7,6 +7,7 @@ decimal suffix (n … E) or a decimal exponent (``1e3``).
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -65,6 +66,15 @@ def parse_units(text: str | float) -> int:
     if value.denominator != 1 or not 0 <= value <= _LARGEST:
         raise InvalidQuantityError(f"{text!r} is not a whole, non-negative number of units")
     return value.numerator
+
+
+@lru_cache(maxsize=4096)
+def parse_milli(text: str | float) -> int:
+    """Thousandths, rounded up as Kubernetes does: of ``500m`` and of ``0.5`` 500; 0 for what is no quantity or negative."""
+    try:
+        return max(math.ceil(parse_quantity(text) * 1000), 0)
+    except InvalidQuantityError:
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

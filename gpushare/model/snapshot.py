@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from gpushare.manifests import DisruptionBudget
 from gpushare.model.node import NodeInfo
+from gpushare.model.outlook import Outlook
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Every node that is known, by name; nodes without cards too. The maps are to be read alone; each node is a value.
 
-    ``sizes`` counts the shares that are booked, by their units; ``budgets`` protect pods from eviction.
+    ``outlook`` says what pods are expected to come, None where there were none yet; ``free_cpu`` has the milli-CPUs that no pod of
+    a node asks for, where somebody counts them. ``budgets`` protect pods from eviction.
     """
 
     nodes: Mapping[str, NodeInfo] = field(default_factory=lambda: MappingProxyType({}))
-    sizes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    outlook: Callable[[], Outlook | None] = lambda: None
+    free_cpu: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=lambda: MappingProxyType({}))

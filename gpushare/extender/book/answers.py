@@ -13,8 +13,8 @@ from typing import Final
 
 from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.node import NodeInfo
+from gpushare.model.outlook import Outlook
 from gpushare.model.pod import Request
-from gpushare.model.wishes import NONE
 
 # Requests that are kept; each holds the names of all nodes.
 MOST_REQUESTS: Final = 32
@@ -26,25 +26,29 @@ class _Answers:
     changed: set[str]
     # By node: why it does not hold the request, "" where it does.
     reasons: dict[str, str] = field(default_factory=dict)
-    # By policy, then by node: of nodes that have not changed.
-    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    # By policy and CPU, then by node: what nodes that have not changed cost.
+    costs: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
+    # For whose outlook.
+    outlook: Outlook | None = None
 
     def forget(self, name: str) -> None:
         """A node is gone; nobody may ever ask for this request again, so it is not left to the next question."""
         self.changed.discard(name)
         self.reasons.pop(name, None)
-        self.forget_scores(name)
+        self.forget_costs(name)
 
-    def forget_scores(self, name: str) -> None:
-        for scores in self.scores.values():
-            scores.pop(name, None)
+    def forget_costs(self, name: str) -> None:
+        for costs in self.costs.values():
+            costs.pop(name, None)
 
 
 class KnownAnswers:
     """Over the nodes of the book, which says what has changed."""
 
-    def __init__(self, nodes: Mapping[str, NodeInfo]) -> None:
+    def __init__(self, nodes: Mapping[str, NodeInfo], most: int = MOST_REQUESTS) -> None:
+        """``most`` requests are kept."""
         self._nodes = nodes
+        self._most = most
         self._by_request: OrderedDict[Request, _Answers] = OrderedDict()
 
     def changed(self, name: str) -> None:
@@ -57,8 +61,8 @@ class KnownAnswers:
                 answers.forget(name)
 
     def reasons(self, request: Request) -> Mapping[str, str] | None:
-        """For filter; None for a request with wishes: which card it gets depends on more than its node."""
-        answers = self._of(request)
+        """For filter; None for who shares a card with certain pods (that depends on other nodes), and for who asks for nothing."""
+        answers = self._of(request) if request.units else None
         return None if answers is None else answers.reasons
 
     def known(self, request: Request) -> Mapping[str, str] | None:
@@ -66,25 +70,31 @@ class KnownAnswers:
         answers = self._by_request.get(request)
         return None if answers is None else self._up_to_date(answers).reasons
 
-    def scores(self, request: Request, policy: str) -> dict[str, int] | None:
+    def costs(self, asked: Question) -> dict[str, float] | None:
         """For prioritize, which adds to them; None likewise."""
-        answers = self._of(request)
-        return None if answers is None else answers.scores.setdefault(policy, {})
+        answers = self._of(asked.request)
+        if answers is None:
+            return None
+        if answers.outlook is not asked.outlook or len(answers.costs) >= self._most:
+            answers.costs.clear()
+            answers.outlook = asked.outlook
+        return answers.costs.setdefault((asked.policy, asked.cpu_milli), {})
 
     def _of(self, request: Request) -> _Answers | None:
-        if request.wishes is not NONE or not request.units:
+        if request.wishes.group:
             return None
         answers = self._by_request.get(request)
         if answers is None:
             answers = self._by_request[request] = _Answers(Question(request), set(self._nodes))
-            if len(self._by_request) > MOST_REQUESTS:
+            if len(self._by_request) > self._most:
                 self._by_request.popitem(last=False)
         self._by_request.move_to_end(request)
         return self._up_to_date(answers)
 
     def _up_to_date(self, answers: _Answers) -> _Answers:
         for name in answers.changed:
-            answers.reasons[name] = reason_against(self._nodes[name], answers.asked)
-            answers.forget_scores(name)
+            if answers.asked.request.units:
+                answers.reasons[name] = reason_against(self._nodes[name], answers.asked)
+            answers.forget_costs(name)
         answers.changed.clear()
         return answers

@@ -25,13 +25,13 @@ All methods are plain functions for one thread: a caller that does not await see
 
 from __future__ import annotations
 
-from collections import Counter
 from types import MappingProxyType
 from typing import Final
 
 from gpushare.errors import GpushareError
-from gpushare.extender.book.answers import KnownAnswers
+from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.book.heard import Heard
+from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.allocation import decode
@@ -40,7 +40,7 @@ from gpushare.model.eviction import evictable_of
 from gpushare.model.node import Booking, NodeInfo, devices_of, lay_out
 from gpushare.model.pod import is_finished, pod_request, slot_request
 from gpushare.model.snapshot import Snapshot
-from gpushare.model.wishes import wishes_of
+from gpushare.model.wishes import NONE, Wishes, wishes_of
 
 # How many ended pods are remembered: far more than can end while one request is under way.
 ENDED_REMEMBERED: Final = 10_000
@@ -49,7 +49,8 @@ ENDED_REMEMBERED: Final = 10_000
 class SchedulerCache:
     """Nodes with their cards, and the pods booked on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, workload: Workload | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
+        """``workload`` counts what the policy ``fragmentation`` asks for; ``most_requests`` are remembered with their answers."""
         self._nodes: dict[str, Node] = {}
         self._unhealthy: dict[str, frozenset[int]] = {}
         self._devices: dict[str, tuple[Device, ...]] = {}
@@ -64,14 +65,16 @@ class SchedulerCache:
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids whose end was seen, oldest first; a uid never comes back, so a late word of it is old.
         self._ended: dict[str, None] = {}
-        # How many shares of each size, in units, are booked in all.
-        self._sizes: Counter[int] = Counter()
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
+        self._workload = workload or Workload()
         self._snapshot = Snapshot(
-            MappingProxyType(self._infos), MappingProxyType(self._sizes), MappingProxyType(self._budgets)
+            MappingProxyType(self._infos),
+            self._workload.outlook,
+            self._workload.free_cpu,
+            MappingProxyType(self._budgets),
         )
 
-        self._answers = KnownAnswers(self._infos)
+        self._answers = KnownAnswers(self._infos, most_requests)
         # Until somebody looks nothing is laid out: the first list changes each node once for every pod that it has.
         self._is_looked_at = False
         # What was said of which pod or node lately: the audit believes no list over it.
@@ -122,6 +125,7 @@ class SchedulerCache:
         self.heard.note(name)
         before = self._indices(name)
         self._nodes[name] = node
+        self._workload.set_node(node)
         self._read_devices(name)
         return self._indices(name) != before
 
@@ -131,6 +135,7 @@ class SchedulerCache:
         self._nodes.pop(name, None)
         self._devices.pop(name, None)
         self._infos.pop(name, None)
+        self._workload.remove_node(name)
         self._answers.changed(name)
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
@@ -160,11 +165,14 @@ class SchedulerCache:
             self._end(uid)
             return None
         booking, problem = booking_of(pod)
+        self._cpu_changed(self._workload.set_pod(pod, node))
         old = self._node_of.get(uid)
         if old is not None and old != node:
             self._drop(uid)
         self._end_assumptions(uid)
         if booking.units > 0 or booking.shares:
+            if old is None and booking.shares:
+                self._workload.note(pod, booking, _wishes(pod))
             self._node_of[uid] = node
             version = pod.metadata.resource_version
             self._versions[uid] = int(version) if version.isdigit() else 0
@@ -275,6 +283,7 @@ class SchedulerCache:
             self._lay_out(node)
 
     def _end(self, uid: str) -> None:
+        self._cpu_changed(self._workload.remove_pod(uid))
         self._drop(uid)
         self._ended[uid] = None
         if len(self._ended) > ENDED_REMEMBERED:
@@ -287,6 +296,11 @@ class SchedulerCache:
             del self._versions[uid]
             self._take(self._confirmed, node, uid)
             self._lay_out(node)
+
+    def _cpu_changed(self, name: str | None) -> None:
+        """What a node is worth to a pod may be another; a node whose cards change as well is told of again."""
+        if name is not None and name in self._infos:
+            self._answers.changed(name)
 
     def _misplaced(self, node: str, booking: Booking) -> str | None:
         """What is wrong with a booking that names a card which its node has not."""
@@ -306,16 +320,12 @@ class SchedulerCache:
 
     def _put(self, bookings: dict[str, dict[str, Booking]], node: str, booking: Booking) -> None:
         """Enter one booking, in the place of the pod's former one on that node."""
-        of_node = bookings.setdefault(node, {})
-        if (former := of_node.get(booking.uid)) is not None:
-            self._sizes.subtract(units for _, units in former.shares)
-        of_node[booking.uid] = booking
-        self._sizes.update(units for _, units in booking.shares)
+        bookings.setdefault(node, {})[booking.uid] = booking
 
     def _take(self, bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
         """Remove one booking and leave no empty entry behind: nodes come and go for years."""
         of_node = bookings[node]
-        self._sizes.subtract(units for _, units in of_node.pop(uid).shares)
+        del of_node[uid]
         if not of_node:
             del bookings[node]
 
@@ -340,13 +350,15 @@ def booking_of(pod: Pod) -> tuple[Booking, str | None]:
         problem = str(error)
     metadata = pod.metadata
     evictable = evictable_of(pod) if units > 0 else None
-    booking = Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, slots, _group(pod), evictable)
+    booking = Booking(
+        metadata.uid, metadata.namespace, metadata.name, units, shares, slots, _wishes(pod).group, evictable
+    )
     return booking, problem
 
 
-def _group(pod: Pod) -> str:
-    """With whom it shares a card; what else it wishes, readable or not, does not matter to a pod that has its card."""
+def _wishes(pod: Pod) -> Wishes:
+    """What it wishes; none where that cannot be read: a pod that has its card needs none."""
     try:
-        return wishes_of(pod).group
+        return wishes_of(pod)
     except GpushareError:
-        return ""
+        return NONE

@@ -14,9 +14,10 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
-from gpushare.extender.decisions.policies import RANKS, Sizes, usual_sizes
+from gpushare.extender.decisions.policies import RANKS, fragments_without
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
+from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE
@@ -33,21 +34,33 @@ class Question:
     """A request, and what of the whole cluster matters to it.
 
     ``policy`` is its own or the cluster's; ``home`` the cards, by node, on which pods are that it shares a card with (empty: it is
-    the first, or shares with nobody in particular); ``sizes`` what is usual, where the policy asks.
+    the first, or shares with nobody in particular). ``outlook`` is there where the policy asks for it, and then the pod's
+    ``cpu_milli`` and the ``free_cpu`` of nodes, where that is known, count too.
     """
 
     request: Request
     policy: str = wire.POLICY_BINPACK
     home: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    sizes: Sizes = ()
+    outlook: Outlook | None = None
+    cpu_milli: int = 0
+    free_cpu: Mapping[str, int] = field(default_factory=dict)
+
+    def cpu_left(self, node: str) -> int | None:
+        """Milli-CPUs that a node has left with this pod; None where nobody counts them."""
+        free = self.free_cpu.get(node)
+        return None if free is None else max(free - self.cpu_milli, 0)
 
 
-def question(request: Request, snapshot: Snapshot, policy: str = wire.POLICY_BINPACK) -> Question:
-    """What is to be asked of each node; ``policy`` is the cluster's."""
-    wishes = request.wishes
-    policy = wishes.policy or policy
-    sizes = usual_sizes(snapshot.sizes) if policy == wire.POLICY_FRAGMENTATION else ()
-    return Question(request, policy, _home(wishes.group, snapshot) if wishes.group else {}, sizes)
+def question(request: Request, snapshot: Snapshot, policy: str = wire.POLICY_BINPACK, cpu_milli: int = 0) -> Question:
+    """What is to be asked of each node; ``policy`` is the cluster's. Before the first pod nothing is expected: binpack."""
+    group, policy = request.wishes.group, request.wishes.policy or policy
+    home = _home(group, snapshot) if group else {}
+    if policy != wire.POLICY_FRAGMENTATION:
+        return Question(request, policy, home)
+    outlook = snapshot.outlook()
+    if outlook is None:
+        return Question(request, wire.POLICY_BINPACK, home)
+    return Question(request, policy, home, outlook, cpu_milli, snapshot.free_cpu)
 
 
 def _home(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
@@ -83,8 +96,8 @@ def find(node: NodeInfo, asked: Question) -> Shares | str:
     if isinstance(devices, str):
         return devices
     if request.wishes.split:
-        return _split(devices, asked) or wire.REASON_NO_CARDS_FOR_SPLIT
-    device = _best(devices, request.units, asked)
+        return _split(devices, node, asked) or wire.REASON_NO_CARDS_FOR_SPLIT
+    device = _best(devices, request.units, node, asked)
     return ((device.index, request.units),) if device is not None else _why_full(devices, node, request)
 
 
@@ -96,8 +109,12 @@ def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
         if asked.policy == wire.POLICY_BINPACK:
             # They are sorted so.
             return ((fitting[0][1], units),)
-        rank, sizes = RANKS[asked.policy], asked.sizes
-        return ((min(fitting, key=lambda room: (rank(room[0], room[2], units, sizes), room[1]))[1], units),)
+        if asked.outlook is not None:
+            device = _best(node.devices, units, node, asked)
+            assert device is not None
+            return ((device.index, units),)
+        rank = RANKS[asked.policy]
+        return ((min(fitting, key=lambda room: (rank(room[0], room[2]), room[1]))[1], units),)
     if node.largest_total >= units:
         return wire.REASON_NO_CARD_FITS
     if not node.devices:
@@ -106,29 +123,43 @@ def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
     return wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY
 
 
-def _best(devices: Sequence[Device], units: int, asked: Question, numa: int | None = None) -> Device | None:
+def _best(
+    devices: Sequence[Device], units: int, node: NodeInfo, asked: Question, numa: int | None = None
+) -> Device | None:
     """The card that the policy likes best of those that hold the units; between equal ones one of the NUMA node."""
-    rank, sizes, slots = RANKS[asked.policy], asked.sizes, asked.request.slots
+    slots = asked.request.slots
     fitting = [device for device in devices if device.holds(units, slots)]
     if len(fitting) < 2:
         return fitting[0] if fitting else None
-    return min(
-        fitting,
-        key=lambda device: (
-            rank(device.free, device.total, units, sizes),
-            numa is not None and device.numa != numa,
-            device.index,
-        ),
-    )
+    rank = _rank(fitting, units, node, asked)
+    return min(fitting, key=lambda device: (rank(device), numa is not None and device.numa != numa, device.index))
 
 
-def _split(devices: Sequence[Device], asked: Question) -> Shares:
+def _rank(fitting: Sequence[Device], units: int, node: NodeInfo, asked: Question) -> Callable[[Device], float]:
+    """How little the policy likes a card."""
+    if asked.outlook is None:
+        rank = RANKS[asked.policy]
+        return lambda device: rank(device.free, device.total)
+    cards, cpu, kinds = cards_of(node), asked.cpu_left(node.name), {_card(device) for device in fitting}
+    if len(kinds) == 1:
+        return lambda device: 0.0
+    outlook = asked.outlook
+    # Rounded: what sums of fractions differ by is nothing.
+    wasted = {kind: round(fragments_without(outlook, cards, cpu, kind, units), 9) for kind in kinds}
+    return lambda device: wasted[_card(device)]
+
+
+def _card(device: Device) -> Card:
+    return device.free, device.total, device.model
+
+
+def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares:
     """A card for each part, the largest part first: every card that holds it holds the smaller ones too. Empty: too few hold."""
     left = list(devices)
     shares: list[tuple[int, int]] = []
     numa: int | None = None
     for units in asked.request.wishes.split:
-        device = _best(left, units, asked, numa)
+        device = _best(left, units, node, asked, numa)
         if device is None:
             return ()
         left.remove(device)

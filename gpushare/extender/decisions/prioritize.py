@@ -1,68 +1,81 @@
 """How good each node is for a pod: 0 to 10, as kube-scheduler wants it of an extender. Pure.
 
 ``binpack`` likes nodes and cards that are full, so that whole cards and whole nodes stay free; ``spread`` the empty ones. Both say
-how full they are, half the node and half the card that the pod would get. ``fragmentation`` compares the nodes that are asked:
-the one whose free memory loses least of its use gets 10, the one that loses most 0.
+how full they are, half the node and half the card that the pod would get. ``fragmentation`` compares the nodes that are asked: the
+one on which least comes to be wasted gets 10, and none that is worse does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gpushare import wire
 from gpushare.extender.decisions.placement import Question, Shares, find
-from gpushare.extender.decisions.policies import gradient
+from gpushare.extender.decisions.policies import without
 from gpushare.model.node import NodeInfo
+from gpushare.model.outlook import Outlook, cards_of
 from gpushare.model.snapshot import Snapshot
 
 # What an extender's score may be at most (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
 BEST: Final = 10
 _ALIKE: Final = 1e-6
+_DOES_NOT_FIT: Final = math.inf
 
 
 def prioritize(
-    asked: Question, names: Sequence[str], snapshot: Snapshot, known: dict[str, int] | None = None
+    asked: Question, names: Sequence[str], snapshot: Snapshot, known: dict[str, float] | None = None
 ) -> dict[str, int]:
-    """A score for every name. A node that does not hold the pod gets 0; for a pod that asks nothing all are alike.
+    """A score for every name. A node that does not hold the pod gets 0; for a pod that asks nothing most policies find all alike.
 
-    ``known`` are scores for the same question of nodes that have not changed since; it is added to.
+    ``known`` are what nodes that have not changed since cost for the same question, infinite where they do not hold it; it is
+    added to.
     """
-    if asked.request.units == 0:
+    if asked.request.units == 0 and asked.outlook is None:
         return dict.fromkeys(names, 0)
-    if asked.policy == wire.POLICY_FRAGMENTATION:
-        scores = _compared(_costs(asked, names, snapshot))
-    else:
-        scores = {} if known is None else known
-        new = [name for name in names if name not in scores]
-        scores.update((name, round(BEST * (1 - cost))) for name, cost in _costs(asked, new, snapshot).items())
-    return {name: scores.get(name, 0) for name in names}
-
-
-def _costs(asked: Question, names: Iterable[str], snapshot: Snapshot) -> dict[str, float]:
-    """Of the nodes that hold the pod; the less, the better."""
-    costs: dict[str, float] = {}
+    costs = {} if known is None else known
     for name in names:
-        node = snapshot.nodes.get(name)
-        shares = find(node, asked) if node is not None else ""
-        if node is not None and not isinstance(shares, str):
-            costs[name] = _cost(node, shares, asked)
-    return costs
+        if name not in costs:
+            costs[name] = _cost_of(snapshot.nodes.get(name), asked)
+    if asked.outlook is not None:
+        return _compared(names, costs)
+    return {name: 0 if (cost := costs[name]) == _DOES_NOT_FIT else round(BEST * (1 - cost)) for name in names}
 
 
-def _cost(node: NodeInfo, shares: Shares, asked: Question) -> float:
+def _cost_of(node: NodeInfo | None, asked: Question) -> float:
+    """The less, the better."""
+    shares = () if node is None or asked.request.units == 0 else find(node, asked)
+    if node is None or isinstance(shares, str):
+        return _DOES_NOT_FIT
+    if asked.outlook is not None:
+        return _more_wasted(asked.outlook, node, shares, asked)
     taken = dict(shares)
     cards = [device for device in node.devices if device.index in taken]
-    if asked.policy == wire.POLICY_FRAGMENTATION:
-        return sum(gradient(card.free, card.total, taken[card.index], asked.sizes) for card in cards)
-    units = asked.request.units
-    of_cards = (sum(card.used for card in cards) + units) / sum(card.total for card in cards)
-    full = (of_cards + min((node.used + units) / node.total, 1.0)) / 2
+    of_cards = (sum(card.used for card in cards) + asked.request.units) / sum(card.total for card in cards)
+    full = (of_cards + min((node.used + asked.request.units) / node.total, 1.0)) / 2
     return full if asked.policy == wire.POLICY_SPREAD else 1 - full
 
 
-def _compared(costs: dict[str, float]) -> dict[str, int]:
+def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Question) -> float:
+    """What of the node's memory will stay unused with the pod, and did not without it, in units."""
+    before = after = cards_of(node)
+    cards = {device.index: device for device in node.devices}
+    for index, units in shares:
+        card = cards[index]
+        after = without(after, (card.free, card.total, card.model), units)
+    return outlook.waste(after, asked.cpu_left(node.name)) - outlook.waste(before, asked.free_cpu.get(node.name))
+
+
+def _compared(names: Sequence[str], costs: Mapping[str, float]) -> dict[str, int]:
     """Alike are all the best: there is nothing to choose by, and what sums of fractions differ by is nothing."""
-    least, most = min(costs.values(), default=0.0), max(costs.values(), default=0.0)
+    finite = [cost for name in names if (cost := costs[name]) != _DOES_NOT_FIT]
+    least, most = min(finite, default=0.0), max(finite, default=0.0)
     scale = BEST / (most - least) if most - least > _ALIKE else 0.0
-    return {name: round(BEST - scale * (cost - least)) for name, cost in costs.items()}
+
+    def score(cost: float) -> int:
+        if cost == _DOES_NOT_FIT:
+            return 0
+        return BEST if cost - least <= _ALIKE else min(round(BEST - scale * (cost - least)), BEST - 1)
+
+    return {name: score(costs[name]) for name in names}

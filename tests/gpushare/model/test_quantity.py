@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidQuantityError
-from gpushare.model.quantity import MemoryUnit, parse_quantity, parse_units
+from gpushare.model.quantity import MemoryUnit, parse_milli, parse_quantity, parse_units
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,11 @@ def test_units_of_never_promises_more_than_the_card_has(mib: int, unit: int) -> 
     units = MemoryUnit(unit).units_of(mib)
 
     assert units * unit <= mib < (units + 1) * unit
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"), [("500m", 500), ("0.5", 500), (2, 2000), ("1u", 1), ("-1", 0), ("much", 0), ("1Ki", 1_024_000)]
+)
+def test_thousandths_are_rounded_up(text: str | int, milli: int) -> None:
+    """As Kubernetes counts CPU; what is no quantity, or negative, is nothing."""
+    assert parse_milli(text) == milli

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.decisions.filter import filter_nodes
-from gpushare.extender.decisions.placement import question
+from gpushare.extender.decisions.placement import Question, question
 from gpushare.extender.decisions.prioritize import prioritize
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo, lay_out
+from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
-from gpushare.model.wishes import Wishes
+from gpushare.model.wishes import NONE, Wishes
 
 NAMES = ("a", "b", "c")
 CARDS = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 12), st.booleans(), st.integers(0, 2)), max_size=3
 )  # fmt: skip
-REQUESTS = st.builds(Request, units=st.integers(0, 9), slots=st.integers(1, 2), names_slots=st.booleans())
+WISHES = st.sampled_from((NONE, Wishes(models=(("t4",),)), Wishes(split=(3, 2))))
+REQUESTS = st.builds(Request, st.integers(0, 9), st.integers(1, 2), st.booleans(), WISHES)
+OUTLOOKS = (None, Outlook({PodClass(4): 2, PodClass(2, 2): 1}), Outlook({PodClass(3, cpu_milli=4000): 1}))
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), CARDS)),
-        st.tuples(st.just("ask"), REQUESTS, st.sampled_from(wire.POLICIES)),
+        st.tuples(st.just("cpu"), st.sampled_from(NAMES), st.integers(0, 9000)),
+        st.tuples(st.just("expect"), st.sampled_from(OUTLOOKS)),
+        st.tuples(st.just("ask"), REQUESTS, st.sampled_from(wire.POLICIES), st.sampled_from((0, 1000, 5000))),
     ),
     max_size=12,
 )
@@ -41,41 +48,61 @@ def node(name: str, cards: list[tuple[int, int, bool, int]]) -> NodeInfo:
 
 
 @given(STEPS)
-def test_what_is_remembered_is_what_would_be_found_anew(steps: list[tuple[object, ...]]) -> None:
+def test_what_is_remembered_is_what_would_be_found_anew(steps: list[tuple[Any, ...]]) -> None:
     """However nodes come, change and go between questions: the same names, the same reasons, the same scores."""
     nodes: dict[str, NodeInfo] = {}
-    snapshot, known = Snapshot(nodes), KnownAnswers(nodes)
-    for step in steps:
-        if step[0] != "ask":
-            name, cards = step
-            if cards is None:
-                nodes.pop(name, None)  # type: ignore[call-overload]
+    free_cpu: dict[str, int] = {}
+    outlook: list[Outlook | None] = [None]
+    snapshot, known = Snapshot(nodes, lambda: outlook[0], free_cpu), KnownAnswers(nodes)
+    for kind, *step in steps:
+        if kind == "expect":
+            outlook[0] = step[0]
+        elif kind == "cpu":
+            free_cpu[step[0]] = step[1]
+            known.changed(step[0])
+        elif kind == "ask":
+            compare(question(step[0], snapshot, step[1], step[2]), snapshot, known)
+        else:
+            if step[0] is None:
+                nodes.pop(kind, None)
             else:
-                nodes[name] = node(name, cards)  # type: ignore[index,arg-type]
-            known.changed(name)  # type: ignore[arg-type]
-            continue
-        _, request, policy = step
-        asked = question(request, snapshot, policy)  # type: ignore[arg-type]
-        for names in (list(NAMES), ["c", "a", "a"]):
-            found = filter_nodes(asked, names, snapshot, known.reasons(asked.request))
-            assert found == filter_nodes(asked, names, snapshot)
-            scores = prioritize(asked, names, snapshot, known.scores(asked.request, asked.policy))
-            assert scores == prioritize(asked, names, snapshot)
+                nodes[kind] = node(kind, step[0])
+            known.changed(kind)
 
 
-def test_a_request_with_wishes_is_not_remembered() -> None:
+def compare(asked: Question, snapshot: Snapshot, known: KnownAnswers) -> None:
+    """The answers with what is known, and without."""
+    for names in (list(NAMES), ["c", "a", "a"]):
+        found = filter_nodes(asked, names, snapshot, known.reasons(asked.request))
+        assert found == filter_nodes(asked, names, snapshot)
+        scores = prioritize(asked, names, snapshot, known.costs(asked))
+        assert scores == prioritize(asked, names, snapshot)
+
+
+def test_a_request_of_a_group_is_not_remembered() -> None:
     """Whether it fits depends on where other pods are, not on the node alone."""
     known = KnownAnswers({})
 
     assert known.reasons(Request(2, wishes=Wishes(group="ns/g"))) is None
-    assert known.scores(Request(2, wishes=Wishes(group="ns/g")), "binpack") is None
+    assert known.costs(Question(Request(2, wishes=Wishes(group="ns/g")))) is None
+
+
+def test_only_so_many_amounts_of_cpu_are_remembered() -> None:
+    """Of one request."""
+    known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])}, most=2)
+    first = known.costs(Question(Request(1), cpu_milli=1))
+    assert known.costs(Question(Request(1), cpu_milli=1)) is first
+    for cpu in (2, 3):
+        known.costs(Question(Request(1), cpu_milli=cpu))
+
+    assert known.costs(Question(Request(1), cpu_milli=1)) is not first
 
 
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
     """Also with a request that nobody asks again: names of short-lived machines are new ones every day."""
     nodes: dict[str, NodeInfo] = {}
     known = KnownAnswers(nodes)
-    known.scores(Request(1), wire.POLICY_BINPACK)
+    known.costs(Question(Request(1)))
     for number in range(3):
         name = f"node-{number}"
         nodes[name] = node(name, [(9, 0, True, 0)])

@@ -10,21 +10,24 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.extender.book.cache import ENDED_REMEMBERED, SchedulerCache
-from gpushare.extender.decisions.placement import Question, choose
+from gpushare.extender.book.workload import Workload
+from gpushare.extender.decisions.placement import Question, choose, question
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
+from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.pod import Request
+from gpushare.model.wishes import Wishes
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
 
-def node(name: str = "n", memory: int = 28, count: int = 2) -> Node:
+def node(name: str = "n", memory: int = 28, count: int = 2, cpu: str = "1") -> Node:
     """A node of the Go plugin."""
-    return msgspec.convert(
-        {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(memory), COUNT: str(count)}}}, Node
-    )
+    status = {"capacity": {MEMORY: str(memory), COUNT: str(count)}, "allocatable": {"cpu": cpu}}
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
 
 
 def pod(
@@ -37,8 +40,10 @@ def pod(
     phase: str = "Pending",
     running: bool = False,
     deleting: bool = False,
+    cpu: str = "0",
 ) -> Pod:
     """A pod as the API shows it."""
+    resources = {"limits": {MEMORY: units}, "requests": {"cpu": cpu}}
     document = {
         "metadata": {
             "name": name or uid,
@@ -47,7 +52,7 @@ def pod(
             "annotations": None if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)},
             "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None,
         },
-        "spec": {"nodeName": on, "containers": [{"name": "c", "resources": {"limits": {MEMORY: units}}}]},
+        "spec": {"nodeName": on, "containers": [{"name": "c", "resources": resources}]},
         "status": {"phase": phase, "containerStatuses": [{"name": "c", "state": {"running": {}}}] if running else None},
     }
     return msgspec.convert(document, Pod)
@@ -299,21 +304,51 @@ def test_a_wish_that_is_written_on_a_running_pod_does_not_touch_its_booking(cach
     assert [one.group for one in cache.snapshot().nodes["n"].bookings] == ["default/g"]
 
 
-def test_the_sizes_of_all_shares_are_counted(cache: SchedulerCache) -> None:
-    """Assumed, confirmed, changed, forgotten, ended: each share once, for as long as it is booked."""
-
-    def sizes() -> dict[int, int]:
-        return {size: count for size, count in cache.snapshot().sizes.items() if count}
-
-    cache.assume("n", booking("a", 3, 0))
-    cache.set_pod(pod("a", 3, on="n", card=0))
+def test_what_pods_come_is_seen_once_each() -> None:
+    """When the API shows them bound with cards; not as assumed, not again at a change."""
+    workload = Workload()
+    cache = SchedulerCache(workload)
+    cache.set_node(node())
     cache.assume("n", booking("b", 5, 1))
-    cache.set_pod(pod("c", 3, on="n", card=1))
-    assert sizes() == {3: 2, 5: 1}
-    cache.forget("b", "n")
-    cache.set_pod(pod("a", 4, on="n", card=0))
-    cache.remove_pod(pod("c").metadata)
-    assert sizes() == {4: 1}
+    assert cache.snapshot().outlook() is None
+    for units in (3, 4):
+        cache.set_pod(pod("a", units, on="n", card=0))
+    wished = pod("c", 2, on="n", card=1)
+    wished.metadata.annotations |= {wire.WISH_MODEL: "T4", wire.WISH_POLICY: "spread"}  # type: ignore[operator]
+    cache.set_pod(wished)
+    nowhere = pod("d", 2, on="n", card=1)
+    nowhere.metadata.annotations = None
+    cache.set_pod(nowhere)
+
+    outlook = workload.outlook()
+    assert outlook is not None
+    assert outlook.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(("t4",),))): 1}
+
+
+def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
+    """Where it is counted: of every pod, until it has ended; and what a node costs is worked out anew then."""
+    cache = SchedulerCache(Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1})))
+    cache.set_node(node(cpu="8"))
+    free = cache.snapshot().free_cpu
+    asked = question(Request(4), cache.snapshot(), "fragmentation", 1000)
+
+    def costs() -> dict[str, float]:
+        found = cache.answers.costs(asked)
+        assert found is not None
+        return found
+
+    costs()["n"] = 1.0
+    cache.set_pod(pod("plain", 0, on="n", cpu="2500m"))
+    assert (dict(free), costs()) == ({"n": 5500}, {})
+    cache.set_pod(pod("a", 3, on="n", card=0, cpu="1"))
+    costs()["n"] = 1.0
+    cache.set_pod(pod("a", 3, on="n", card=0, cpu="1"))
+    cache.set_pod(pod("elsewhere", 0, on="m", cpu="1"))
+    assert dict(free) == {"n": 4500}
+    cache.remove_pod(pod("plain").metadata)
+    assert (dict(free), costs()) == ({"n": 7000}, {})
+    cache.set_pod(pod("a", 3, on="n", card=0, phase="Succeeded"))
+    assert dict(free) == {"n": 8000}
 
 
 def test_what_an_eviction_costs_is_known_once_the_api_shows_the_pod_bound(cache: SchedulerCache) -> None:

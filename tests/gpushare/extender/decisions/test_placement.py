@@ -11,6 +11,7 @@ from gpushare.errors import DoesNotFitError
 from gpushare.extender.decisions.placement import Question, choose, question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes
@@ -176,6 +177,11 @@ def test_the_parts_of_a_split_stay_together_where_nothing_else_tells_cards_apart
     assert choose(node(*cards), wishing(8, split=(4, 4))) == ((0, 4), (1, 4))
 
 
+def asking(request: Request, policy: str, usual: int) -> Question:
+    """Where pods of so many units are expected."""
+    return question(request, Snapshot(outlook=lambda: Outlook({PodClass(usual): 1})), policy)
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=5),
     st.lists(st.integers(1, 12), min_size=2, max_size=4),
@@ -187,7 +193,7 @@ def test_a_split_is_found_exactly_where_there_is_one(
     """Whatever the policy prefers: the free cards, by size, hold the parts, by size."""
     devices = [Device(at, total, min(used, total), uuid=str(at)) for at, (total, used) in enumerate(cards)]
     split = tuple(sorted(parts, reverse=True))
-    asked = Question(Request(sum(parts), wishes=Wishes(split=split)), policy, sizes=((4, 1.0),))
+    asked = asking(Request(sum(parts), wishes=Wishes(split=split)), policy, 4)
     free = sorted((device.free for device in devices), reverse=True)
     there_is_one = len(free) >= len(split) and all(have >= want for have, want in zip(free, split, strict=False))
 
@@ -206,7 +212,21 @@ def test_each_policy_has_its_own_best_card(policy: str, index: int) -> None:
     cards = node(Device(0, 16, 10), Device(1, 16, 11), Device(2, 16))
     devices = {"binpack": cards, "spread": cards, "fragmentation": node(Device(0, 16, 10), Device(1, 16, 8))}[policy]
 
-    assert choose(devices, Question(Request(4), policy, sizes=((8, 1.0),)))[0][0] == index
+    assert choose(devices, asking(Request(4), policy, 8))[0][0] == index
+
+
+def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
+    """A new cluster has seen no pods."""
+    assert question(Request(4), Snapshot(), "fragmentation") == Question(Request(4), "binpack")
+
+
+def test_fragmentation_finds_cards_of_equal_room_alike() -> None:
+    """The lower index, as the others do; another model is another card."""
+    outlook = Outlook({PodClass(8, wishes=Wishes(models=(("a100",),))): 1.0, PodClass(4): 0.1})
+    asked = question(Request(4), Snapshot(outlook=lambda: outlook), "fragmentation")
+
+    assert choose(node(Device(0, 16, model="T4"), Device(1, 16, model="T4")), asked)[0][0] == 0
+    assert choose(node(Device(0, 16, model="A100"), Device(1, 16, model="T4")), asked)[0][0] == 1
 
 
 def on_card(uid: str, index: int, group: str = "") -> Booking:

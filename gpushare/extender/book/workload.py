@@ -1,0 +1,99 @@
+"""What pods come, and what CPU they leave: what the policy ``fragmentation`` asks for beside the cards.
+
+How often pods of a class come is counted as they are seen bound, each once. What is expected follows the cluster slowly: each time
+that a quarter more has come, what came before counts a quarter less.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from types import MappingProxyType
+from typing import Final
+
+from gpushare.manifests import Node, Pod
+from gpushare.model.node import Booking
+from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.pod import cpu_request
+from gpushare.model.quantity import parse_milli
+from gpushare.model.wishes import Wishes
+
+# What is expected is worked out anew, which takes about a second, when this part of all has come since, and no fewer than so many.
+_NEWS: Final = 0.25
+_FEWEST_NEWS: Final = 10
+# Less of a class is forgotten.
+_LEAST: Final = 0.1
+
+
+class Workload:
+    """``counts_cpu``: look at every pod for its CPU. ``expected``: what is to be expected, in the place of what is seen."""
+
+    def __init__(self, *, counts_cpu: bool = False, expected: Outlook | None = None) -> None:
+        self._counts_cpu = counts_cpu
+        self._expected = expected
+        self._outlook: Outlook | None = None
+        self._counts: Counter[PodClass] = Counter()
+        self._total = 0.0
+        self._news = 0
+        # Milli-CPUs: of each node that is known, of each pod by uid and with its node, and of all pods of a node.
+        self._allocatable: dict[str, int] = {}
+        self._pods: dict[str, tuple[str, int]] = {}
+        self._used: defaultdict[str, int] = defaultdict(int)
+        self._free: dict[str, int] = {}
+        # Of nodes that are known; to be read alone. What may be used already is 0, never less.
+        self.free_cpu = MappingProxyType(self._free)
+
+    def outlook(self) -> Outlook | None:
+        """What pods are expected to come; None as long as none has."""
+        if self._expected is not None:
+            return self._expected
+        if self._news and (self._outlook is None or self._news >= max(_NEWS * self._total, _FEWEST_NEWS)):
+            self._outlook = Outlook(self._counts)
+            kept = {one: left for one, count in self._counts.items() if (left := count * (1 - _NEWS)) >= _LEAST}
+            self._counts, self._total, self._news = Counter(kept), sum(kept.values()), 0
+        return self._outlook
+
+    def note(self, pod: Pod, booking: Booking, wishes: Wishes) -> None:
+        """A pod that has cards was not seen before."""
+        parts = wishes.split or (booking.units,)
+        models = Wishes(models=wishes.models, banned_models=wishes.banned_models)
+        self._counts[PodClass(min(parts), len(parts), cpu_request(pod), models)] += 1
+        self._total += 1
+        self._news += 1
+
+    def set_node(self, node: Node) -> None:
+        """A node is new or changed."""
+        if self._counts_cpu:
+            amounts = (node.status.allocatable if node.status else None) or {}
+            self._allocatable[node.metadata.name] = parse_milli(amounts.get("cpu", 0))
+            self._count(node.metadata.name)
+
+    def remove_node(self, name: str) -> None:
+        """It is gone; its pods may still be there."""
+        self._allocatable.pop(name, None)
+        self._free.pop(name, None)
+
+    def set_pod(self, pod: Pod, node: str) -> str | None:
+        """A pod is on a node. Answers that, where its free CPU is another than before."""
+        uid, cpu = pod.metadata.uid, cpu_request(pod) if self._counts_cpu else 0
+        if not cpu or self._pods.get(uid) == (node, cpu):
+            return None
+        self.remove_pod(uid)
+        self._pods[uid] = node, cpu
+        self._used[node] += cpu
+        self._count(node)
+        return node
+
+    def remove_pod(self, uid: str) -> str | None:
+        """A pod has ended. Answers its node, where it had CPU."""
+        node, cpu = self._pods.pop(uid, ("", 0))
+        if not cpu:
+            return None
+        self._used[node] -= cpu
+        if not self._used[node]:
+            del self._used[node]
+        self._count(node)
+        return node
+
+    def _count(self, name: str) -> None:
+        if name in self._allocatable:
+            self._free[name] = max(self._allocatable[name] - self._used.get(name, 0), 0)

@@ -1,0 +1,220 @@
+"""What pods are expected to come, and how much of a node's free card memory they will leave unused. Pure.
+
+Pods come in classes: so much of so many cards, with so much CPU, of certain models. From how often each comes follow two figures:
+
+* **fragments**: what a pod that comes next could not use of the node as it is, in expectation (the measure of "Beware of
+  Fragmentation", USENIX ATC 2023). Large pods count for less than by their number: a class weighs that over the root of its size.
+* **stranded** memory: what stays unused when the node is filled up with such pods until none fits any more, which most often is for
+  want of CPU. It depends on free CPU and free memory alone: a table, each entry the mean over the classes that fit there.
+
+Their weighed sum is what a node wastes. The policy ``fragmentation`` places a pod where that grows least. Found by replaying a
+production trace (load/replay): with the mean in the table it also holds where CPU is much scarcer than cards.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil
+from typing import Final
+
+from gpushare.model.node import NodeInfo
+from gpushare.model.wishes import NONE, Wishes
+
+# What a unit of stranded memory counts beside one of fragments.
+_STRANDED: Final = 2.0
+# A class weighs its number times this power of its size.
+_SIZE_POWER: Final = -0.5
+# So many classes stand for all: the rest is rare.
+_MOST_CLASSES: Final = 512
+# Steps of the table: milli-CPUs, and parts of a card. It is the wider, the larger the nodes are that are asked about.
+_CPU_STEP: Final = 2000
+_CARD_PARTS: Final = 10
+_FIRST_STEPS: Final = 16
+# Values of node states that are kept; with more all are worked out anew.
+_MOST_KNOWN: Final = 50_000
+
+# A healthy card: units free, units in all, model.
+Card = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PodClass:
+    """What pods of a class ask for: ``units`` of each of ``cards`` cards of one node, milli-CPUs, and the models they wish for."""
+
+    units: int
+    cards: int = 1
+    cpu_milli: int = 0
+    wishes: Wishes = NONE
+
+    @property
+    def size(self) -> int:
+        """Units in all."""
+        return self.units * self.cards
+
+
+class Outlook:
+    """How often each class comes, in any measure. A value: its tables are made when they are asked for, and never change."""
+
+    def __init__(self, counts: Mapping[PodClass, float]) -> None:
+        asking = (item for item in counts.items() if item[0].size > 0 and item[1] > 0)
+        most = sorted(asking, key=lambda item: -item[1])[:_MOST_CLASSES]
+        self.counts: Mapping[PodClass, float] = dict(most)
+        weights = {one: count * one.size**_SIZE_POWER for one, count in most}
+        total = sum(weights.values())
+        self._weights = {one: weight / total for one, weight in weights.items()}
+        # What a class can use depends on which of these a node's free CPU reaches.
+        self._cpus = sorted({one.cpu_milli for one in weights})
+        self._too_large: dict[tuple[str, int], _TooLarge] = {}
+        self._several: dict[int, tuple[_Several, ...]] = {}
+        self._stranded: dict[frozenset[str], _Stranded] = {}
+        self._known: dict[tuple[tuple[Card, ...], int | None], float] = {}
+
+    def waste(self, cards: tuple[Card, ...], cpu_milli: int | None) -> float:
+        """Units of these cards of one node that are expected to stay unused; ``cpu_milli`` is free, None where nobody knows."""
+        state = cards, cpu_milli
+        value = self._known.get(state)
+        if value is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            value = self._known[state] = self.fragments(cards, cpu_milli)
+            if cpu_milli is not None:
+                value += _STRANDED * self.stranded(cards, cpu_milli)
+                self._known[state] = value
+        return value
+
+    def fragments(self, cards: Sequence[Card], cpu_milli: int | None) -> float:
+        """What the next pod could not use, in units: all that is free where it does not fit, else the cards that do not hold it."""
+        at = len(self._cpus) if cpu_milli is None else bisect_right(self._cpus, cpu_milli)
+        found = sum(free * self._too_large_of(model, at).share(free) for free, _, model in cards)
+        free_in_all = sum(free for free, _, _ in cards)
+        for several in self._several_at(at):
+            found += several.weight * (free_in_all - several.usable(cards))
+        return found
+
+    def stranded(self, cards: Sequence[Card], cpu_milli: int) -> float:
+        """What stays unused of these cards when pods fill the node up, in units."""
+        if not cards:
+            return 0.0
+        models = frozenset(model for _, _, model in cards)
+        largest = max(total for _, total, _ in cards)
+        table = self._stranded.get(models)
+        if table is None or table.card < largest:
+            moves = [(one, count) for one, count in self.counts.items() if _fits_any(one, models)]
+            table = self._stranded[models] = _Stranded(moves, largest)
+        return table.value(cpu_milli, sum(free for free, _, _ in cards))
+
+    def _too_large_of(self, model: str, at: int) -> _TooLarge:
+        found = self._too_large.get((model, at))
+        if found is None:
+            of = [(one, weight, self._fits(one, at)) for one, weight in self._weights.items()]
+            never = sum(weight for one, weight, fits in of if not fits or (one.cards == 1 and not _allows(one, model)))
+            sizes = [(one.units, weight) for one, weight, fits in of if fits and one.cards == 1 and _allows(one, model)]
+            found = self._too_large[model, at] = _TooLarge(never, sizes)
+        return found
+
+    def _several_at(self, at: int) -> tuple[_Several, ...]:
+        found = self._several.get(at)
+        if found is None:
+            groups: dict[tuple[int, int, Wishes], float] = defaultdict(float)
+            for one, weight in self._weights.items():
+                if one.cards > 1 and self._fits(one, at):
+                    groups[one.units, one.cards, one.wishes] += weight
+            found = self._several[at] = tuple(_Several(*group, weight) for group, weight in groups.items())
+        return found
+
+    def _fits(self, one: PodClass, at: int) -> bool:
+        """Is its CPU among the first so many?"""
+        return at > 0 and one.cpu_milli <= self._cpus[at - 1]
+
+
+class _TooLarge:
+    """Of a card: the weight of the classes of one card that do not fit, by how much is free."""
+
+    def __init__(self, never: float, sizes: Sequence[tuple[int, float]]) -> None:
+        ordered = sorted(sizes)
+        self._sizes = [units for units, _ in ordered]
+        # Of all that are larger than the first so many.
+        self._behind = [*accumulate((weight for _, weight in reversed(ordered)), initial=never)][::-1]
+
+    def share(self, free: int) -> float:
+        return self._behind[bisect_right(self._sizes, free)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """The classes of several cards that are alike but for their CPU."""
+
+    units: int
+    cards: int
+    wishes: Wishes
+    weight: float
+
+    def usable(self, cards: Sequence[Card]) -> int:
+        holding = [free for free, _, model in cards if free >= self.units and _allows_by(self.wishes, model)]
+        return sum(holding) if len(holding) >= self.cards else 0
+
+
+class _Stranded:
+    """What stays of so much free memory with so much free CPU, in units; memory in parts of a ``card``."""
+
+    def __init__(self, classes: Sequence[tuple[PodClass, float]], card: int) -> None:
+        self.card = card
+        self._part = card / _CARD_PARTS
+        moves: dict[tuple[int, int, int], float] = defaultdict(float)
+        for one, count in classes:
+            cpu, parts = ceil(one.cpu_milli / _CPU_STEP), one.size / self._part
+            less, needed = int(parts), ceil(parts)
+            moves[cpu, less, needed] += count * (needed - parts if needed > less else 1)
+            if needed > less:
+                moves[cpu, needed, needed] += count * (parts - less)
+        # Who takes nothing at all would be asked for ever.
+        self._moves = [(cpu, parts or int(not cpu), needed, count) for (cpu, parts, needed), count in moves.items()]
+        self._table: list[list[float]] = []
+        self._steps = _FIRST_STEPS, _FIRST_STEPS
+        self._fill()
+
+    def value(self, cpu_milli: int, free: int) -> float:
+        cpu, parts = cpu_milli // _CPU_STEP, free / self._part
+        while cpu >= self._steps[0] or parts + 1 >= self._steps[1]:
+            self._steps = (
+                self._steps[0] * (2 if cpu >= self._steps[0] else 1),
+                self._steps[1] * (2 if parts + 1 >= self._steps[1] else 1),
+            )
+            self._fill()
+        low = int(parts)
+        row = self._table[cpu]
+        return row[low] + (parts - low) * (row[low + 1] - row[low])
+
+    def _fill(self) -> None:
+        cpus, parts = self._steps
+        self._table = table = [[0.0] * parts for _ in range(cpus)]
+        for cpu in range(cpus):
+            moves = [move for move in self._moves if move[0] <= cpu]
+            for free in range(parts):
+                weight = left = 0.0
+                for needs, takes, needed, count in moves:
+                    if needed <= free:
+                        weight += count
+                        left += count * table[cpu - needs][free - takes]
+                table[cpu][free] = left / weight if weight else free * self._part
+
+
+def cards_of(node: NodeInfo) -> tuple[Card, ...]:
+    """The healthy cards, in an order that is the same for equal ones."""
+    return tuple(sorted((device.free, device.total, device.model) for device in node.devices if device.healthy))
+
+
+def _fits_any(one: PodClass, models: frozenset[str]) -> bool:
+    return any(_allows(one, model) for model in models)
+
+
+def _allows(one: PodClass, model: str) -> bool:
+    return _allows_by(one.wishes, model)
+
+
+def _allows_by(wishes: Wishes, model: str) -> bool:
+    return not wishes.names_cards or wishes.allow(model, "")

@@ -1,0 +1,22 @@
+"""``python -m load``: what the load tests can do; each command says the rest with ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from load.replay import command as replay
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    parser = argparse.ArgumentParser(prog="python -m load", description=__doc__.splitlines()[0] if __doc__ else None)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    replay.add_to(commands)
+    options = parser.parse_args(argv)
+    return int(options.run(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""``python -m load replay``: flags to table or JSON. One seed is one task of a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.progress import Progress
+from clusters.tied import die_with_parent
+from gpushare import wire
+from load.flags import count
+from load.replay import charts, report
+from load.replay.arrivals import arrivals
+from load.replay.replay import ratios, replay
+from load.replay.trace import Trace, TraceError, pods_file, read, workloads
+from load.replay.world import expected_of
+
+SAMPLE: Final = Path(__file__).parent / "sample"
+_EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 %% of all
+cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
+1 the trace cannot be read, or the picture not be written; 2 wrong flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is replayed with each seed; ``expects``: the policy knows beforehand how often which pods come."""
+
+    trace: Trace
+    policy: str
+    expects: bool
+
+
+def add_to(commands: Any) -> None:
+    """The command, among others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "replay",
+        help="how much of its cards a policy allocates on a production trace",
+        description="Replay a trace of pods through the extender's own decisions, and say how much of all cards is allocated.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument(
+        "--trace", type=Path, default=SAMPLE, metavar="DIR",
+        help="folder with the files of openb (default: a small synthetic trace that ships with this)",
+    )  # fmt: skip
+    parser.add_argument("--workload", default="default", help="reads openb_pod_list_WORKLOAD.csv (default: default)")
+    parser.add_argument(
+        "--policy",
+        choices=wire.POLICIES,
+        default=wire.POLICY_FRAGMENTATION,
+        help="of the extender (default: fragmentation)",
+    )
+    parser.add_argument("--seeds", type=count, default=10, metavar="N", help="how many orders of arrival (default: 10)")
+    parser.add_argument(
+        "--first-seed", type=int, default=0, metavar="N", help="each of the others is the next (default: 0)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="replays at once (default: one a processor)",
+    )
+    parser.add_argument(
+        "--expect", choices=("trace", "seen"), default="trace",
+        help="fragmentation knows from the list how often which pods come, as the published policies do, or goes by those seen "
+        "(default: trace)",
+    )  # fmt: skip
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves; .png or .svg (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit code."""
+    try:
+        trace = read(options.trace, options.workload)
+        others = report.published(options.trace, options.workload)
+        if options.plot is not None:
+            charts.check(options.plot)
+        runs = _replay_all(trace, options)
+        if options.json:
+            print(json.dumps(report.as_json(options.workload, options.policy, runs, others), indent=1))
+        else:
+            print(report.text(options.workload, options.policy, runs, others))
+        if options.plot is not None:
+            charts.draw(options.plot, options.workload, options.policy, report.curve(runs), others)
+            print(f"wrote {options.plot}", file=sys.stderr)
+    except TraceError as error:
+        print(f"replay: {error}{_known(options)}", file=sys.stderr)
+        return 1
+    except (charts.CannotDrawError, OSError, BrokenProcessPool) as error:
+        print(f"replay: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _known(options: argparse.Namespace) -> str:
+    """Which workloads there are, where this one is not."""
+    if pods_file(options.trace, options.workload).exists() or not (names := workloads(options.trace)):
+        return ""
+    return f"; workloads of this folder: {', '.join(names)}"
+
+
+def _replay_all(trace: Trace, options: argparse.Namespace) -> list[report.Run]:
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    title = f"replaying {len(trace.pods)} pods on {len(trace.nodes)} nodes, {len(seeds)} seeds"
+    with Progress("replay", title, sys.stderr) as progress:
+        found: list[report.Run] = []
+        expects = options.expect == "trace"
+        for one in _each(Task(trace, options.policy, expects), seeds, options.jobs):
+            found.append(one)
+            progress.detail = f"{len(found)} of {len(seeds)}"
+    return sorted(found, key=lambda one: one.seed)
+
+
+def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[report.Run]:
+    """In the order in which they end. What was begun is not waited for when somebody stops us."""
+    if jobs == 1 or len(seeds) == 1:
+        yield from (replay_once(task, seed) for seed in seeds)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(seeds)), initializer=_begin_process)
+    try:
+        begun = [pool.submit(replay_once, task, seed) for seed in seeds]
+        yield from (one.result() for one in as_completed(begun))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin_process() -> None:
+    """Ctrl-C ends it without a word, and the end of its parent, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    die_with_parent()
+
+
+def replay_once(task: Task, seed: int) -> report.Run:
+    """One seed."""
+    started = time.monotonic()
+    pods = arrivals(task.trace, seed)
+    expected = expected_of(task.trace) if task.expects else None
+    steps = list(replay(task.trace, pods, task.policy, seed, expected))
+    found = ratios(task.trace, steps, [demand / 100 for demand in report.DEMANDS])
+    placed = sum(1 for step in steps if step.node)
+    return report.Run(seed, found, time.monotonic() - started, len(pods), placed)

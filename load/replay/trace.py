@@ -1,0 +1,148 @@
+"""Nodes and pods of a production trace, in the files of Alibaba's cluster-trace-gpu-v2023 (openb), or of the same columns.
+
+A card is 1,000 units (``gpu_milli``). A pod has a part of one card, or ``num_gpu`` whole ones of one node; ``gpu_spec`` names the
+models that it may have, ``|`` between them.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+CARD_UNITS: Final = 1000
+NODES_FILE: Final = "openb_node_list_gpu_node.csv"
+_PODS_FILE: Final = "openb_pod_list_{}.csv"
+# More than any machine has.
+_MOST: Final = 10**12
+_MOST_CARDS: Final = 64
+_T = TypeVar("_T")
+
+
+class TraceError(Exception):
+    """The trace cannot be read; the text says which file and row, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceNode:
+    """A machine: milli-CPUs, MiB of memory, and equal cards."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    cards: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class TracePod:
+    """What a pod asks for: ``units`` of each of ``cards`` cards of one node, of one of ``models`` (empty: of any)."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    cards: int
+    units: int
+    models: tuple[str, ...]
+
+    @property
+    def demand(self) -> int:
+        """Units of all its cards."""
+        return self.cards * self.units
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The machines, and the pods in the order of the file."""
+
+    workload: str
+    nodes: tuple[TraceNode, ...]
+    pods: tuple[TracePod, ...]
+
+    @property
+    def capacity(self) -> int:
+        """Units of all cards."""
+        return CARD_UNITS * sum(node.cards for node in self.nodes)
+
+
+def read(folder: Path, workload: str) -> Trace:
+    """The nodes with cards, and one of the lists of pods. Raises TraceError."""
+    nodes = tuple(_rows(folder / NODES_FILE, _node))
+    pods = tuple(_rows(pods_file(folder, workload), _pod))
+    trace = Trace(workload, nodes, pods)
+    if not trace.capacity:
+        raise TraceError(f"{folder / NODES_FILE}: no node has a card")
+    if not any(pod.demand for pod in pods):
+        raise TraceError(f"{pods_file(folder, workload)}: no pod asks for a card")
+    if len({node.name for node in nodes}) < len(nodes):
+        raise TraceError(f"{folder / NODES_FILE}: two nodes have the same name")
+    return trace
+
+
+def pods_file(folder: Path, workload: str) -> Path:
+    """Where the pods of a workload are."""
+    return folder / _PODS_FILE.format(workload)
+
+
+def workloads(folder: Path) -> list[str]:
+    """Those that a folder has."""
+    before, after = _PODS_FILE.split("{}")
+    return sorted(path.name[len(before) : -len(after)] for path in folder.glob(_PODS_FILE.format("*")))
+
+
+def _rows(path: Path, read_row: Callable[[Mapping[str, str]], _T]) -> Iterator[_T]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            for row in rows:
+                try:
+                    yield read_row(row)
+                except ValueError as error:
+                    raise TraceError(f"{path}, line {rows.line_num}: {error}") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise TraceError(f"{path}: {reason}") from error
+
+
+def _node(row: Mapping[str, str]) -> TraceNode:
+    return TraceNode(
+        name=_text(row, "sn"),
+        cpu_milli=_number(row, "cpu_milli", _MOST),
+        memory_mib=_number(row, "memory_mib", _MOST),
+        cards=_number(row, "gpu", _MOST_CARDS),
+        model=row.get("model") or "",
+    )
+
+
+def _pod(row: Mapping[str, str]) -> TracePod:
+    cards, units = _number(row, "num_gpu", _MOST_CARDS), _number(row, "gpu_milli", CARD_UNITS)
+    if cards and not units:
+        raise ValueError(f"num_gpu is {cards}, but gpu_milli 0")
+    if cards > 1 and units != CARD_UNITS:
+        raise ValueError(
+            f"num_gpu is {cards}, and gpu_milli {units} instead of {CARD_UNITS}: several cards are whole ones"
+        )
+    return TracePod(
+        name=_text(row, "name"),
+        cpu_milli=_number(row, "cpu_milli", _MOST),
+        memory_mib=_number(row, "memory_mib", _MOST),
+        cards=cards,
+        units=units if cards else 0,
+        models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),
+    )
+
+
+def _text(row: Mapping[str, str], column: str) -> str:
+    text = row.get(column)
+    if not text:
+        raise ValueError(f"column {column} is missing or empty")
+    return text
+
+
+def _number(row: Mapping[str, str], column: str, most: int) -> int:
+    text = _text(row, column)
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(most)) or int(text) > most:
+        raise ValueError(f"column {column} is {text[:40]!r}, not a number from 0 to {most}")
+    return int(text)

@@ -1,0 +1,121 @@
+"""Promises of gpushare.extender.book.workload: what is expected follows what comes, and the CPU of nodes is counted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpushare.extender.book.workload import Workload
+from gpushare.manifests import Node, Pod
+from gpushare.model.node import Booking
+from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.wishes import NONE, Wishes
+
+
+def node(name: str, cpu: object) -> Node:
+    """With so much CPU."""
+    status = {"allocatable": {"cpu": cpu}} if cpu is not None else None
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
+
+
+def pod(uid: str, cpu: object = "1") -> Pod:
+    """With so much CPU."""
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return msgspec.convert({"metadata": {"name": uid, "uid": uid}, "spec": {"containers": containers}}, Pod)
+
+
+def come(workload: Workload, units: int, times: int, wishes: Wishes = NONE) -> None:
+    """So many pods of so many units."""
+    for number in range(times):
+        booking = Booking(str(number), "ns", str(number), units, ((0, units),))
+        workload.note(pod(str(number)), booking, wishes)
+
+
+def expected(workload: Workload) -> dict[PodClass, float]:
+    """How often each class is expected."""
+    outlook = workload.outlook()
+    assert outlook is not None
+    return dict(outlook.counts)
+
+
+def test_nothing_is_expected_before_anything_came() -> None:
+    """Then at once what did."""
+    workload = Workload()
+    assert workload.outlook() is None
+    come(workload, 4, 1)
+
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
+
+
+def test_what_is_expected_stays_until_enough_is_new() -> None:
+    """A quarter of all, and ten pods: then what came before counts a quarter less, and what is rare by then not at all."""
+    workload = Workload()
+    come(workload, 4, 80)
+    first = workload.outlook()
+    come(workload, 8, 19)
+    assert workload.outlook() is first
+    come(workload, 8, 1)
+
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): 60, PodClass(8, cpu_milli=1000): 20}
+    for _ in range(30):
+        come(workload, 2, 100)
+        workload.outlook()
+    assert set(expected(workload)) == {PodClass(2, cpu_milli=1000)}
+
+
+def test_a_split_is_several_cards_and_models_are_told_apart() -> None:
+    """Of a split in unequal parts the smallest stands for all; other wishes are no matter of the cards."""
+    workload = Workload()
+    come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(("t4",),)))
+
+    assert expected(workload) == {PodClass(4, 2, 1000, Wishes(models=(("t4",),))): 1}
+
+
+def test_what_somebody_says_is_expected_wins() -> None:
+    """Whatever comes."""
+    said = Outlook({PodClass(7): 1})
+    workload = Workload(expected=said)
+    come(workload, 4, 100)
+
+    assert workload.outlook() is said
+
+
+def test_free_cpu_is_what_is_allocatable_without_what_pods_ask_for() -> None:
+    """Never less than nothing; whoever comes first, pod or node; each change says which node it is about."""
+    workload = Workload(counts_cpu=True)
+    assert workload.set_pod(pod("a", "1500m"), "n") == "n"
+    assert dict(workload.free_cpu) == {}
+    workload.set_node(node("n", "4"))
+    workload.set_node(node("m", 2))
+    workload.set_node(node("odd", "much"))
+    workload.set_node(node("silent", None))
+    assert dict(workload.free_cpu) == {"n": 2500, "m": 2000, "odd": 0, "silent": 0}
+
+    assert workload.set_pod(pod("a", "1500m"), "n") is None
+    assert workload.set_pod(pod("b", "0"), "n") is None
+    assert workload.set_pod(pod("c", "9"), "n") == "n"
+    assert workload.free_cpu["n"] == 0
+    assert workload.remove_pod("c") == "n"
+    assert workload.remove_pod("c") is None
+    assert workload.remove_pod("a") == "n"
+    assert workload.free_cpu["n"] == 4000
+
+
+def test_a_node_that_is_gone_keeps_its_pods() -> None:
+    """It comes back with them."""
+    workload = Workload(counts_cpu=True)
+    workload.set_node(node("n", "4"))
+    workload.set_pod(pod("a"), "n")
+    workload.remove_node("n")
+    assert dict(workload.free_cpu) == {}
+    workload.set_node(node("n", "8"))
+
+    assert dict(workload.free_cpu) == {"n": 7000}
+
+
+def test_where_nobody_asks_no_cpu_is_counted() -> None:
+    """Most clusters have another policy: it costs them nothing."""
+    workload = Workload()
+    workload.set_node(node("n", "4"))
+
+    assert workload.set_pod(pod("a"), "n") is None
+    assert dict(workload.free_cpu) == {}

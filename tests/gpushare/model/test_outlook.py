@@ -1,0 +1,124 @@
+"""Promises of gpushare.model.outlook."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.model import outlook
+from gpushare.model.device import Device
+from gpushare.model.node import lay_out
+from gpushare.model.outlook import Card, Outlook, PodClass, cards_of
+from gpushare.model.wishes import Wishes
+
+T4 = Wishes(models=(("t4",),))
+NOT_T4 = Wishes(banned_models=(("t4",),))
+CLASSES = st.builds(
+    PodClass,
+    units=st.integers(0, 16),
+    cards=st.integers(1, 3),
+    cpu_milli=st.sampled_from((0, 1000, 4000, 9000)),
+    wishes=st.sampled_from((Wishes(), T4, NOT_T4)),
+)
+COUNTS = st.dictionaries(CLASSES, st.integers(0, 9), min_size=1, max_size=6)
+CARDS = st.lists(st.tuples(st.integers(0, 16), st.just(16), st.sampled_from(("Tesla T4", "V100"))), max_size=4)
+CPU = st.one_of(st.none(), st.integers(0, 40_000))
+
+
+def whole(cpu_milli: int, units: int = 10) -> Outlook:
+    """Where all pods take a card of 10 and so much CPU."""
+    return Outlook({PodClass(units, cpu_milli=cpu_milli): 3})
+
+
+def naive_fragments(counts: dict[PodClass, int], cards: list[Card], cpu: int | None) -> float:
+    """Class by class, as the paper says it."""
+    weights = {one: count / one.size**0.5 for one, count in counts.items() if one.size}
+    found = 0.0
+    for one, weight in weights.items():
+        holding = [free for free, _, model in cards if free >= one.units and one.wishes.allow(model, "")]
+        fits = len(holding) >= one.cards and (cpu is None or one.cpu_milli <= cpu)
+        found += weight * (sum(free for free, _, _ in cards) - (sum(holding) if fits else 0))
+    return found / (sum(weights.values()) or 1)
+
+
+@given(COUNTS, CARDS, CPU)
+def test_fragments_are_what_the_next_pod_cannot_use(
+    counts: dict[PodClass, int], cards: list[Card], cpu: int | None
+) -> None:
+    """In expectation over the classes, large ones for less than their number."""
+    assert Outlook(counts).fragments(cards, cpu) == pytest.approx(naive_fragments(counts, cards, cpu))
+
+
+@given(COUNTS, CARDS, st.integers(0, 40_000))
+def test_what_is_wasted_is_part_of_what_is_free(counts: dict[PodClass, int], cards: list[Card], cpu: int) -> None:
+    """Neither less than nothing nor more than all; and the same when it is asked again."""
+    found = Outlook(counts)
+    free = sum(card[0] for card in cards)
+    ordered = tuple(sorted(cards))
+
+    assert 0 <= found.fragments(cards, cpu) <= free + 1e-9
+    assert -1e-9 <= found.stranded(cards, cpu) <= free + 1e-9
+    assert found.waste(ordered, cpu) == pytest.approx(found.fragments(cards, cpu) + 2 * found.stranded(cards, cpu))
+    assert found.waste(ordered, cpu) == found.waste(ordered, cpu)
+    assert found.waste(ordered, None) == found.fragments(ordered, None)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "cards", "stranded"),
+    [(0, 3, 30), (7999, 3, 20), (8000, 3, 10), (12_000, 3, 0), (200_000, 3, 0), (8000, 40, 380), (0, 0, 0)],
+)
+def test_memory_is_stranded_where_cpu_ends_first(cpu: int, cards: int, stranded: float) -> None:
+    """Each pod takes a card and four CPUs; tables of any width."""
+    assert whole(4000).stranded([(10, 10, "T4")] * cards, cpu) == pytest.approx(stranded)
+
+
+def test_a_table_that_grew_says_the_same() -> None:
+    """Whoever asked first; a larger card makes another table, a smaller one of the same model not."""
+    expected = Outlook({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
+    large, small = [(10, 10, "T4")] * 8, [(4, 5, "T4")]
+    late = expected.stranded(small, 4000), expected.stranded(large, 90_000), expected.stranded(small, 4000)
+    early = Outlook(expected.counts)
+
+    assert early.stranded(large, 90_000) == late[1]
+    assert early.stranded(small, 4000) == late[2]
+
+
+def test_who_takes_next_to_nothing_ends() -> None:
+    """A class without CPU whose memory is less than a step of the table takes a step."""
+    tiny = Outlook({PodClass(1): 1})
+
+    assert tiny.stranded([(1000, 1000, "A100")], 0) == pytest.approx(0)
+
+
+def test_a_card_that_nobody_may_have_is_all_stranded() -> None:
+    """By the models that pods wish for."""
+    expected = Outlook({PodClass(5, wishes=T4): 1})
+
+    assert expected.stranded([(10, 10, "V100")], 8000) == 10
+    assert expected.stranded([(10, 10, "T4")], 8000) == 0
+
+
+def test_rare_classes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those that ask for no card."""
+    monkeypatch.setattr(outlook, "_MOST_CLASSES", 2)
+    counts = {PodClass(1): 1.0, PodClass(2): 3.0, PodClass(3): 2.0, PodClass(0, cpu_milli=9): 9.0, PodClass(4): 0.0}
+
+    assert dict(Outlook(counts).counts) == {PodClass(2): 3.0, PodClass(3): 2.0}
+
+
+def test_only_so_many_states_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then all are worked out anew, to the same."""
+    monkeypatch.setattr(outlook, "_MOST_KNOWN", 2)
+    expected = whole(4000)
+    first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]
+
+    assert len(expected._known) == 2
+    assert [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)] == first
+
+
+def test_a_sick_card_is_none() -> None:
+    """Equal cards are told apart by nothing else than what matters here."""
+    node = lay_out("n", (Device(0, 16, 2, model="B"), Device(1, 16, model="A"), Device(2, 16, healthy=False)), [])
+
+    assert cards_of(node) == ((14, 16, "B"), (16, 16, "A"))
