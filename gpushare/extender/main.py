@@ -23,7 +23,7 @@ from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.book.wake import Waker
-from gpushare.extender.book.workload import Workload
+from gpushare.extender.book.workload import workload_for
 from gpushare.extender.edge.http_edge import HttpEdge, listen
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.edge.tls import follow, load
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _run(settings: ExtenderSettings) -> None:
     client = config.connect(settings.kubeconfig, settings.context)
-    cache = SchedulerCache(Workload(counts_cpu=settings.policy == wire.POLICY_FRAGMENTATION))
+    cache = SchedulerCache(workload_for(settings.policy))
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
     controller = Controller(client, cache, on_ready=gc.freeze, events=events)

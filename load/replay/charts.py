@@ -30,7 +30,7 @@ def draw(path: Path, workload: str, policy: str, ours: Curve, others: Mapping[st
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # it is an extra, and slow to import
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    figure = Figure(figsize=(11, 6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     for name, curve in others.items():
@@ -43,7 +43,7 @@ def draw(path: Path, workload: str, policy: str, ours: Curve, others: Mapping[st
         xticks=DEMANDS,
     )
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize="small")
+    figure.legend(fontsize="small", loc="outside right upper")
     figure.savefig(path)
 
 

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from types import MappingProxyType
 from typing import Final
 
+from gpushare import wire
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
 from gpushare.model.outlook import Outlook, PodClass
@@ -22,6 +23,11 @@ _NEWS: Final = 0.25
 _FEWEST_NEWS: Final = 10
 # Less of a class is forgotten.
 _LEAST: Final = 0.1
+
+
+def workload_for(policy: str) -> Workload:
+    """What a cluster of this policy asks for: CPU is counted for one alone, as that means a look at every pod."""
+    return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION)
 
 
 class Workload:

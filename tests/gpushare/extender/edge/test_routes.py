@@ -19,6 +19,7 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
 from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.book.workload import workload_for
 from gpushare.extender.edge.http_connection import Answer, Request
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
@@ -31,16 +32,17 @@ PREFIX = "/gpushare-scheduler"
 
 
 @asynccontextmanager
-async def extender(api: StubApi, *, ready: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
+async def extender(
+    api: StubApi, *, ready: bool = True, policy: str = wire.POLICY_BINPACK
+) -> AsyncIterator[httpx2.AsyncClient]:
     """The extender's parts wired as in its main, on a stub API server."""
     async with serve(api) as url, plain_http(url) as to_api:
-        client, cache = ApiClient(to_api), SchedulerCache()
+        client, cache = ApiClient(to_api), SchedulerCache(workload_for(policy))
         controller = Controller(client, cache)
         binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
         following = asyncio.create_task(controller.run())
         await until(lambda: not ready or controller.is_ready())
         is_ready = controller.is_ready if ready else lambda: False
-        policy = wire.POLICY_BINPACK
         verbs = Verbs(cache, binder, Verdicts(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
         routes = Routes(cache, verbs, is_ready)
         async with edge(routes) as own, plain_http(own) as http:
@@ -268,6 +270,29 @@ async def test_prioritize_answers_a_bare_list_in_the_order_asked() -> None:
     assert sorted(by_name, key=str) == sorted(in_full, key=str)
     assert {one["Host"]: one["Score"] > 0 for one in by_name} == {"gpu-b": True, "gpu-a": True, "cpu": False}
     assert (nonsense.status_code, {one["Score"] for one in odd}) == (400, {0})
+
+
+async def test_fragmentation_keeps_the_cpu_that_cards_need() -> None:
+    """Pods that come take a card and eight CPUs; one that takes sixteen belongs where CPU is plenty, not where it ends first."""
+    capacity = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
+    nodes = [
+        {"metadata": {"name": name}, "status": {"capacity": capacity, "allocatable": {"cpu": cpu}}}
+        for name, cpu in (("scarce", "20"), ("plenty", "64"), ("used", "64"))
+    ]
+    holder = gpu_pod("holder", 14, annotations={"ALIYUN_COM_GPU_MEM_IDX": "0"})
+    plain = gpu_pod("plain", 0)
+    for pod, node, cpu in ((holder, "elsewhere", "8"), (plain, "used", "44")):
+        pod["spec"]["nodeName"] = node
+        pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
+    needy = gpu_pod("needy", 14)
+    needy["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "16"}
+    names = ["scarce", "plenty", "used"]
+    async with extender(StubApi(nodes=nodes, pods=[holder, plain]), policy=wire.POLICY_FRAGMENTATION) as http:
+        answer = await ask(http, "prioritize", {"Pod": needy, "Nodes": None, "NodeNames": names})
+        scores = {one["Host"]: one["Score"] for one in answer}
+
+    assert scores["plenty"] == 10
+    assert max(scores["scarce"], scores["used"]) < 10
 
 
 @pytest.mark.parametrize(
