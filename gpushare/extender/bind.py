@@ -27,7 +27,7 @@ from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, blanks, encode
 from gpushare.model.node import Booking, NodeInfo
-from gpushare.model.pod import Request, is_deleting, request_of, split_container
+from gpushare.model.pod import Request, cpu_request, is_deleting, request_of, split_container
 
 _LOG = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ class Binder:
             self._cache.heard.note(uid)
         earlier = assumed or (reserved.booking if reserved is not None else None)
         if earlier is None:
-            shares = choose(laid_on(node, guard), question(request, snapshot, self._policy))
+            shares = choose(laid_on(node, guard), question(request, snapshot, self._policy, cpu_request(pod)))
         else:
             shares = _still_there(earlier.shares, node)
         booking = Booking(

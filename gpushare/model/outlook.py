@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import ceil
@@ -29,13 +29,16 @@ _STRANDED: Final = 2.0
 # A class weighs its number times this power of its size.
 _SIZE_POWER: Final = -0.5
 # So many classes stand for all: the rest is rare.
-_MOST_CLASSES: Final = 512
-# Steps of the table: milli-CPUs, and parts of a card. It is the wider, the larger the nodes are that are asked about.
+_MOST_CLASSES: Final = 256
+# Steps of the table: milli-CPUs, and parts of a card. It is as wide as the nodes are large that are asked about, up to so many
+# steps, and looks at what comes most often: the widest takes about a second.
 _CPU_STEP: Final = 2000
 _CARD_PARTS: Final = 10
-_FIRST_STEPS: Final = 16
+_MOST_CPU_STEPS: Final = 256
+_MOST_PARTS: Final = 320
+_MOST_TABLE_CLASSES: Final = 64
 # Values of node states that are kept; with more all are worked out anew.
-_MOST_KNOWN: Final = 50_000
+_MOST_KNOWN: Final = 20_000
 
 # A healthy card: units free, units in all, model.
 Card = tuple[int, int, str]
@@ -70,7 +73,8 @@ class Outlook:
         self._cpus = sorted({one.cpu_milli for one in weights})
         self._too_large: dict[tuple[str, int], _TooLarge] = {}
         self._several: dict[int, tuple[_Several, ...]] = {}
-        self._stranded: dict[frozenset[str], _Stranded] = {}
+        self._stranded: dict[tuple[frozenset[str], int], _Stranded] = {}
+        self._allowed: dict[tuple[Wishes, str], bool] = {}
         self._known: dict[tuple[tuple[Card, ...], int | None], float] = {}
 
     def waste(self, cards: tuple[Card, ...], cpu_milli: int | None) -> float:
@@ -97,22 +101,35 @@ class Outlook:
 
     def stranded(self, cards: Sequence[Card], cpu_milli: int) -> float:
         """What stays unused of these cards when pods fill the node up, in units."""
-        if not cards:
+        free_in_all = sum(free for free, _, _ in cards)
+        if not free_in_all:
             return 0.0
         models = frozenset(model for _, _, model in cards)
         largest = max(total for _, total, _ in cards)
-        table = self._stranded.get(models)
-        if table is None or table.card < largest:
-            moves = [(one, count) for one, count in self.counts.items() if _fits_any(one, models)]
-            table = self._stranded[models] = _Stranded(moves, largest)
-        return table.value(cpu_milli, sum(free for free, _, _ in cards))
+        table = self._stranded.get((models, largest))
+        if table is None:
+            classes = [
+                (one, count)
+                for one, count in self.counts.items()
+                if any(self._allows(one.wishes, model) for model in models)
+            ]
+            table = self._stranded[models, largest] = _Stranded(classes[:_MOST_TABLE_CLASSES], largest)
+        return table.value(cpu_milli, free_in_all)
 
     def _too_large_of(self, model: str, at: int) -> _TooLarge:
         found = self._too_large.get((model, at))
         if found is None:
             of = [(one, weight, self._fits(one, at)) for one, weight in self._weights.items()]
-            never = sum(weight for one, weight, fits in of if not fits or (one.cards == 1 and not _allows(one, model)))
-            sizes = [(one.units, weight) for one, weight, fits in of if fits and one.cards == 1 and _allows(one, model)]
+            never = sum(
+                weight
+                for one, weight, fits in of
+                if not fits or (one.cards == 1 and not self._allows(one.wishes, model))
+            )
+            sizes = [
+                (one.units, weight)
+                for one, weight, fits in of
+                if fits and one.cards == 1 and self._allows(one.wishes, model)
+            ]
             found = self._too_large[model, at] = _TooLarge(never, sizes)
         return found
 
@@ -123,7 +140,18 @@ class Outlook:
             for one, weight in self._weights.items():
                 if one.cards > 1 and self._fits(one, at):
                     groups[one.units, one.cards, one.wishes] += weight
-            found = self._several[at] = tuple(_Several(*group, weight) for group, weight in groups.items())
+            found = self._several[at] = tuple(
+                _Several(units, cards, wishes, weight, self._allows)
+                for (units, cards, wishes), weight in groups.items()
+            )
+        return found
+
+    def _allows(self, wishes: Wishes, model: str) -> bool:
+        """Remembered: to compare models word by word takes long."""
+        key = wishes, model
+        found = self._allowed.get(key)
+        if found is None:
+            found = self._allowed[key] = not wishes.names_cards or wishes.allow(model, "")
         return found
 
     def _fits(self, one: PodClass, at: int) -> bool:
@@ -152,9 +180,10 @@ class _Several:
     cards: int
     wishes: Wishes
     weight: float
+    allows: Callable[[Wishes, str], bool]
 
     def usable(self, cards: Sequence[Card]) -> int:
-        holding = [free for free, _, model in cards if free >= self.units and _allows_by(self.wishes, model)]
+        holding = [free for free, _, model in cards if free >= self.units and self.allows(self.wishes, model)]
         return sum(holding) if len(holding) >= self.cards else 0
 
 
@@ -162,7 +191,6 @@ class _Stranded:
     """What stays of so much free memory with so much free CPU, in units; memory in parts of a ``card``."""
 
     def __init__(self, classes: Sequence[tuple[PodClass, float]], card: int) -> None:
-        self.card = card
         self._part = card / _CARD_PARTS
         moves: dict[tuple[int, int, int], float] = defaultdict(float)
         for one, count in classes:
@@ -174,47 +202,55 @@ class _Stranded:
         # Who takes nothing at all would be asked for ever.
         self._moves = [(cpu, parts or int(not cpu), needed, count) for (cpu, parts, needed), count in moves.items()]
         self._table: list[list[float]] = []
-        self._steps = _FIRST_STEPS, _FIRST_STEPS
-        self._fill()
 
     def value(self, cpu_milli: int, free: int) -> float:
-        cpu, parts = cpu_milli // _CPU_STEP, free / self._part
-        while cpu >= self._steps[0] or parts + 1 >= self._steps[1]:
-            self._steps = (
-                self._steps[0] * (2 if cpu >= self._steps[0] else 1),
-                self._steps[1] * (2 if parts + 1 >= self._steps[1] else 1),
-            )
-            self._fill()
-        low = int(parts)
+        """Beyond the widest table more CPU is of no more use, and as much of each further card is stranded as of the last."""
+        cpu, parts = min(cpu_milli // _CPU_STEP, _MOST_CPU_STEPS - 1), free / self._part
+        further = max(ceil((parts + 2 - _MOST_PARTS) / _CARD_PARTS), 0)
+        parts -= further * _CARD_PARTS
+        if cpu >= len(self._table) or int(parts) + 2 > len(self._table[0]):
+            self._fill(cpu + 1, int(parts) + 2)
         row = self._table[cpu]
-        return row[low] + (parts - low) * (row[low + 1] - row[low])
+        found = _between(row, parts)
+        return found + further * (found - _between(row, parts - _CARD_PARTS)) if further else found
 
-    def _fill(self) -> None:
-        cpus, parts = self._steps
-        self._table = table = [[0.0] * parts for _ in range(cpus)]
+    def _fill(self, cpus: int, parts: int) -> None:
+        """For at least so many steps: twice as many as before, so that it is seldom done."""
+        if self._table:
+            cpus = min(_twice(len(self._table), cpus), _MOST_CPU_STEPS)
+            parts = min(_twice(len(self._table[0]), parts), _MOST_PARTS)
+        table: list[list[float]] = []
         for cpu in range(cpus):
-            moves = [move for move in self._moves if move[0] <= cpu]
+            row = [0.0] * parts
+            table.append(row)
+            moves = [
+                (table[cpu - needs], takes, needed, count)
+                for needs, takes, needed, count in self._moves
+                if needs <= cpu
+            ]
             for free in range(parts):
                 weight = left = 0.0
-                for needs, takes, needed, count in moves:
+                for after, takes, needed, count in moves:
                     if needed <= free:
                         weight += count
-                        left += count * table[cpu - needs][free - takes]
-                table[cpu][free] = left / weight if weight else free * self._part
+                        left += count * after[free - takes]
+                row[free] = left / weight if weight else free * self._part
+        self._table = table
+
+
+def _between(row: Sequence[float], at: float) -> float:
+    """A value between two of the row."""
+    low = int(at)
+    return row[low] + (at - low) * (row[low + 1] - row[low])
+
+
+def _twice(steps: int, least: int) -> int:
+    """Steps, or as often twice as many as are at least needed."""
+    while steps < least:
+        steps *= 2
+    return steps
 
 
 def cards_of(node: NodeInfo) -> tuple[Card, ...]:
     """The healthy cards, in an order that is the same for equal ones."""
     return tuple(sorted((device.free, device.total, device.model) for device in node.devices if device.healthy))
-
-
-def _fits_any(one: PodClass, models: frozenset[str]) -> bool:
-    return any(_allows(one, model) for model in models)
-
-
-def _allows(one: PodClass, model: str) -> bool:
-    return _allows_by(one.wishes, model)
-
-
-def _allows_by(wishes: Wishes, model: str) -> bool:
-    return not wishes.names_cards or wishes.allow(model, "")

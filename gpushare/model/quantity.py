@@ -72,7 +72,7 @@ def parse_units(text: str | float) -> int:
 def parse_milli(text: str | float) -> int:
     """Thousandths, rounded up as Kubernetes does: of ``500m`` and of ``0.5`` 500; 0 for what is no quantity or negative."""
     try:
-        return max(math.ceil(parse_quantity(text) * 1000), 0)
+        return min(max(math.ceil(parse_quantity(text) * 1000), 0), _LARGEST)
     except InvalidQuantityError:
         return 0
 

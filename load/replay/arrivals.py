@@ -14,6 +14,7 @@ from load.replay.trace import Trace, TracePod
 
 # The published figures are for so much demand, in parts of all cards.
 PUBLISHED_DEMAND: Final = 1.3
+_MOST_PODS: Final = 1_000_000
 
 
 def arrivals(trace: Trace, seed: int, demand: float = PUBLISHED_DEMAND) -> list[TracePod]:
@@ -25,7 +26,8 @@ def arrivals(trace: Trace, seed: int, demand: float = PUBLISHED_DEMAND) -> list[
     asked = sum(pod.demand for pod in pods)
     if asked > most:
         return _cut(pods, asked - most)
-    while asked + (pod := rng.choice(trace.pods)).demand <= most:
+    # Of a list in which hardly anybody asks for a card no more come than so many.
+    while len(pods) < _MOST_PODS and asked + (pod := rng.choice(trace.pods)).demand <= most:
         pods.append(pod)
         asked += pod.demand
     return pods

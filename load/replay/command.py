@@ -18,7 +18,7 @@ from typing import Any, Final
 from clusters.progress import Progress
 from clusters.tied import die_with_parent
 from gpushare import wire
-from load.flags import count
+from load.flags import count, seed
 from load.replay import charts, report
 from load.replay.arrivals import arrivals
 from load.replay.replay import ratios, replay
@@ -61,7 +61,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--seeds", type=count, default=10, metavar="N", help="how many orders of arrival (default: 10)")
     parser.add_argument(
-        "--first-seed", type=int, default=0, metavar="N", help="each of the others is the next (default: 0)"
+        "--first-seed", type=seed, default=0, metavar="N", help="each of the others is the next (default: 0)"
     )
     parser.add_argument(
         "--jobs",

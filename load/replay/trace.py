@@ -7,6 +7,7 @@ models that it may have, ``|`` between them.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ _PODS_FILE: Final = "openb_pod_list_{}.csv"
 # More than any machine has.
 _MOST: Final = 10**12
 _MOST_CARDS: Final = 64
+_MODEL: Final = re.compile(r"[^,]*[A-Za-z0-9][^,]*")
 _T = TypeVar("_T")
 
 
@@ -124,13 +126,16 @@ def _pod(row: Mapping[str, str]) -> TracePod:
         raise ValueError(
             f"num_gpu is {cards}, and gpu_milli {units} instead of {CARD_UNITS}: several cards are whole ones"
         )
+    models = tuple(filter(None, (row.get("gpu_spec") or "").split("|")))
+    if not all(map(_MODEL.fullmatch, models)):
+        raise ValueError(f"column gpu_spec is {row['gpu_spec'][:40]!r}, not models with | between them")
     return TracePod(
         name=_text(row, "name"),
         cpu_milli=_number(row, "cpu_milli", _MOST),
         memory_mib=_number(row, "memory_mib", _MOST),
         cards=cards,
         units=units if cards else 0,
-        models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),
+        models=models,
     )
 
 

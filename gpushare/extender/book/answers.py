@@ -26,20 +26,6 @@ class _Answers:
     changed: set[str]
     # By node: why it does not hold the request, "" where it does.
     reasons: dict[str, str] = field(default_factory=dict)
-    # By policy and CPU, then by node: what nodes that have not changed cost.
-    costs: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
-    # For whose outlook.
-    outlook: Outlook | None = None
-
-    def forget(self, name: str) -> None:
-        """A node is gone; nobody may ever ask for this request again, so it is not left to the next question."""
-        self.changed.discard(name)
-        self.reasons.pop(name, None)
-        self.forget_costs(name)
-
-    def forget_costs(self, name: str) -> None:
-        for costs in self.costs.values():
-            costs.pop(name, None)
 
 
 class KnownAnswers:
@@ -50,38 +36,29 @@ class KnownAnswers:
         self._nodes = nodes
         self._most = most
         self._by_request: OrderedDict[Request, _Answers] = OrderedDict()
+        # By request, policy and CPU, then by node: what nodes that have not changed cost, by this outlook.
+        self._costs: OrderedDict[tuple[Request, str, int], dict[str, float]] = OrderedDict()
+        self._outlook: Outlook | None = None
 
     def changed(self, name: str) -> None:
         """A node is new, changed or gone."""
         is_there = name in self._nodes
         for answers in self._by_request.values():
-            if is_there:
-                answers.changed.add(name)
-            else:
-                answers.forget(name)
+            answers.changed.add(name)
+            if not is_there:
+                # Nobody may ever ask for this request again, so it is not left to the next question.
+                answers.changed.discard(name)
+                answers.reasons.pop(name, None)
+        self.changed_cost(name)
+
+    def changed_cost(self, name: str) -> None:
+        """A node holds what it held, but may be worth another thing to a pod."""
+        for costs in self._costs.values():
+            costs.pop(name, None)
 
     def reasons(self, request: Request) -> Mapping[str, str] | None:
         """For filter; None for who shares a card with certain pods (that depends on other nodes), and for who asks for nothing."""
-        answers = self._of(request) if request.units else None
-        return None if answers is None else answers.reasons
-
-    def known(self, request: Request) -> Mapping[str, str] | None:
-        """As ``reasons``, for one who looks now and then: None too where nobody else asks, and nothing is displaced."""
-        answers = self._by_request.get(request)
-        return None if answers is None else self._up_to_date(answers).reasons
-
-    def costs(self, asked: Question) -> dict[str, float] | None:
-        """For prioritize, which adds to them; None likewise."""
-        answers = self._of(asked.request)
-        if answers is None:
-            return None
-        if answers.outlook is not asked.outlook or len(answers.costs) >= self._most:
-            answers.costs.clear()
-            answers.outlook = asked.outlook
-        return answers.costs.setdefault((asked.policy, asked.cpu_milli), {})
-
-    def _of(self, request: Request) -> _Answers | None:
-        if request.wishes.group:
+        if not request.units or request.wishes.group:
             return None
         answers = self._by_request.get(request)
         if answers is None:
@@ -89,12 +66,31 @@ class KnownAnswers:
             if len(self._by_request) > self._most:
                 self._by_request.popitem(last=False)
         self._by_request.move_to_end(request)
-        return self._up_to_date(answers)
+        return self._up_to_date(answers).reasons
+
+    def known(self, request: Request) -> Mapping[str, str] | None:
+        """As ``reasons``, for one who looks now and then: None too where nobody else asks, and nothing is displaced."""
+        answers = self._by_request.get(request)
+        return None if answers is None else self._up_to_date(answers).reasons
+
+    def costs(self, asked: Question) -> dict[str, float] | None:
+        """For prioritize, which adds to them; None for who shares a card with certain pods."""
+        if asked.request.wishes.group:
+            return None
+        if asked.outlook is not None and asked.outlook is not self._outlook:
+            # Nothing of the former one is kept, nor it itself: its tables are large.
+            self._costs.clear()
+            self._outlook = asked.outlook
+        key = asked.request, asked.policy, asked.cpu_milli
+        if key not in self._costs:
+            self._costs[key] = {}
+            if len(self._costs) > self._most:
+                self._costs.popitem(last=False)
+        self._costs.move_to_end(key)
+        return self._costs[key]
 
     def _up_to_date(self, answers: _Answers) -> _Answers:
         for name in answers.changed:
-            if answers.asked.request.units:
-                answers.reasons[name] = reason_against(self._nodes[name], answers.asked)
-            answers.forget_costs(name)
+            answers.reasons[name] = reason_against(self._nodes[name], answers.asked)
         answers.changed.clear()
         return answers

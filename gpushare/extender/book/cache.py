@@ -165,13 +165,13 @@ class SchedulerCache:
             self._end(uid)
             return None
         booking, problem = booking_of(pod)
-        self._cpu_changed(self._workload.set_pod(pod, node))
+        self._cpu_changed(*self._workload.set_pod(pod, node))
         old = self._node_of.get(uid)
         if old is not None and old != node:
             self._drop(uid)
         self._end_assumptions(uid)
         if booking.units > 0 or booking.shares:
-            if old is None and booking.shares:
+            if booking.shares:
                 self._workload.note(pod, booking, _wishes(pod))
             self._node_of[uid] = node
             version = pod.metadata.resource_version
@@ -268,6 +268,7 @@ class SchedulerCache:
         uid = pod.metadata.uid
         self._ended.pop(uid, None)
         self._drop(uid)
+        self._cpu_changed(*self._workload.leave_node(uid))
         self.set_pod(pod)
 
     # Inside
@@ -283,7 +284,7 @@ class SchedulerCache:
             self._lay_out(node)
 
     def _end(self, uid: str) -> None:
-        self._cpu_changed(self._workload.remove_pod(uid))
+        self._cpu_changed(*self._workload.remove_pod(uid))
         self._drop(uid)
         self._ended[uid] = None
         if len(self._ended) > ENDED_REMEMBERED:
@@ -297,10 +298,10 @@ class SchedulerCache:
             self._take(self._confirmed, node, uid)
             self._lay_out(node)
 
-    def _cpu_changed(self, name: str | None) -> None:
-        """What a node is worth to a pod may be another; a node whose cards change as well is told of again."""
-        if name is not None and name in self._infos:
-            self._answers.changed(name)
+    def _cpu_changed(self, *names: str) -> None:
+        """The nodes hold what they held, but are worth another thing to a pod."""
+        for name in names:
+            self._answers.changed_cost(name)
 
     def _misplaced(self, node: str, booking: Booking) -> str | None:
         """What is wrong with a booking that names a card which its node has not."""

@@ -1,7 +1,10 @@
 """What pods come, and what CPU they leave: what the policy ``fragmentation`` asks for beside the cards.
 
-How often pods of a class come is counted as they are seen bound, each once. What is expected follows the cluster slowly: each time
-that a quarter more has come, what came before counts a quarter less.
+How often pods of a class come is counted as they are first seen with their cards. What is expected follows the cluster slowly: of
+some thousands of pods, those that came earlier counting ever less.
+
+CPU only tells nodes apart that hold the pod anyway, so nobody audits it: what a lost event leaves wrong here is right again with
+the next list. A pod's CPU counts once the API shows it bound.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ from gpushare.model.pod import cpu_request
 from gpushare.model.quantity import parse_milli
 from gpushare.model.wishes import Wishes
 
-# What is expected is worked out anew, which takes about a second, when this part of all has come since, and no fewer than so many.
+# What is expected is worked out anew, which takes up to a second, when this part of all has come since, and no fewer than so many.
 _NEWS: Final = 0.25
 _FEWEST_NEWS: Final = 10
-# Less of a class is forgotten.
-_LEAST: Final = 0.1
+# With more pods than this all that came before counts half, and less than this of a class is forgotten.
+_MOST_PODS: Final = 5000
+_LEAST: Final = 0.5
+# CPU of classes is rounded up to this, in milli-CPUs: some ask for the strangest amounts, and each would be a class.
+_CPU_STEP: Final = 500
 
 
 def workload_for(policy: str) -> Workload:
@@ -40,6 +46,8 @@ class Workload:
         self._counts: Counter[PodClass] = Counter()
         self._total = 0.0
         self._news = 0
+        # Uids of the pods that were counted and have not ended.
+        self._noted: set[str] = set()
         # Milli-CPUs: of each node that is known, of each pod by uid and with its node, and of all pods of a node.
         self._allocatable: dict[str, int] = {}
         self._pods: dict[str, tuple[str, int]] = {}
@@ -53,18 +61,23 @@ class Workload:
         if self._expected is not None:
             return self._expected
         if self._news and (self._outlook is None or self._news >= max(_NEWS * self._total, _FEWEST_NEWS)):
-            self._outlook = Outlook(self._counts)
-            kept = {one: left for one, count in self._counts.items() if (left := count * (1 - _NEWS)) >= _LEAST}
-            self._counts, self._total, self._news = Counter(kept), sum(kept.values()), 0
+            self._outlook, self._news = Outlook(self._counts), 0
         return self._outlook
 
     def note(self, pod: Pod, booking: Booking, wishes: Wishes) -> None:
-        """A pod that has cards was not seen before."""
-        parts = wishes.split or (booking.units,)
+        """A pod has cards; each counts once, however often it is told of until it has ended."""
+        if booking.uid in self._noted:
+            return
+        self._noted.add(booking.uid)
+        parts = wishes.split if sum(wishes.split) == booking.units else (booking.units,)
         models = Wishes(models=wishes.models, banned_models=wishes.banned_models)
-        self._counts[PodClass(min(parts), len(parts), cpu_request(pod), models)] += 1
+        cpu = -(-cpu_request(pod) // _CPU_STEP) * _CPU_STEP
+        self._counts[PodClass(min(parts), len(parts), cpu, models)] += 1
         self._total += 1
         self._news += 1
+        if self._total > _MOST_PODS:
+            kept = {one: half for one, count in self._counts.items() if (half := count / 2) >= _LEAST}
+            self._counts, self._total = Counter(kept), sum(kept.values())
 
     def set_node(self, node: Node) -> None:
         """A node is new or changed."""
@@ -78,27 +91,34 @@ class Workload:
         self._allocatable.pop(name, None)
         self._free.pop(name, None)
 
-    def set_pod(self, pod: Pod, node: str) -> str | None:
-        """A pod is on a node. Answers that, where its free CPU is another than before."""
+    def set_pod(self, pod: Pod, node: str) -> tuple[str, ...]:
+        """A pod is on a node. Answers the nodes whose free CPU is another than before."""
         uid, cpu = pod.metadata.uid, cpu_request(pod) if self._counts_cpu else 0
-        if not cpu or self._pods.get(uid) == (node, cpu):
-            return None
-        self.remove_pod(uid)
+        if self._pods.get(uid, ("", 0)) == ((node, cpu) if cpu else ("", 0)):
+            return ()
+        left = self.leave_node(uid)
+        if not cpu:
+            return left
         self._pods[uid] = node, cpu
         self._used[node] += cpu
         self._count(node)
-        return node
+        return (*left, node)
 
-    def remove_pod(self, uid: str) -> str | None:
-        """A pod has ended. Answers its node, where it had CPU."""
+    def remove_pod(self, uid: str) -> tuple[str, ...]:
+        """A pod has ended. Answers likewise."""
+        self._noted.discard(uid)
+        return self.leave_node(uid)
+
+    def leave_node(self, uid: str) -> tuple[str, ...]:
+        """A pod is on no node that we know of. Answers likewise."""
         node, cpu = self._pods.pop(uid, ("", 0))
         if not cpu:
-            return None
+            return ()
         self._used[node] -= cpu
         if not self._used[node]:
             del self._used[node]
         self._count(node)
-        return node
+        return (node,)
 
     def _count(self, name: str) -> None:
         if name in self._allocatable:

@@ -8,7 +8,7 @@ is merely full is *failed*.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from operator import itemgetter, not_
 
@@ -51,8 +51,6 @@ def filter_nodes(
     if asked.request.units == 0:
         return FilterResult(asked_names, {}, {})
     if known is None:
-        # Whether there is a card does not depend on which the policy likes best.
-        asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
         found = ((name, snapshot.nodes.get(name)) for name in asked_names)
         known = {name: reason_against(node, asked) for name, node in found if node is not None}
     return _sort(asked_names, _answers(asked_names, known))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpushare import wire
@@ -83,6 +83,9 @@ def choose(node: NodeInfo, asked: Question) -> Shares:
 
 def reason_against(node: NodeInfo, asked: Question) -> str:
     """Why no card of the node holds the request, "" where one does: a constant text, so that the scheduler can count equal ones."""
+    if asked.outlook is not None:
+        # Whether there is a card does not depend on which the policy likes best.
+        asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
     found = find(node, asked)
     return found if isinstance(found, str) else ""
 

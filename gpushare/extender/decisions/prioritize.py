@@ -36,17 +36,20 @@ def prioritize(
         return dict.fromkeys(names, 0)
     costs = {} if known is None else known
     for name in names:
-        if name not in costs:
-            costs[name] = _cost_of(snapshot.nodes.get(name), asked)
+        if name not in costs and (node := snapshot.nodes.get(name)) is not None:
+            costs[name] = _cost_of(node, asked)
     if asked.outlook is not None:
         return _compared(names, costs)
-    return {name: 0 if (cost := costs[name]) == _DOES_NOT_FIT else round(BEST * (1 - cost)) for name in names}
+    found = [costs.get(name, _DOES_NOT_FIT) for name in names]
+    return {
+        name: 0 if cost == _DOES_NOT_FIT else round(BEST * (1 - cost)) for name, cost in zip(names, found, strict=True)
+    }
 
 
-def _cost_of(node: NodeInfo | None, asked: Question) -> float:
+def _cost_of(node: NodeInfo, asked: Question) -> float:
     """The less, the better."""
-    shares = () if node is None or asked.request.units == 0 else find(node, asked)
-    if node is None or isinstance(shares, str):
+    shares = find(node, asked) if asked.request.units else ()
+    if isinstance(shares, str):
         return _DOES_NOT_FIT
     if asked.outlook is not None:
         return _more_wasted(asked.outlook, node, shares, asked)
@@ -69,7 +72,8 @@ def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Questi
 
 def _compared(names: Sequence[str], costs: Mapping[str, float]) -> dict[str, int]:
     """Alike are all the best: there is nothing to choose by, and what sums of fractions differ by is nothing."""
-    finite = [cost for name in names if (cost := costs[name]) != _DOES_NOT_FIT]
+    found = [costs.get(name, _DOES_NOT_FIT) for name in names]
+    finite = [cost for cost in found if cost != _DOES_NOT_FIT]
     least, most = min(finite, default=0.0), max(finite, default=0.0)
     scale = BEST / (most - least) if most - least > _ALIKE else 0.0
 
@@ -78,4 +82,4 @@ def _compared(names: Sequence[str], costs: Mapping[str, float]) -> dict[str, int
             return 0
         return BEST if cost - least <= _ALIKE else min(round(BEST - scale * (cost - least)), BEST - 1)
 
-    return {name: score(costs[name]) for name in names}
+    return {name: score(cost) for name, cost in zip(names, found, strict=True)}

@@ -19,10 +19,12 @@ from gpushare.errors import DoesNotFitError, InvalidWishError
 from gpushare.extender import bind as bind_module
 from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, Binder, BindError
 from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.workload import Workload
 from gpushare.extender.messages import BindingArgs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.node import CardFacts, NodeCards, encode_cards
+from gpushare.model.outlook import Outlook, PodClass
 from tests.servers import StubApi, plain_http, serve, status, until
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -67,19 +69,23 @@ async def bench(
     fault: Callable[[str, str], Any] = lambda method, path: None,
     timeout: float = 5,
     known: bool = True,
+    policy: str = wire.POLICY_BINPACK,
+    workload: Workload | None = None,
 ) -> AsyncIterator[Bench]:
     """Nodes ``n`` with two cards of 14 and ``m`` with one of 14; the pods are known to the cache."""
     nodes = [node("n", 14, 14), node("m", 14)]
     api = StubApi(nodes=nodes, pods=list(pods), fault=fault)
     clock = [0.0]
     async with serve(api) as url, plain_http(url, timeout=timeout) as http:
-        cache = SchedulerCache()
+        cache = SchedulerCache(workload)
         for one in nodes:
             cache.set_node(msgspec.convert(one, Node))
         for one in pods if known else ():
             cache.set_pod(msgspec.convert(one, Pod))
         numbers = itertools.count(10**18)
-        binder = Binder(ApiClient(http), cache, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0])
+        binder = Binder(
+            ApiClient(http), cache, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0], policy=policy
+        )
         yield Bench(api, cache, binder, clock)
         api.released.set()
         await binder.close()
@@ -111,6 +117,25 @@ async def test_one_request_binds_and_says_the_card() -> None:
             "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
         }
         assert b.used() == [3, 0]
+
+
+async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
+    """Also where CPU tells cards apart: seven units are of use to pods of sixteen CPUs, who will not fit beside this one."""
+    holders = [pod("first", 7), pod("second", 4)]
+    for index, one in enumerate(holders):
+        one["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": str(index)}
+        one["spec"]["nodeName"] = "n"
+    needy = pod("needy")
+    needy["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "14"}
+    expected = Outlook({PodClass(14, cpu_milli=8000): 1, PodClass(7, cpu_milli=16_000): 1})
+    workload = Workload(counts_cpu=True, expected=expected)
+    async with bench(*holders, needy, policy=wire.POLICY_FRAGMENTATION, workload=workload) as b:
+        roomy = node("n", 14, 14)
+        roomy["status"]["allocatable"] = {"cpu": "18"}
+        b.cache.set_node(msgspec.convert(roomy, Node))
+        await b.bind("needy")
+
+        assert b.used() == [10, 4]
 
 
 async def test_a_pod_that_was_bound_a_moment_ago_is_not_ordered_again() -> None:

@@ -73,6 +73,34 @@ def test_memory_is_stranded_where_cpu_ends_first(cpu: int, cards: int, stranded:
     assert whole(4000).stranded([(10, 10, "T4")] * cards, cpu) == pytest.approx(stranded)
 
 
+def test_no_machine_is_too_large() -> None:
+    """Nor a number that is none: the table has an end, and beyond it goes on as it did."""
+    expected = Outlook({PodClass(10, cpu_milli=4000): 1, PodClass(20, cpu_milli=100_000): 1e-9})
+
+    assert expected.stranded([(10, 10, "T4")] * 64, 10**18) == pytest.approx(0, abs=1e-3)
+    assert expected.stranded([(10, 10, "T4")] * 64, 80_000) == pytest.approx(440, abs=1e-3)
+    assert expected.stranded([(10, 10, "T4")] * 64 + [(5, 10, "T4")], 10**18) == pytest.approx(5, abs=1e-3)
+    tables = [table._table for table in expected._stranded.values()]
+    assert [(len(table), len(table[0])) for table in tables] == [(256, 320)]
+
+
+def test_cards_without_units_are_no_cards() -> None:
+    """A card may be smaller than its unit."""
+    assert whole(4000).waste(((0, 0, "T4"),), 8000) == 0
+    assert whole(4000).waste((), 8000) == 0
+
+
+def test_a_larger_card_elsewhere_changes_nothing() -> None:
+    """What is remembered and what is worked out are of one scale."""
+    expected = Outlook({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
+    before, after = ((10, 16, "x"),), ((7, 16, "x"),)
+    alone = Outlook(expected.counts).waste(before, 8000) - Outlook(expected.counts).waste(after, 5000)
+    first = expected.waste(before, 8000)
+    expected.waste(((80, 80, "x"),), 8000)
+
+    assert first - expected.waste(after, 5000) == alone
+
+
 def test_a_table_that_grew_says_the_same() -> None:
     """Whoever asked first; a larger card makes another table, a smaller one of the same model not."""
     expected = Outlook({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})

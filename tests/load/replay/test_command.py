@@ -96,7 +96,7 @@ def test_figures_that_are_none_are_named(folder: Path, capsys: pytest.CaptureFix
     assert "published_allocation_ratio.csv: not the figures" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flags", [["--seeds", "0"], ["--policy", "best"], ["--jobs", "x"]])
+@pytest.mark.parametrize("flags", [["--seeds", "0"], ["--policy", "best"], ["--jobs", "x"], ["--first-seed", "-1"]])
 def test_wrong_flags_are_a_usage_error(flags: list[str]) -> None:
     """Exit code 2."""
     with pytest.raises(SystemExit) as ended:

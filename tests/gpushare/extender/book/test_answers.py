@@ -102,15 +102,31 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
     """Also with a request that nobody asks again: names of short-lived machines are new ones every day."""
     nodes: dict[str, NodeInfo] = {}
     known = KnownAnswers(nodes)
-    known.costs(Question(Request(1)))
+    known.reasons(Request(1))
+    asked = Question(Request(1))
     for number in range(3):
         name = f"node-{number}"
         nodes[name] = node(name, [(9, 0, True, 0)])
         known.changed(name)
+        prioritize(asked, [name, f"unknown-{number}"], Snapshot(nodes), known.costs(asked))
         del nodes[name]
         known.changed(name)
 
     assert known._by_request[Request(1)].changed == set()
+    assert known.costs(asked) == {}
+
+
+def test_nothing_of_a_former_outlook_is_kept() -> None:
+    """For whatever request it was asked: its tables are large, and its figures of another scale."""
+    known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
+    for outlook in OUTLOOKS[1:]:
+        for units in (1, 2):
+            found = known.costs(Question(Request(units), "fragmentation", outlook=outlook))
+            assert found == {}
+            found["a"] = 1.0
+
+    assert known._outlook is OUTLOOKS[-1]
+    assert len(known._costs) == 2
 
 
 def test_a_look_displaces_nothing() -> None:

@@ -325,6 +325,25 @@ def test_what_pods_come_is_seen_once_each() -> None:
     assert outlook.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(("t4",),))): 1}
 
 
+def test_a_correction_counts_nobody_twice() -> None:
+    """Neither as a pod that came nor by its CPU; cards that are written after the binding are seen then."""
+    workload = Workload(counts_cpu=True)
+    cache = SchedulerCache(workload)
+    cache.set_node(node(cpu="8"))
+    late = pod("a", 3, on="n", cpu="1")
+    cache.set_pod(late)
+    assert workload.outlook() is None
+    for _ in range(3):
+        cache.correct(pod("a", 3, on="n", card=0, cpu="1"))
+
+    outlook = workload.outlook()
+    assert outlook is not None
+    assert dict(outlook.counts) == {PodClass(3, cpu_milli=1000): 1}
+    assert dict(cache.snapshot().free_cpu) == {"n": 7000}
+    cache.correct(pod("a", 3, cpu="1"))
+    assert dict(cache.snapshot().free_cpu) == {"n": 8000}
+
+
 def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
     """Where it is counted: of every pod, until it has ended; and what a node costs is worked out anew then."""
     cache = SchedulerCache(Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1})))

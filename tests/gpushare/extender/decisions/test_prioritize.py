@@ -61,6 +61,13 @@ def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
     assert prioritize(question(Request(0), snapshot, "fragmentation", 8000), ["b", "c"], snapshot) == {"b": 10, "c": 10}
 
 
+def test_a_card_without_units_is_no_error() -> None:
+    """A node may have more cards than units: its cards are of none."""
+    snapshot = Snapshot({"odd": lay_out("odd", (Device(0, 0), Device(1, 0)), [])}, lambda: EXPECTED, {"odd": 8000})
+
+    assert prioritize(question(Request(0), snapshot, "fragmentation", 1000), ["odd"], snapshot) == {"odd": 10}
+
+
 def test_none_that_is_worse_is_among_the_best() -> None:
     """A scheduler draws lots between equals: 10 is for the best alone, however little the next is behind."""
     asked = question(Request(4), CLUSTER, "fragmentation")
