@@ -61,6 +61,18 @@ def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
     return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
 
 
+def is_kept_out(pod: Mapping[str, Any]) -> bool:
+    """Was it refused because the kubelet did not offer ids of pods that had ended? Its owner would replace it.
+
+    A kubelet looks at what is free, and then asks the plugin, who lists the pods: one that ends between the two has its
+    ids no more by the API, and has them still by the kubelet's offer, which nobody can ask for anew (kubernetes, device
+    manager, ``devicesToAllocate``). Seen on real kubelets once in some hundred bursts, with pods that were deleted as they
+    were admitted.
+    """
+    status = pod["status"]
+    return status.get("phase") == "Failed" and _KEPT in status.get("message", "")
+
+
 def is_running(pod: Mapping[str, Any]) -> bool:
     """Do all its containers run?"""
     statuses = pod["status"].get("containerStatuses") or []

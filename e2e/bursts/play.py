@@ -11,7 +11,16 @@ from typing import Final
 from clusters.api_client import ApiError, Object
 from clusters.resources import PODS
 from clusters.waiting import NotReachedError, eventually
-from e2e.bursts.judge import Seen, findings, is_running, is_squeezed_out, is_turned_away, told_other_sums, unsettled
+from e2e.bursts.judge import (
+    Seen,
+    findings,
+    is_kept_out,
+    is_running,
+    is_squeezed_out,
+    is_turned_away,
+    told_other_sums,
+    unsettled,
+)
 from e2e.bursts.plan import Burst
 from e2e.bursts.plugins import ClusterPlugins, Plugins
 from e2e.bursts.result import Result
@@ -47,13 +56,14 @@ class Player:
         self._settle_seconds = settle_seconds
         self._replacements = 0
         self._squeezed_out = 0
+        self._kept_out = 0
         self._known: Sizes = {}
         self._uuids: dict[str, dict[int, str]] = {}
 
     async def play(self, burst: Burst) -> Result:
         """Steps, settling, verdict, and the namespace as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
-        self._replacements = self._squeezed_out = 0
+        self._replacements = self._squeezed_out = self._kept_out = 0
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         await self._steps(burst)
         result.findings = await self._settle(burst)
@@ -65,9 +75,15 @@ class Player:
         result.running = sum(map(is_running, seen.pods))
         await self.clear()
         result.replaced, result.squeezed_out = self._replacements, self._squeezed_out
+        result.kept_out = self._kept_out
         result.repairs = self._repairs() - repairs
         result.seconds = time.monotonic() - started
         return result
+
+    def recent_logs(self, lines: int = 80) -> str:
+        """What the device plugins said last: for whoever asks why a burst has findings."""
+        tails = {node: self._cluster.log(_PROGRAM, node).splitlines()[-lines:] for node in self.nodes}
+        return "\n".join(f"{node}: {line}" for node, tail in tails.items() for line in tail)
 
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
@@ -108,10 +124,13 @@ class Player:
                     pods = await self.observer.pods()
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
                     squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets)]
+                    kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._squeezed_out += len(squeezed_out)
-                    if not turned_away + squeezed_out and not (left := unsettled(pods, expected, sizes)):
+                    self._kept_out += len(kept_out)
+                    refused = turned_away + squeezed_out + kept_out
+                    if not refused and not (left := unsettled(pods, expected, sizes)):
                         return []
-                    await asyncio.gather(*(self._replace(pod, burst) for pod in turned_away + squeezed_out))
+                    await asyncio.gather(*(self._replace(pod, burst) for pod in refused))
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             return left

@@ -66,7 +66,7 @@ async def test_a_burst_ends_with_everything_right(
     result = await player.play(venue.burst(burst_seed, player.nodes))
     said.say(request, "burst", asdict(result))
 
-    assert result.findings == [], result.text()
+    assert result.findings == [], f"{result.text()}\n{player.recent_logs()}"
 
 
 async def test_the_same_bursts_catch_a_plugin_that_guesses_by_amount_and_age(

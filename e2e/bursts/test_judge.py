@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e import spec
-from e2e.bursts.judge import Seen, findings, is_running, is_squeezed_out, is_turned_away, unsettled
+from e2e.bursts.judge import Seen, findings, is_kept_out, is_running, is_squeezed_out, is_turned_away, unsettled
 from e2e.bursts.plan import PodPlan
 
 SIZES = {"n": {0: 14, 1: 14}}
@@ -146,3 +146,19 @@ def test_no_room_is_a_finding_but_where_a_kubelet_started_anew(
 
     assert is_squeezed_out(failed, kubelets) is is_replaced
     assert is_squeezed_out(pod("a", 3), kubelets) is False
+
+
+@pytest.mark.parametrize(
+    ("message", "is_excused"),
+    [
+        ("card 1 has 0 units left for the 2 of pod bursts/p11: the kubelet keeps 12 for pods that have ended", True),
+        ("card 1 has 0 units left for the 2 of pod bursts/p11", False),
+    ],
+)
+def test_a_refusal_is_excused_where_the_kubelet_keeps_ids_of_ended_pods(message: str, is_excused: bool) -> None:
+    """On real kubelets, with or without a restart; a card that is too full is no excuse."""
+    failed = pod("a", 3, phase="Failed")
+    failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
+
+    assert is_kept_out(failed) is is_excused
+    assert is_kept_out(pod("a", 3)) is False

@@ -106,11 +106,14 @@ async def test_a_killed_run_leaves_only_what_the_next_removes(
         programs = [str(pid) for pid in children if Path(f"/proc/{pid}").exists()]
         return [*programs, *([str(folder)] if folder.exists() else [])]
 
+    async def kept() -> list[str]:
+        return [*containers(docker_environment, cluster), *([str(record)] if record.exists() else [])]
+
     await eventually(left, lambda found: not found, "its programs and its folder are gone")
-    assert (was_there, len(containers(docker_environment, cluster))) == (2, 2)
-    assert cluster in await sweep_all(docker_environment)
-    assert containers(docker_environment, cluster) == []
-    assert not record.exists()
+    assert was_there == 2
+    # Whoever makes a cluster beside this test looks too, and may be at it already.
+    await sweep_all(docker_environment)
+    await eventually(kept, lambda found: not found, "its containers and its record are gone")
     assert before == (users.read_bytes(), users.stat().st_mtime_ns)
     assert children
 
