@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from load.play import command as run
 from load.replay import command as replay
 
 
@@ -13,6 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m load", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run.add_to(commands)
     replay.add_to(commands)
     options = parser.parse_args(argv)
     return int(options.run(options))

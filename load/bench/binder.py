@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from load.bench.connection import Answer, Connection
 from load.bench.questions import PREFIX, bind_body, binding_body, head
-from load.bench.worlds import NAMESPACE
+from load.simulated.world import NAMESPACE
 
 # What a server that does nothing answers: as many bytes as an extender's `{"Error":""}`.
 _ANSWER_BYTES = len(b'{"Error":""}')

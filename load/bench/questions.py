@@ -7,8 +7,9 @@ import random
 from collections.abc import Sequence
 
 from load.bench.figures import ROUND
-from load.bench.objects import waiting_pod
-from load.bench.worlds import NAMESPACE, UNITS_OF, asker_name
+from load.bench.worlds import UNITS_OF, asker_name
+from load.simulated.objects import pod_object
+from load.simulated.world import NAMESPACE, Pod
 
 PREFIX = "/gpushare-scheduler"
 
@@ -30,7 +31,7 @@ def filter_bodies(
     """
     bodies = []
     for number in range(first, first + ROUND):
-        pod = waiting_pod(asker_name(fit, number), UNITS_OF[fit], 1)
+        pod = pod_object(Pod(asker_name(fit, number), UNITS_OF[fit]), 1)
         chosen = json.dumps(rng.sample(names, count), separators=(",", ":")).encode()
         bodies.append((b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (pod, chosen), count))
     return bodies

@@ -9,7 +9,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -105,8 +105,14 @@ class Bed:
 
 async def start_api_server(bed: Bed, port: int, world: Mapping[str, int]) -> Program:
     """The simulated API server with a world; ``world`` are its flags."""
-    flags = [word for name, value in world.items() for word in (f"--{name}", str(value))]
-    argv = [sys.executable, "-m", "load.bench.simulated_api_server", "--port", str(port), *flags]
+    return await start_simulated(
+        bed, port, [word for name, value in world.items() for word in (f"--{name}", str(value))]
+    )
+
+
+async def start_simulated(bed: Bed, port: int, flags: Sequence[str]) -> Program:
+    """The simulated API server, and a kubeconfig for it in the bed's folder. Raises ClusterError."""
+    argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *flags]
     program = Program("simulated API server", argv, bed.environment, bed.folder / "api_server.log")
     await program.launch(lambda: answers(f"http://127.0.0.1:{port}/simulated"))
     (bed.folder / "kubeconfig").write_text(_KUBECONFIG.format(url=f"http://127.0.0.1:{port}"))

@@ -11,6 +11,8 @@ import random
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from load.simulated import world as simulated_world
+
 CARDS: Final = 8
 CARD_UNITS: Final = 32
 # What a pod asks for so that it fits on all nodes, on half of them, on none; in units.
@@ -20,7 +22,6 @@ FITS: Final = tuple(UNITS_OF)
 ASKERS: Final = 200
 FEWEST_PODS: Final = CARDS
 MOST_PODS: Final = 4 * CARDS
-NAMESPACE: Final = "bench"
 
 
 class Placed(NamedTuple):
@@ -52,6 +53,17 @@ def build(nodes: int, pods: int, seed: int) -> World:
             on_card = count // CARDS + (card < count % CARDS)
             placed.extend(Placed(node, card, units) for units in _parts(CARD_UNITS - free, on_card, rng))
     return World(nodes, tuple(placed), tuple(sorted(roomy)))
+
+
+def simulated(world: World, binds: int) -> simulated_world.World:
+    """The world as a simulated API server shows it, with all pods that wait."""
+    nodes = tuple(simulated_world.Node(node_name(number), CARDS, CARD_UNITS) for number in range(world.nodes))
+    running = tuple(
+        simulated_world.Pod(pod_name(number), one.units, node_name(one.node), one.card, CARD_UNITS)
+        for number, one in enumerate(world.pods)
+    )
+    asking = tuple(simulated_world.Pod(name, units) for name, units in waiting(binds).items())
+    return simulated_world.World(nodes, running, asking)
 
 
 def node_name(number: int) -> str:

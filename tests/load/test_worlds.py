@@ -7,8 +7,9 @@ from collections import Counter
 
 import pytest
 
-from load.bench.objects import node_object, running_pod, waiting_pod
-from load.bench.worlds import CARD_UNITS, CARDS, UNITS_OF, World, build
+from load.bench.worlds import CARD_UNITS, CARDS, UNITS_OF, World, build, simulated
+from load.simulated.objects import node_object, pod_object
+from load.simulated.world import Pod
 
 SIZES = [(10, 80, 1), (50, 500, 1), (50, 1600, 2), (201, 4000, 3)]
 
@@ -58,10 +59,13 @@ def test_too_few_or_too_many_pods_are_refused(pods):
 def test_objects_are_the_json_of_a_cluster():
     """Objects read back as what was put in, and a pod is as large as pods are."""
     world = build(10, 100, 1)
-    pod = json.loads(running_pod(5, world.pods[5], 77))
+    shown = simulated(world, 2)
+    pod = json.loads(pod_object(shown.running[5], 77))
     assert pod["spec"]["nodeName"] == f"node-{world.pods[5].node:05}"
     assert pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == str(world.pods[5].card)
     assert pod["metadata"]["resourceVersion"] == "77"
-    assert "nodeName" not in json.loads(waiting_pod("waits", 4, 1))["spec"]
-    assert json.loads(node_object(3, 1))["status"]["capacity"]["aliyun.com/gpu-mem"] == str(CARDS * CARD_UNITS)
-    assert 5000 < len(running_pod(5, world.pods[5], 77)) < 10_000
+    assert "nodeName" not in json.loads(pod_object(Pod("waits", 4), 1))["spec"]
+    assert json.loads(node_object(shown.nodes[3], 1))["status"]["capacity"]["aliyun.com/gpu-mem"] == str(
+        CARDS * CARD_UNITS
+    )
+    assert 5000 < len(pod_object(shown.running[5], 77)) < 10_000

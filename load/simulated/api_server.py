@@ -1,8 +1,9 @@
-"""``python -m load.bench.simulated_api_server``: stands in for an API server in front of a world of many pods.
+"""``python -m load.simulated.api_server``: stands in for an API server in front of a cluster of many pods.
 
-A process of its own: lists in pages, watches, bindings, and so many events a second as it is told (``POST /simulated/events``).
-It makes objects from templates, so that 50,000 pods cost it next to nothing and what is measured is who follows it. It
-checks nothing: there are no rights, no schemas, no conflicts. Any kind that it does not know has no objects.
+A process of its own: lists in pages, watches, bindings; as many events a second (``POST /simulated/events``) and new pods
+(``POST /simulated/arrivals``) as it is told. It makes objects from templates, so that 50,000 pods cost it next to nothing and
+what is measured is who follows it. It checks nothing: there are no rights, no schemas, no conflicts. Any kind that it does
+not know has no objects.
 """
 
 from __future__ import annotations
@@ -10,93 +11,45 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final
 
 from aiohttp import web
 
-from load.bench.objects import bound_pod, node_object, running_pod, waiting_pod
-from load.bench.worlds import NAMESPACE, World, build, node_name, waiting
+from load.bench import worlds
+from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
+from load.simulated.cluster_file import ClusterFileError, build, read
+from load.simulated.objects import node_object
+from load.simulated.world import NAMESPACE, Pod, World
 
-NODES: Final = "/api/v1/nodes"
-PODS: Final = "/api/v1/pods"
 # How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
-# Of so many events each is about a node, the others about pods.
-_NODE_EVENT_OF: Final = 16
-# Events that a watch may have missed.
-_REMEMBERED: Final = 2000
+# How long somebody who asks for the next pod waits for one, in seconds.
+_NEXT_SECONDS: Final = 0.5
 
 
-class Event(NamedTuple):
-    """A line of the watch at ``path``, and its version."""
+class Pace:
+    """So many a second."""
 
-    path: str
-    version: int
-    line: bytes
+    def __init__(self) -> None:
+        self._rate = 0.0
+        self._since = 0.0
+        self._told = 0
 
+    def set(self, rate: float) -> None:
+        """From now on."""
+        self._rate, self._since, self._told = rate, time.monotonic(), 0
 
-class Cluster:
-    """The world and what has happened to it since; ``first_version`` is that of its lists before anything has."""
-
-    def __init__(self, world: World, binds: int, seed: int, first_version: int) -> None:
-        self.world = world
-        self.first_version = self.version = first_version
-        self.counts: Counter[str] = Counter()
-        self.events: deque[Event] = deque(maxlen=_REMEMBERED)
-        self._waiting = waiting(binds)
-        self._names = tuple(self._waiting)
-        self._bound: dict[str, str] = {}
-        self._rng = random.Random(seed)  # an order, no secret
-        # What makes one item of a collection by its place, and how many there are.
-        self.items: dict[str, tuple[int, Callable[[int], bytes]]] = {
-            NODES: (world.nodes, lambda number: node_object(number, self.first_version)),
-            PODS: (len(world.pods) + len(self._names), self._pod),
-        }
-
-    def waiting_pod(self, name: str) -> bytes | None:
-        """One of the pods that wait, or have waited; None for any other."""
-        units = self._waiting.get(name)
-        if units is None:
-            return None
-        node = self._bound.get(name)
-        return waiting_pod(name, units, self.version) if node is None else bound_pod(name, units, node, 0, self.version)
-
-    def bind(self, name: str, node: str, card: int) -> Event | None:
-        """A pod gets its node; None for one that does not wait."""
-        if name not in self._waiting or name in self._bound:
-            return None
-        self._bound[name] = node
-        self.counts["binds"] += 1
-        return self._event(PODS, bound_pod(name, self._waiting[name], node, card, self.version + 1))
-
-    def next_event(self) -> Event:
-        """The status of some pod, or seldom of some node, has changed, as far as its version; the book is the same after it."""
-        self.counts["events"] += 1
-        if self.counts["events"] % _NODE_EVENT_OF == 0:
-            return self._event(NODES, node_object(self._rng.randrange(self.world.nodes), self.version + 1))
-        number = self._rng.randrange(len(self.world.pods))
-        return self._event(PODS, running_pod(number, self.world.pods[number], self.version + 1))
-
-    def _pod(self, number: int) -> bytes:
-        ran = len(self.world.pods)
-        if number < ran:
-            return running_pod(number, self.world.pods[number], self.first_version)
-        pod = self.waiting_pod(self._names[number - ran])
-        assert pod is not None
-        return pod
-
-    def _event(self, path: str, item: bytes) -> Event:
-        self.version += 1
-        event = Event(path, self.version, b'{"type":"MODIFIED","object":%b}\n' % item)
-        self.events.append(event)
-        return event
+    def due(self) -> int:
+        """How many more there must be by now."""
+        due = int(self._rate * (time.monotonic() - self._since)) - self._told
+        self._told += due
+        return due
 
 
 class Api:
@@ -105,8 +58,9 @@ class Api:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._watches: set[tuple[str, web.StreamResponse]] = set()
-        self._rate = 0.0
-        self._started = (0.0, 0)
+        self._events = Pace()
+        self._arrivals = Pace()
+        self._come: asyncio.Queue[Pod] = asyncio.Queue()
 
     def application(self) -> web.Application:
         """To serve."""
@@ -115,6 +69,8 @@ class Api:
             [
                 web.get("/simulated", self._counts),
                 web.post("/simulated/events", self._set_rate),
+                web.post("/simulated/arrivals", self._set_arrivals),
+                web.post("/simulated/next", self._next),
                 web.post(f"/api/v1/namespaces/{NAMESPACE}/pods/{{name}}/binding", self._bind),
                 web.get(f"/api/v1/namespaces/{NAMESPACE}/pods/{{name}}", self._get_pod),
                 web.get("/{path:.*}", self._collection),
@@ -134,11 +90,15 @@ class Api:
     async def _collection(self, request: web.Request) -> web.StreamResponse:
         if request.query.get("watch") in ("1", "true"):
             return await self._watch(request)
-        count, make = self._cluster.items.get(request.path, (0, lambda _: b""))
-        first = int(request.query.get("continue", 0))
-        end = min(count, first + int(request.query.get("limit", 0) or count))
-        metadata = {"resourceVersion": str(self._cluster.version)} | ({"continue": str(end)} if end < count else {})
-        items = b",".join(map(make, range(first, end)))
+        version, _, first = request.query.get("continue", ":0").partition(":")
+        found = self._cluster.collection(request.path, int(version) if version else None)
+        if found is None:
+            return _refusal(410, "Expired", "the list began too long ago")
+        begin, end = int(first), min(found.count, int(first) + int(request.query.get("limit", 0) or found.count))
+        metadata = {"resourceVersion": str(found.version)}
+        if end < found.count:
+            metadata["continue"] = f"{found.version}:{end}"
+        items = b",".join(map(found.make, range(begin, end)))
         head = b'{"kind":"List","apiVersion":"v1","metadata":%b,"items":[' % json.dumps(metadata).encode()
         return web.Response(body=head + items + b"]}", content_type="application/json")
 
@@ -147,7 +107,7 @@ class Api:
         response = web.StreamResponse(headers={"content-type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        oldest = cluster.events[0].version if len(cluster.events) == _REMEMBERED else cluster.first_version
+        oldest = cluster.events[0].version if len(cluster.events) == REMEMBERED else cluster.first_version
         if not oldest - 1 <= since <= cluster.version:
             gone = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "another world"}
             await response.write(json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n")
@@ -170,15 +130,18 @@ class Api:
                 except ConnectionError:
                     self._watches.discard((watched, response))
 
+    async def _tell_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            await self._tell(event.path, event.line)
+
     async def _emit(self) -> None:
-        """As many events as are due by now."""
+        """As many events and new pods as are due by now."""
         while True:
             await asyncio.sleep(_TICK_SECONDS)
-            since, told = self._started
-            due = int(self._rate * (time.monotonic() - since)) - (self._cluster.counts["events"] - told)
-            for _ in range(due if self._rate else 0):
+            for _ in range(self._events.due()):
                 event = self._cluster.next_event()
                 await self._tell(event.path, event.line)
+            await self._arrive(self._arrivals.due())
 
     async def _bookmark(self) -> None:
         while True:
@@ -189,34 +152,58 @@ class Api:
 
     async def _set_rate(self, request: web.Request) -> web.Response:
         """``{"rate": 500}`` events a second from now on."""
-        self._rate = float((await request.json())["rate"])
-        self._started = (time.monotonic(), self._cluster.counts["events"])
+        self._events.set(float((await request.json())["rate"]))
         return await self._counts(request)
 
+    async def _set_arrivals(self, request: web.Request) -> web.Response:
+        """``{"rate": 20, "at_once": 1000}``: so many pods come now, and so many a second from now on."""
+        asked = await request.json()
+        await self._arrive(int(asked.get("at_once", 0)))
+        self._arrivals.set(float(asked.get("rate", 0)))
+        return await self._counts(request)
+
+    async def _next(self, request: web.Request) -> web.Response:
+        """``{"name": ..., "units": ...}`` of a pod that has come, to one who asks; 204 where none comes in a while."""
+        try:
+            async with asyncio.timeout(_NEXT_SECONDS):
+                pod = await self._come.get()
+        except TimeoutError:
+            return web.Response(status=204)
+        return web.json_response({"name": pod.name, "units": pod.units})
+
+    async def _arrive(self, count: int) -> None:
+        for _ in range(count):
+            pod, event = self._cluster.arrive()
+            await self._tell(event.path, event.line)
+            self._come.put_nowait(pod)
+
     async def _counts(self, request: web.Request) -> web.Response:
-        return web.json_response({"events": self._cluster.counts["events"], "binds": self._cluster.counts["binds"]})
+        counts = {name: self._cluster.counts[name] for name in ("events", "binds", "created", "ended")}
+        return web.json_response(counts | {"running": len(self._cluster.running)})
 
     async def _bind(self, request: web.Request) -> web.Response:
         binding = json.loads(await request.read())
         card = int((binding["metadata"].get("annotations") or {}).get("ALIYUN_COM_GPU_MEM_IDX") or 0)
-        event = self._cluster.bind(request.match_info["name"], binding["target"]["name"], card)
-        if event is None:
+        events = self._cluster.bind(request.match_info["name"], binding["target"]["name"], card)
+        if not events:
             return _refusal(409, "Conflict", "the pod does not wait")
         # An extender hears of a bind while it has its answer, as from a real API server, not before it.
-        task = asyncio.create_task(self._tell(event.path, event.line))
+        task = asyncio.create_task(self._tell_all(events))
         await asyncio.sleep(0)
         await task
         return web.json_response({"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}, status=201)
 
     async def _get_pod(self, request: web.Request) -> web.Response:
-        pod = self._cluster.waiting_pod(request.match_info["name"])
+        pod = self._cluster.pod(request.match_info["name"])
         if pod is None:
             return _refusal(404, "NotFound", "no pod that waits")
         return web.Response(body=pod, content_type="application/json")
 
     async def _patch(self, request: web.Request) -> web.Response:
         """Taken and forgotten: an extender that calls pods which wait changes nothing of the world."""
-        return web.Response(body=node_object(0, self._cluster.version), content_type="application/json")
+        return web.Response(
+            body=node_object(self._cluster.nodes[0], self._cluster.version), content_type="application/json"
+        )
 
 
 def _refusal(code: int, reason: str, message: str) -> web.Response:
@@ -237,23 +224,35 @@ async def serving(cluster: Cluster, port: int) -> AsyncIterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Until it is killed."""
-    parser = argparse.ArgumentParser(prog="python -m load.bench.simulated_api_server", description=__doc__)
+    """Until it is killed; 1 where the cluster's file cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m load.simulated.api_server", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
+    parser.add_argument("--cluster", type=Path, help="a file of clusters/simulated/load; instead of the next three")
     parser.add_argument("--nodes", type=int, default=1000, help="nodes (default: %(default)s)")
     parser.add_argument("--pods", type=int, default=10_000, help="pods that run (default: %(default)s)")
     parser.add_argument("--binds", type=int, default=1000, help="pods that wait to be bound (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the world (default: %(default)s)")
     parser.add_argument("--first-version", type=int, default=1000, help="resourceVersion at the start")
+    parser.add_argument("--steady", action="store_true", help="some pod ends for each that is bound")
     flags = parser.parse_args(argv)
-    cluster = Cluster(build(flags.nodes, flags.pods, flags.seed), flags.binds, flags.seed, flags.first_version)
-    asyncio.run(_serve(cluster, flags.port))
+    try:
+        world = _world(flags)
+    except ClusterFileError as error:
+        print(f"simulated API server: {error}", file=sys.stderr)
+        return 1
+    asyncio.run(_serve(Cluster(world, flags.seed, flags.first_version, is_steady=flags.steady), flags.port))
     return 0
+
+
+def _world(flags: argparse.Namespace) -> World:
+    if flags.cluster is not None:
+        return build(read(flags.cluster))
+    return worlds.simulated(worlds.build(flags.nodes, flags.pods, flags.seed), flags.binds)
 
 
 async def _serve(cluster: Cluster, port: int) -> None:
     async with serving(cluster, port):
-        print(f"serves {cluster.world.nodes} nodes from {node_name(0)} on", flush=True)
+        print(f"serves {len(cluster.nodes)} nodes from {cluster.nodes[0].name} on", flush=True)
         await asyncio.Event().wait()
 
 

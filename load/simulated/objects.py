@@ -1,4 +1,4 @@
-"""Nodes and pods of a world as the bytes of JSON that an API server sends: a pod of about 7 kB, a node of about 3 kB."""
+"""Nodes and pods of a simulated cluster as the JSON that an API server sends: a pod of about 7 kB, a node of about 3 kB."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from load.bench.worlds import CARD_UNITS, CARDS, NAMESPACE, Placed, node_name, pod_name
+from gpushare import wire
+from gpushare.model.node import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
+from load.simulated.world import NAMESPACE, Node, Pod
 
 _MEMORY: Final = "aliyun.com/gpu-mem"
 _COUNT: Final = "aliyun.com/gpu-count"
@@ -48,7 +50,7 @@ def _pod(annotations: Mapping[str, str], node: Mapping[str, str], status: Mappin
 
 _ANNOTATIONS: Final = {
     _INDEX: "%(card)d",
-    "ALIYUN_COM_GPU_MEM_DEV": str(CARD_UNITS),
+    "ALIYUN_COM_GPU_MEM_DEV": "%(card_units)d",
     "ALIYUN_COM_GPU_MEM_POD": "%(units)d",
     "ALIYUN_COM_GPU_MEM_ASSIGNED": "true",
     "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1767225600000000000",
@@ -60,40 +62,54 @@ _RUNNING: Final = {
 }
 _PLACED: Final = _pod(_ANNOTATIONS, {"nodeName": "%(node)s"}, _RUNNING)
 _WAITING: Final = _pod({}, {}, {"phase": "Pending"})
-_AMOUNTS: Final = {
-    "cpu": "64", "memory": "512Gi", "pods": "110", _MEMORY: str(CARDS * CARD_UNITS), _COUNT: str(CARDS),
-}  # fmt: skip
-_NODE: Final = _template(
-    {
-        "metadata": _metadata({"labels": {"gpushare": "true", "kubernetes.io/hostname": "%(name)s"}}),
-        "spec": {},
-        "status": {
-            "capacity": _AMOUNTS,
-            "allocatable": _AMOUNTS,
-            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": _TIME}],
-        },
-    }
+_AMOUNTS: Final = {"cpu": "64", "memory": "512Gi", "pods": "110", _MEMORY: "%(units)d", _COUNT: "%(cards)d"}
+# Labels and annotations, which differ in number, are filled in as JSON.
+_NODE: Final = (
+    _template(
+        {
+            "metadata": _metadata({"labels": "%(labels)s", "annotations": "%(annotations)s"}),
+            "spec": {},
+            "status": {
+                "capacity": _AMOUNTS,
+                "allocatable": _AMOUNTS,
+                "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": _TIME}],
+            },
+        }
+    )
+    .replace(b'"%(labels)s"', b"%(labels)b")
+    .replace(b'"%(annotations)s"', b"%(annotations)b")
 )
 
 
-def node_object(number: int, version: int) -> bytes:
-    """The node of this number."""
-    return _NODE % {b"name": node_name(number).encode(), b"version": version}
-
-
-def running_pod(number: int, placed: Placed, version: int) -> bytes:
-    """The pod that runs at this place of a world."""
-    return bound_pod(pod_name(number), placed.units, node_name(placed.node), placed.card, version)
-
-
-def bound_pod(name: str, units: int, node: str, card: int, version: int) -> bytes:
-    """A pod that has its card."""
+def node_object(node: Node, version: int) -> bytes:
+    """A node; its cards are published in our annotation where their model is known."""
+    labels = {"gpushare": "true", "kubernetes.io/hostname": node.name, **node.labels}
     values: dict[bytes, bytes | int] = {
-        b"name": name.encode(), b"units": units, b"node": node.encode(), b"card": card, b"version": version,
-    }  # fmt: skip
+        b"name": node.name.encode(),
+        b"version": version,
+        b"units": node.cards * node.card_units,
+        b"cards": node.cards,
+        b"labels": json.dumps(labels).encode(),
+        b"annotations": json.dumps({wire.ANNOTATION_CARDS: published_cards(node)} if node.model else {}).encode(),
+    }
+    return _NODE % values
+
+
+def published_cards(node: Node) -> str:
+    """As our device plugin writes them on its node."""
+    cards = tuple(
+        CardFacts(
+            index=index, uuid=f"GPU-{node.name}-{index}", model=node.model, mib=node.card_mib, units=node.card_units
+        )
+        for index in range(node.cards)
+    )
+    return encode_cards(NodeCards(CARDS_VERSION, MODE_IDS, "GiB", "", cards))
+
+
+def pod_object(pod: Pod, version: int) -> bytes:
+    """A pod that runs, or one that has no node yet."""
+    values: dict[bytes, bytes | int] = {b"name": pod.name.encode(), b"units": pod.units, b"version": version}
+    if not pod.node:
+        return _WAITING % values
+    values |= {b"node": pod.node.encode(), b"card": pod.card, b"card_units": pod.card_units}
     return _PLACED % values
-
-
-def waiting_pod(name: str, units: int, version: int) -> bytes:
-    """A pod that has no node yet."""
-    return _WAITING % {b"name": name.encode(), b"units": units, b"version": version}

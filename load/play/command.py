@@ -1,0 +1,198 @@
+"""``python -m load run``: flags to a folder of results, a table and a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.embedded.scheduling.window import feasible_nodes_to_find
+from clusters.progress import Progress
+from clusters.provider import ClusterError
+from clusters.scratch import scratch_folder
+from load.bench.servers import Bed, CannotMeasureError
+from load.flags import count, seed
+from load.play import guard, pictures, report, results
+from load.play.plan import Plan
+from load.play.running import Order, Outcome, run
+from load.play.shapes import SHAPES
+from load.simulated.cluster_file import ClusterFileError, read
+
+CLUSTERS: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "load"
+_BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"
+_EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
+measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken; 130 stopped. Quote ratios:
+absolute times are this machine's."""
+
+
+def add_to(commands: Any) -> None:
+    """The command, among others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        help="play kube-scheduler in front of an extender on a large simulated cluster",
+        description="Locust users play kube-scheduler in front of the extender, on a simulated cluster of any size.",
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    add(
+        "--cluster",
+        type=Path,
+        default=CLUSTERS / "nodes-1000.yaml",
+        metavar="FILE",
+        help="simulated cluster (default: 1,000 nodes)",
+    )
+    add("--seconds", type=count, default=60, metavar="N", help="how long pods come (default: %(default)s)")
+    add("--rate", type=count, default=20, metavar="N", help="pods a second on average (default: %(default)s)")
+    add("--shape", choices=sorted(SHAPES), default="steady", help="when they come (default: %(default)s)")
+    add(
+        "--schedulers",
+        type=count,
+        default=1,
+        metavar="N",
+        help="each serial, as the real one is (default: %(default)s)",
+    )
+    add(
+        "--names",
+        type=count,
+        metavar="N",
+        help="nodes in a question (default: what kube-scheduler sends on so many nodes)",
+    )
+    add("--inspectors", type=seed, default=0, metavar="N", help="users that ask for all cards each second (default: 0)")
+    add(
+        "--what-if",
+        type=seed,
+        default=0,
+        metavar="N",
+        help="users that ask each second where a pod would go (default: 0)",
+    )
+    add("--events", type=seed, default=100, metavar="N", help="watch events a second beside (default: %(default)s)")
+    add("--tls", action="store_true", help="over TLS, with a client's certificate")
+    add(
+        "--against",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="another extender, which gets every second pod; needs --api-port",
+    )
+    add("--api-port", type=int, default=0, metavar="PORT", help="of the simulated API server (default: a free one)")
+    add(
+        "--workers",
+        type=seed,
+        default=0,
+        metavar="N",
+        help="Locust processes beside a master (default: 0, one process alone)",
+    )
+    add(
+        "--web-port", type=int, default=0, metavar="PORT", help="show Locust's pages at http://127.0.0.1:PORT meanwhile"
+    )
+    add("--bounds", type=Path, default=_BOUNDS, metavar="FILE", help="what a run must keep (default: load/bounds.yaml)")
+    add("--seed", type=seed, default=1, metavar="N", help="of the pods that come (default: %(default)s)")
+    add(
+        "--output",
+        "-o",
+        type=Path,
+        default=Path("load-results"),
+        metavar="DIR",
+        help="folder of the results (default: %(default)s)",
+    )
+    parser.set_defaults(run=run_command)
+
+
+def run_command(flags: argparse.Namespace) -> int:
+    """The exit code."""
+    if importlib.util.find_spec("locust") is None:
+        print("load: Locust is missing: make load installs it, or pip install 'gpushare[load]'", file=sys.stderr)
+        return 1
+    if flags.against and not flags.api_port:
+        print(
+            "load: --against needs --api-port: the other extender must follow the API server of this run",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        bounds = guard.read(flags.bounds)
+        order = _order(flags)
+        flags.output.mkdir(parents=True, exist_ok=True)
+        _clear(flags.output)
+        found = asyncio.run(_run(order, flags.output))
+    except (CannotMeasureError, ClusterError, ClusterFileError, guard.GuardError, OSError) as error:
+        print(f"load: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    verdicts = guard.judge(bounds, found["rows"], "gpushare")
+    found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
+    path = flags.output / "load.json"
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    paths = [path, *(pictures.draw(found, flags.output) if pictures.can_draw() else ())]
+    print(report.text(found))
+    print("\n" + "\n".join(f"wrote {one}" for one in paths))
+    return 0 if all(one.is_kept for one in verdicts) else 99
+
+
+def _order(flags: argparse.Namespace) -> Order:
+    """Raises ClusterFileError."""
+    nodes = read(flags.cluster).nodes
+    plan = Plan(
+        cluster=str(flags.cluster.resolve()),
+        api="",
+        extenders=(),
+        floor="",
+        window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
+        shape=flags.shape,
+        rate=flags.rate,
+        seconds=flags.seconds,
+        schedulers=flags.schedulers,
+        inspectors=flags.inspectors,
+        askers=flags.what_if,
+        records=str(flags.output.resolve()),
+        seed=flags.seed,
+    )
+    return Order(plan, flags.events, flags.tls, tuple(flags.against), flags.api_port, flags.workers, flags.web_port)
+
+
+def _clear(folder: Path) -> None:
+    """A run before this one wrote records there."""
+    for path in (*folder.glob("*.tsv"), *folder.glob("locust.log")):
+        path.unlink()
+
+
+async def _run(order: Order, folder: Path) -> dict[str, Any]:
+    before = os.getloadavg()[0]
+    with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
+        outcome = await run(order, Bed.of(scratch), folder, progress)
+    records = [one for path in sorted(folder.glob("*.tsv")) for one in results.parse(path.open())]
+    if not records:
+        raise CannotMeasureError("Locust asked nothing: no pod came in time")
+    return _document(order, outcome, records, before)
+
+
+def _document(order: Order, outcome: Outcome, records: list[results.Record], load_before: float) -> dict[str, Any]:
+    plan = order.plan
+    cluster = read(Path(plan.cluster))
+    return {
+        "machine": {
+            "system": platform.platform(),
+            "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+            "load_before": load_before,
+        },
+        "cluster": {"file": Path(plan.cluster).name, "nodes": cluster.nodes},
+        "order": {
+            "names": plan.window, "shape": plan.shape, "rate": plan.rate, "seconds": plan.seconds,
+            "schedulers": plan.schedulers, "inspectors": plan.inspectors, "what_if": plan.askers, "events": order.events,
+            "tls": order.tls, "against": order.against, "workers": order.workers, "seed": plan.seed,
+        },
+        "outcome": asdict(outcome),
+        "rows": results.rows(records, plan.seconds),
+        "failures": results.failures(records),
+        "timeline": results.timeline(records, "filter", outcome.begun),
+        "heat": results.heat(records, "filter", outcome.begun),
+    }  # fmt: skip

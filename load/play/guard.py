@@ -1,0 +1,89 @@
+"""Bounds that a run must keep, as data: relative to the server that does nothing or to another extender of the same run. Pure but
+for ``read``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+
+class GuardError(Exception):
+    """A file that has no bounds; the text names it and says what is wrong."""
+
+
+class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``figure`` of ``verb`` is at most ``most`` times that of ``over``; a count is at most ``most`` itself.
+
+    ``over`` is ``floor``, the server that does nothing, or the name of another extender, asked in the same run.
+    """
+
+    verb: Literal["filter", "prioritize", "bind", "inspect", "explain"]
+    figure: Literal["p50", "p95", "p99", "p999", "failures"]
+    most: Annotated[float, msgspec.Meta(ge=0)]
+    over: str = "floor"
+
+
+class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    bounds: Annotated[list[Bound], msgspec.Meta(min_length=1)]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A bound and what was found; ``value`` is None where it was not measured, which keeps no bound."""
+
+    bound: Bound
+    value: float | None
+
+    @property
+    def is_kept(self) -> bool:
+        """Is the figure within the bound?"""
+        return self.value is not None and self.value <= self.bound.most
+
+    def text(self) -> str:
+        """One line."""
+        bound = self.bound
+        over = "" if bound.figure == "failures" else f" x {bound.over}"
+        what = f"{bound.verb} {bound.figure}: at most {bound.most:g}{over}"
+        if self.value is None:
+            return f"BROKEN  {what}; not measured"
+        if self.is_kept:
+            return f"kept    {what}; {self.value:.2f}"
+        beyond = f", {100 * (self.value / bound.most - 1):.0f} % above it" if bound.most else ""
+        return f"BROKEN  {what}; {self.value:.2f}{beyond}"
+
+
+def read(path: Path) -> list[Bound]:
+    """The bounds of a file. Raises GuardError."""
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Bounds).bounds
+    except OSError as error:
+        raise GuardError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise GuardError(f"{path}: {error}") from error
+
+
+def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], extender: str) -> list[Verdict]:
+    """Each bound with what the run of ``extender`` came to."""
+    return [Verdict(bound, _value(bound, rows, extender)) for bound in bounds]
+
+
+def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:
+    row = _row(rows, extender, bound.verb)
+    if row is None:
+        return None
+    if bound.figure == "failures":
+        return float(row["failures"])
+    if bound.over == "floor":
+        return row.get(f"{bound.figure}_over_floor")
+    other = _row(rows, bound.over, bound.verb)
+    figure, its = row[bound.figure], other[bound.figure] if other is not None else None
+    return float(figure) / float(its) if figure is not None and its else None
+
+
+def _row(rows: Sequence[Mapping[str, Any]], extender: str, verb: str) -> Mapping[str, Any] | None:
+    return next((row for row in rows if row["extender"] == extender and row["verb"] == verb), None)

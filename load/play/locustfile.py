@@ -1,0 +1,81 @@
+"""What Locust loads: the users, when pods come, and a record of every request beside Locust's own figures."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import requests
+from locust import LoadTestShape, events, stats
+
+from load.play.shapes import SHAPES
+from load.play.users import PLAN, Inspector, KubeScheduler, WhatIf
+
+__all__ = ["Inspector", "KubeScheduler", "PodStream", "WhatIf"]
+_USERS: Final = PLAN.schedulers + PLAN.inspectors + PLAN.askers
+_TIMEOUT_SECONDS: Final = 5.0
+# How often Locust shows its table, in seconds.
+stats.CONSOLE_STATS_INTERVAL_SEC = 10
+
+
+class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
+    """All users at once until the time is over; each second the API server is told how many pods come."""
+
+    def tick(self) -> tuple[int, float] | None:
+        """Locust's question: how many users? None ends the run."""
+        second = int(self.get_run_time())
+        if second >= PLAN.seconds:
+            self._tell(0, 0)
+            return None
+        arrivals = SHAPES[PLAN.shape](second, PLAN.rate, PLAN.seconds)
+        self._tell(arrivals.rate, arrivals.at_once if second != getattr(self, "_second", -1) else 0)
+        self._second = second
+        return _USERS, _USERS
+
+    def _tell(self, rate: float, at_once: int) -> None:
+        told = {"rate": rate, "at_once": at_once}
+        requests.post(f"{PLAN.api}/simulated/arrivals", json=told, timeout=_TIMEOUT_SECONDS)
+
+
+class Records:
+    """A line for each request: when (seconds since the epoch), verb, extender, milliseconds, bytes, and what went wrong."""
+
+    def __init__(self) -> None:
+        self._out: TextIO | None = None
+
+    def note(
+        self,
+        response_time: float,
+        response_length: int,
+        exception: BaseException | None,
+        context: dict[str, Any] | None,
+        **_: object,
+    ) -> None:
+        """Locust's word of a request that has ended."""
+        if not context or "verb" not in context:
+            return
+        if self._out is None:
+            self._out = (Path(PLAN.records) / f"{os.getpid()}.tsv").open("a", buffering=1 << 16)
+        wrong = " ".join(str(exception).split()) if exception else ""
+        row = (
+            f"{time.time():.4f}",
+            context["verb"],
+            context["extender"],
+            f"{response_time:.4f}",
+            response_length,
+            wrong,
+        )
+        print(*row, sep="\t", file=self._out)
+
+    def close(self, **_: object) -> None:
+        """All lines are in the file."""
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+
+
+_RECORDS: Final = Records()
+events.request.add_listener(_RECORDS.note)
+events.quitting.add_listener(_RECORDS.close)

@@ -1,0 +1,93 @@
+"""A run as a picture, drawn by matplotlib: latency over the run, as curves and as a heat map, and what the extender took."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def can_draw() -> bool:
+    """Is matplotlib there?"""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def draw(run: Mapping[str, Any], folder: Path) -> list[Path]:
+    """``load.svg`` and ``load.png`` in the folder."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # it is an extra, and slow to import
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    figure = Figure(figsize=(15, 9), layout="constrained")
+    FigureCanvasAgg(figure)
+    order = run["order"]
+    figure.suptitle(
+        f"{run['cluster']['nodes']} simulated nodes, {order['names']} names in a question, "
+        f"{order['shape']}, {order['rate']:g} pods/s{', TLS' if order['tls'] else ''}"
+    )
+    cuts, over_time, heat, taken = figure.subplots(2, 2).flat
+    _cuts(cuts, run)
+    _over_time(over_time, run)
+    _heat(figure, heat, run)
+    _taken(taken, run)
+    for axes in (cuts, over_time, heat):
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
+    paths = [folder / f"load.{kind}" for kind in ("svg", "png")]
+    for path in paths:
+        figure.savefig(path)
+    return paths
+
+
+def _cuts(axes: Any, run: Mapping[str, Any]) -> None:
+    """Percentiles of each verb side by side."""
+    names = ("p50", "p95", "p99", "p999")
+    for row in run["rows"]:
+        points = [(name, row[name]) for name in names if row[name] is not None]
+        label = row["verb"] if row["extender"] in ("gpushare", row["verb"]) else f"{row['verb']}, {row['extender']}"
+        axes.plot(*zip(*points, strict=True), marker="o", label=label)
+    axes.set(title="latency as Locust sees it", xlabel="share of requests", ylabel="ms", yscale="log")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def _over_time(axes: Any, run: Mapping[str, Any]) -> None:
+    """Of filter, second by second."""
+    seconds = [row["second"] for row in run["timeline"]]
+    for name in ("p50", "p99"):
+        axes.plot(seconds, [row[name] for row in run["timeline"]], label=name)
+    axes.set(title="/filter over the run", xlabel="second", ylabel="ms", yscale="log")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def _heat(figure: Any, axes: Any, run: Mapping[str, Any]) -> None:
+    """How many questions took how long in each second."""
+    heat = run["heat"]
+    bands = [band for band in range(len(heat["edges"]) - 1) if any(row[band] for row in heat["counts"])]
+    if not bands:
+        return
+    low, high = min(bands), max(bands) + 1
+    counts = [[row[band] or float("nan") for row in heat["counts"]] for band in range(low, high)]
+    mesh = axes.pcolormesh(range(len(heat["counts"]) + 1), heat["edges"][low : high + 1], counts, cmap="viridis")
+    axes.set(title="/filter: how many took how long", xlabel="second", ylabel="ms", yscale="log")
+    figure.colorbar(mesh, ax=axes, label="questions")
+
+
+def _taken(axes: Any, run: Mapping[str, Any]) -> None:
+    """Processor and memory of the extender."""
+    samples = run["outcome"]["samples"]
+    begun = run["outcome"]["begun"]
+    pairs = list(itertools.pairwise(samples))
+    cores = [(b["cpu_seconds"] - a["cpu_seconds"]) / (b["at"] - a["at"]) for a, b in pairs]
+    axes.plot([b["at"] - begun for _, b in pairs], cores, label="cores")
+    axes.set(title="what the extender takes", xlabel="second", ylabel="cores", ylim=(0, None))
+    memory = axes.twinx()
+    memory.plot(
+        [one["at"] - begun for one in samples], [one["rss_mib"] for one in samples], color="tab:red", label="MiB"
+    )
+    most = max((one["rss_mib"] for one in samples), default=1)
+    memory.set(ylabel="MiB (red)", ylim=(0, 1.2 * most))
+    axes.grid(visible=True, alpha=0.3)

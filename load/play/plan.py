@@ -1,0 +1,60 @@
+"""What a run does, as every Locust process of it reads it. Data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+# Where Locust's processes find the plan.
+VARIABLE: Final = "GPUSHARE_LOAD_PLAN"
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """Paths of what a client shows (PEM), and of the authority that it believes."""
+
+    authority: str
+    certificate: str
+    key: str
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """An extender that pods are scheduled with. ``url`` ends before the verbs."""
+
+    name: str
+    url: str
+    tls: TlsFiles | None = None
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One run: pods come to the API server at ``api``, and each is scheduled with one of ``extenders``, in turn.
+
+    ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" where there is none.
+    ``window`` is how many nodes an extender sees of each question. Of each kind of user there are so many.
+    """
+
+    cluster: str
+    api: str
+    extenders: tuple[Asked, ...]
+    floor: str
+    window: int
+    shape: str
+    rate: float
+    seconds: float
+    schedulers: int
+    inspectors: int
+    askers: int
+    records: str
+    seed: int = 1
+
+
+def load() -> Plan:
+    """The plan of this process. Raises KeyError where it has none."""
+    return msgspec.json.decode(Path(os.environ[VARIABLE]).read_bytes(), type=Plan)
+
+
+def save(plan: Plan, path: Path) -> None:
+    """For the processes to come."""
+    path.write_bytes(msgspec.json.encode(plan))

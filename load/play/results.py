@@ -1,0 +1,115 @@
+"""From records of requests to figures: percentiles by verb and extender, ratios over the server that does nothing. Pure."""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from load.bench.figures import percentile
+
+FLOOR: Final = "does nothing"
+VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain")
+# Each figure of a row that is a time, with its share of all requests.
+CUTS: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+# Below so many requests the one of a thousand is an accident.
+_FEWEST_FOR_P999: Final = 1000
+# Of a heat map: each reaches from one time to 1.41 times that, from 0.1 ms to 6.5 s.
+_BANDS: Final = 32
+
+
+class Record(NamedTuple):
+    """One request: when it ended, in seconds since the epoch; ``wrong`` is "" where nothing was."""
+
+    at: float
+    verb: str
+    extender: str
+    milliseconds: float
+    size: int
+    wrong: str
+
+
+def parse(lines: Iterable[str]) -> list[Record]:
+    """The records of one file. Raises ValueError for a line that is none."""
+    records = []
+    for line in lines:
+        at, verb, extender, milliseconds, size, wrong = line.rstrip("\n").split("\t")
+        records.append(Record(float(at), verb, extender, float(milliseconds), int(size), wrong))
+    return records
+
+
+def rows(records: Sequence[Record], seconds: float) -> list[dict[str, Any]]:
+    """Figures of each verb of each extender, and of the server that does nothing; times are milliseconds."""
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        groups[record.extender, record.verb].append(record)
+    floor = _cuts(groups.get((FLOOR, FLOOR), []))
+    order = sorted(groups, key=lambda key: (key[0] == FLOOR, key[0], _place(key[1])))
+    return [
+        {"extender": extender, "verb": verb, **_figures(groups[extender, verb], seconds)}
+        | {f"{cut}_over_floor": _over(figure, floor.get(cut)) for cut, figure in _cuts(groups[extender, verb]).items()}
+        for extender, verb in order
+    ]
+
+
+def timeline(records: Sequence[Record], verb: str, begun: float) -> list[dict[str, Any]]:
+    """A row for each second of the run: how many requests of a verb ended, and their percentiles."""
+    by_second: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.verb == verb:
+            by_second[int(record.at - begun)].append(record)
+    return [
+        {"second": second, "count": len(found), **_cuts(found, only=("p50", "p99"))}
+        for second, found in sorted(by_second.items())
+    ]
+
+
+def failures(records: Sequence[Record], most: int = 10) -> list[dict[str, Any]]:
+    """What went wrong how often, the most frequent first."""
+    found = Counter((record.extender, record.verb, record.wrong) for record in records if record.wrong)
+    return [
+        {"extender": extender, "verb": verb, "wrong": wrong, "count": count}
+        for (extender, verb, wrong), count in found.most_common(most)
+    ]
+
+
+def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
+    return {
+        "count": len(records),
+        "failures": sum(1 for record in records if record.wrong),
+        "per_second": round(len(records) / seconds, 1),
+        "mean": round(sum(record.milliseconds for record in records) / len(records), 3),
+        **_cuts(records),
+        "max": max(record.milliseconds for record in records),
+        "bytes": round(sum(record.size for record in records) / len(records), 1),
+    }
+
+
+def _cuts(records: Sequence[Record], only: Sequence[str] = tuple(CUTS)) -> dict[str, float | None]:
+    times = [record.milliseconds for record in records]
+    if not times:
+        return {}
+    return {
+        cut: None if cut == "p999" and len(times) < _FEWEST_FOR_P999 else percentile(times, CUTS[cut]) for cut in only
+    }
+
+
+def _over(figure: float | None, floor: float | None) -> float | None:
+    return round(figure / floor, 3) if figure is not None and floor else None
+
+
+def _place(verb: str) -> int:
+    return VERBS.index(verb) if verb in VERBS else len(VERBS)
+
+
+def heat(records: Sequence[Record], verb: str, begun: float) -> dict[str, Any]:
+    """How many requests of a verb took how long in each second: ``counts`` by second, then by band; ``edges`` are milliseconds."""
+    edges = [0.1 * 2 ** (step / 2) for step in range(_BANDS + 1)]
+    found = [record for record in records if record.verb == verb]
+    length = max((int(record.at - begun) for record in found), default=-1) + 1
+    counts = [[0] * _BANDS for _ in range(length)]
+    for record in found:
+        band = bisect.bisect_right(edges, record.milliseconds) - 1
+        counts[int(record.at - begun)][min(max(band, 0), _BANDS - 1)] += 1
+    return {"edges": [round(edge, 4) for edge in edges], "counts": counts}

@@ -1,0 +1,191 @@
+"""One run: the simulated cluster up, the extender up, Locust, and all down again; what the extender takes meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from clusters.ports import free_port
+from clusters.progress import Progress
+from load.bench.questions import PREFIX
+from load.bench.servers import (
+    Bed,
+    CannotMeasureError,
+    Server,
+    set_events,
+    start_do_nothing,
+    start_extender,
+    start_simulated,
+)
+from load.play import plan as plans
+from load.play.plan import Asked, Plan, TlsFiles
+
+_ROOT: Final = Path(__file__).parents[2]
+_LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
+_SAMPLE_SECONDS: Final = 1.0
+# How long Locust's users may take to end their last requests, in seconds.
+_STOP_SECONDS: Final = 10
+# How long Locust may take beyond the run itself, in seconds: against hangs only.
+_SPARE_SECONDS: Final = 120.0
+_OURS: Final = "gpushare"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a user asked for: ``plan`` without what only a run knows."""
+
+    plan: Plan
+    events: float
+    tls: bool
+    against: tuple[str, ...]
+    api_port: int
+    workers: int
+    web_port: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run left: files in its folder, and this."""
+
+    begun: float
+    seconds: float
+    counts: dict[str, int]
+    samples: list[dict[str, float]]
+    events_per_second: float
+
+
+async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outcome:
+    """All of it. Raises CannotMeasureError, ClusterError."""
+    async with AsyncExitStack() as stack:
+        port = order.api_port or free_port()
+        progress.say("simulated API server")
+        api = await start_simulated(
+            bed, port, ["--cluster", str(order.plan.cluster), "--steady", "--seed", str(order.plan.seed)]
+        )
+        stack.push_async_callback(api.stop)
+        floor = await start_do_nothing(bed)
+        if floor is not None and floor.program is not None:
+            stack.push_async_callback(floor.program.stop)
+        progress.say("extender: first sync")
+        server, _ = await start_extender(bed, with_tls=order.tls)
+        assert server.program is not None
+        stack.push_async_callback(server.program.stop)
+        others = [Asked(url, url.rstrip("/") + PREFIX) for url in order.against]
+        for other in others:
+            await _reachable(other.url)
+        plan = _complete(order, server, floor, f"http://127.0.0.1:{port}", others)
+        path = folder / "plan.json"
+        plans.save(plan, path)
+        await set_events(port, order.events)
+        return await _load(order, plan, path, bed, server, folder, progress, port)
+
+
+def _complete(order: Order, server: Server, floor: Server | None, api: str, others: Sequence[Asked]) -> Plan:
+    tls = TlsFiles(server.tls.authority, server.tls.certificate, server.tls.key) if server.tls else None
+    ours = Asked(_OURS, server.url + PREFIX, tls)
+    return msgspec.structs.replace(
+        order.plan, api=api, extenders=(ours, *others), floor=floor.url if floor is not None else ""
+    )
+
+
+async def _reachable(url: str) -> None:
+    base = url.removesuffix(PREFIX)
+    try:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session, session.get(base):
+            pass
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise CannotMeasureError(f"{base} does not answer: {error!r}") from error
+
+
+async def _load(
+    order: Order, plan: Plan, path: Path, bed: Bed, server: Server, folder: Path, progress: Progress, port: int
+) -> Outcome:
+    environment = {**bed.environment, plans.VARIABLE: str(path), "PYTHONPATH": str(_ROOT)}
+    progress.text = f"load for {plan.seconds:.0f} s"
+    progress.say(progress.text)
+    before, begun, samples = await _counts(port), time.time(), list[dict[str, float]]()
+    sampling = asyncio.create_task(_sample(server, samples))
+    try:
+        async with asyncio.timeout(plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
+            for argv in _commands(order, folder):
+                group.create_task(_locust(argv, environment, folder))
+    except TimeoutError as error:
+        raise CannotMeasureError("Locust did not end") from error
+    except ExceptionGroup as group_error:
+        raise group_error.exceptions[0] from None
+    finally:
+        sampling.cancel()
+        await asyncio.gather(sampling, return_exceptions=True)
+    after = await _counts(port)
+    counts = {name: after[name] - before[name] for name in ("created", "binds", "ended")} | {
+        "running": after["running"]
+    }
+    spent = time.time() - begun
+    return Outcome(begun, spent, counts, samples, (after["events"] - before["events"]) / spent)
+
+
+def _commands(order: Order, folder: Path) -> list[list[str]]:
+    """Locust alone, or a master and its workers."""
+    base = [sys.executable, "-m", "locust", "-f", str(_LOCUSTFILE), "--stop-timeout", str(_STOP_SECONDS)]
+    base += ["--exit-code-on-error", "0", "--loglevel", "WARNING"]
+    shown = ["--headless"]
+    if order.web_port:
+        shown = ["--autostart", "--autoquit", "1", "--web-host", "127.0.0.1", "--web-port", str(order.web_port)]
+    reports = ["--csv", str(folder / "locust"), "--csv-full-history", "--html", str(folder / "locust.html")]
+    first = [*base, *shown, *reports]
+    if not order.workers:
+        return [first]
+    port = str(free_port())
+    master = [*first, "--master", "--master-bind-host", "127.0.0.1", "--master-bind-port", port]
+    master += ["--expect-workers", str(order.workers)]
+    worker = [*base, "--worker", "--master-host", "127.0.0.1", "--master-port", port]
+    return [master, *([worker] * order.workers)]
+
+
+async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+    """Until it ends; what a worker says goes to ``locust.log``, the table of the others to stderr. Raises CannotMeasureError."""
+    with (folder / "locust.log").open("ab") as log:
+        out = log if "--worker" in argv else sys.stderr
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "clusters.tied", str(os.getpid())),
+            *argv,
+            env=environment,
+            cwd=_ROOT,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+    if code != 0:
+        raise CannotMeasureError(f"Locust ended with {code}; it says why above, its workers in {folder / 'locust.log'}")
+
+
+async def _sample(server: Server, samples: list[dict[str, float]]) -> None:
+    """Each second what the extender has: processor time in seconds so far, memory in MiB."""
+    while True:
+        cpu = server.cpu_seconds()
+        if cpu is None:
+            return
+        samples.append({"at": time.time(), "cpu_seconds": cpu, "rss_mib": round(server.mib("VmRSS"), 1)})
+        await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+async def _counts(port: int) -> dict[str, int]:
+    url = f"http://127.0.0.1:{port}/simulated"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return dict[str, Any](await answer.json())

@@ -1,0 +1,42 @@
+"""When pods come: how many a second, and how many at once, by the second of the run. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+# What a Deployment of a burst has.
+BURST_PODS: Final = 1000
+_BURST_SECOND: Final = 5
+# The share of the mean by which a day's rate is above and below it.
+_SWING: Final = 0.8
+
+
+class Arrivals(NamedTuple):
+    """Of one second."""
+
+    rate: float
+    at_once: int = 0
+
+
+def steady(second: int, rate: float, seconds: float) -> Arrivals:
+    """The same all the time."""
+    return Arrivals(rate)
+
+
+def burst(second: int, rate: float, seconds: float) -> Arrivals:
+    """As ``steady``, and a Deployment of 1,000 at the sixth second."""
+    return Arrivals(rate, BURST_PODS if second == _BURST_SECOND else 0)
+
+
+def diurnal(second: int, rate: float, seconds: float) -> Arrivals:
+    """A day in the time of the run: it begins and ends at night; ``rate`` is the mean."""
+    return Arrivals(rate * (1 - _SWING * math.cos(2 * math.pi * second / max(seconds, 1))))
+
+
+SHAPES: Final[Mapping[str, Callable[[int, float, float], Arrivals]]] = {
+    "steady": steady,
+    "burst": burst,
+    "diurnal": diurnal,
+}

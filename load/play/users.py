@@ -1,0 +1,209 @@
+"""Locust users: schedulers that play kube-scheduler, and people who look at what an extender says.
+
+A scheduler is serial, as the real one is: the next pod, filter with a window of nodes, prioritize where two or more are left; the
+bind goes on in the background. Beside each filter the server that does nothing is asked the same question, so that what Locust
+itself takes is measured in the same second.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import ssl
+import time
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import gevent
+from locust import FastHttpUser, constant, task
+
+from load.play import plan as plans
+from load.play.questions import (
+    Window,
+    WrongAnswerError,
+    arguments,
+    best,
+    binding_arguments,
+    fitting,
+    pod_in_question,
+    refusal,
+)
+from load.simulated.cluster_file import node_names, read
+
+PLAN: Final = plans.load()
+NODES: Final = node_names(read(Path(PLAN.cluster)))
+FLOOR: Final = "does nothing"
+# What the server that does nothing answers where nobody knows yet how long the extender's answer is, in bytes.
+_FIRST_ANSWER: Final = 1024
+_JSON: Final = {"content-type": "application/json", "accept-encoding": "identity"}
+# How long a pod waits that fits nowhere, as kube-scheduler's back-off, in seconds.
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 10.0
+_LOOK_SECONDS: Final = 1.0
+
+
+class Waiting(NamedTuple):
+    """A pod, and when it is looked at again."""
+
+    due: float
+    name: str
+    units: int
+    attempts: int = 0
+
+    def later(self) -> Waiting:
+        """After one more attempt that came to nothing."""
+        wait = min(_FIRST_WAIT * 2**self.attempts, _LONGEST_WAIT)
+        return self._replace(due=time.monotonic() + wait, attempts=self.attempts + 1)
+
+
+def tls_context() -> ssl.SSLContext:
+    """With the certificate of whoever asks first; of several extenders all are shown the same."""
+    files = next((one.tls for one in PLAN.extenders if one.tls is not None), None)
+    if files is None:
+        return ssl.create_default_context()
+    context = ssl.create_default_context(cafile=files.authority)
+    context.load_cert_chain(files.certificate, files.key)
+    return context
+
+
+class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
+    """Who asks extenders."""
+
+    abstract = True
+    host = PLAN.api
+    insecure = False
+    ssl_context_factory = staticmethod(tls_context)
+    # Binds go on in the background, as many at once as there are.
+    concurrency = 1000
+
+    def ask(self, extender: plans.Asked, verb: str, body: bytes | None = None) -> Any:
+        """A response in a context; who opens it says whether it was a failure."""
+        return self.client.request(
+            "GET" if body is None else "POST",
+            f"{extender.url}/{verb}",
+            data=body,
+            headers=_JSON,
+            name=verb if len(PLAN.extenders) == 1 else f"{verb}, {extender.name}",
+            catch_response=True,
+            context={"verb": verb, "extender": extender.name},
+        )
+
+
+class KubeScheduler(Caller):
+    """One scheduler."""
+
+    abstract = not PLAN.schedulers
+    fixed_count = PLAN.schedulers
+
+    def on_start(self) -> None:
+        """Another scheduler begins at another node."""
+        self._rng = random.Random()  # which of equal nodes: no secret
+        self._window = Window(NODES, PLAN.window, self._rng.randrange(len(NODES)))
+        self._turn = self._rng.randrange(len(PLAN.extenders))
+        self._again: list[Waiting] = []
+        self._answer_bytes = _FIRST_ANSWER
+
+    @task  # type: ignore[untyped-decorator]  # Locust is not typed
+    def schedule_one(self) -> None:
+        """The next pod, from filter to the order to bind it."""
+        pod = self._next_pod()
+        if pod is None:
+            return
+        extender = PLAN.extenders[self._turn % len(PLAN.extenders)]
+        self._turn += 1
+        try:
+            node = self._choose(extender, pod)
+        except WrongAnswerError:
+            node = ""
+        if node:
+            gevent.spawn(self._bind, extender, pod, node)
+        else:
+            heapq.heappush(self._again, pod.later())
+
+    def _next_pod(self) -> Waiting | None:
+        """One that waits long enough, else the next that comes; None where none comes in a while."""
+        if self._again and self._again[0].due <= time.monotonic():
+            return heapq.heappop(self._again)
+        # Not a request of a scheduler's: it stays out of the figures.
+        status, body = self._quietly("/simulated/next")
+        if status != 200:
+            return None
+        pod = json.loads(body)
+        return Waiting(time.monotonic(), pod["name"], pod["units"])
+
+    def _quietly(self, path: str) -> tuple[int, bytes]:
+        answer = self.client.client.urlopen(f"{PLAN.api}{path}", method="POST", headers=_JSON)
+        return answer.status_code, bytes(answer.content)
+
+    def _choose(self, extender: plans.Asked, pod: Waiting) -> str:
+        """The best node, "" where none fits. Raises WrongAnswerError."""
+        names, question = self._window.turn(), pod_in_question(pod.name, pod.units)
+        body = arguments(question, names)
+        passed = self._read(extender, "filter", body, lambda answer: fitting(answer, names))
+        self._ask_floor(body)
+        if len(passed) < 2:
+            return passed[0] if passed else ""
+        body = arguments(question, passed)
+        return str(self._read(extender, "prioritize", body, lambda answer: best(answer, passed, self._rng)))
+
+    def _read(self, extender: plans.Asked, verb: str, body: bytes, meaning: Any) -> Any:
+        with self.ask(extender, verb, body) as response:
+            if response.status_code != 200:
+                response.failure(f"status {response.status_code}")
+                raise WrongAnswerError(f"status {response.status_code}")
+            self._answer_bytes = len(response.content) if verb == "filter" else self._answer_bytes
+            try:
+                return meaning(response.content)
+            except WrongAnswerError as error:
+                response.failure(str(error))
+                raise
+
+    def _ask_floor(self, body: bytes) -> None:
+        if PLAN.floor:
+            self.client.post(
+                f"{PLAN.floor}/{self._answer_bytes}",
+                data=body,
+                headers=_JSON,
+                name=FLOOR,
+                context={"verb": FLOOR, "extender": FLOOR},
+            )
+
+    def _bind(self, extender: plans.Asked, pod: Waiting, node: str) -> None:
+        try:
+            refused = self._read(extender, "bind", binding_arguments(pod.name, node), refusal)
+        except WrongAnswerError:
+            refused = "no answer"
+        if refused:
+            heapq.heappush(self._again, pod.later())
+
+
+class Inspector(Caller):
+    """Who looks at all cards now and then."""
+
+    abstract = not PLAN.inspectors
+    fixed_count = PLAN.inspectors
+    wait_time = constant(_LOOK_SECONDS)
+
+    @task  # type: ignore[untyped-decorator]  # Locust is not typed
+    def inspect(self) -> None:
+        """As ``kubectl inspect gpushare`` does."""
+        for extender in PLAN.extenders:
+            with self.ask(extender, "inspect") as response:
+                if response.status_code != 200:
+                    response.failure(f"status {response.status_code}")
+
+
+class WhatIf(Caller):
+    """Who asks where a pod would go."""
+
+    abstract = not PLAN.askers
+    fixed_count = PLAN.askers
+    wait_time = constant(_LOOK_SECONDS)
+
+    @task  # type: ignore[untyped-decorator]  # Locust is not typed
+    def what_if(self) -> None:
+        """A pod that is not there."""
+        for extender in PLAN.extenders:
+            with self.ask(extender, "explain", pod_in_question("what-if", 2)) as response:
+                if response.status_code != 200:
+                    response.failure(f"status {response.status_code}")

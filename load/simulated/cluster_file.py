@@ -1,0 +1,115 @@
+"""A simulated cluster as data: pools of equal nodes, and how many pods of which sizes run on them. Pure but for ``read``."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import yaml
+
+from fake_nvml.cards import CardModel, model
+from fake_nvml.errors import CatalogueError
+from load.simulated.world import Node, Pod, World
+
+# Cards are as the newest driver counts them.
+_DRIVER: Final = "580.65"
+_MIB_A_UNIT: Final = 1024
+_MOST_NODES: Final = 50_000
+
+
+class ClusterFileError(Exception):
+    """A file that describes no cluster; the text names it and says what is wrong."""
+
+
+class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that are alike: ``cards`` of a model of ``fake_nvml/cards.yaml``, and so many ``pods`` a node on average."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
+    nodes: Annotated[int, msgspec.Meta(ge=1, le=_MOST_NODES)]
+    card: str
+    cards: Annotated[int, msgspec.Meta(ge=1, le=32)]
+    pods: Annotated[int, msgspec.Meta(ge=0, le=500)] = 0
+    labels: dict[str, str] = {}
+
+
+class ClusterPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file. ``units``: which sizes pods have, in GiB, each with its weight; pods that come later are of the same sizes."""
+
+    units: Annotated[
+        dict[Annotated[int, msgspec.Meta(ge=1)], Annotated[float, msgspec.Meta(gt=0)]], msgspec.Meta(min_length=1)
+    ]
+    pools: Annotated[list[Pool], msgspec.Meta(min_length=1)]
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 1
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return sum(pool.nodes for pool in self.pools)
+
+
+def read(path: Path) -> ClusterPlan:
+    """The plan in a file. Raises ClusterFileError."""
+    try:
+        plan = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), ClusterPlan)
+        for pool in plan.pools:
+            _card_units(model(pool.card))
+    except OSError as error:
+        raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError, CatalogueError) as error:
+        raise ClusterFileError(f"{path}: {error}") from error
+    if len({pool.name for pool in plan.pools}) != len(plan.pools):
+        raise ClusterFileError(f"{path}: two pools have the same name")
+    if plan.nodes > _MOST_NODES:
+        raise ClusterFileError(f"{path}: {plan.nodes} nodes are more than {_MOST_NODES}")
+    return plan
+
+
+def node_names(plan: ClusterPlan) -> list[str]:
+    """Of all nodes, in the order of the pools."""
+    return [_node_name(pool, number) for pool in plan.pools for number in range(pool.nodes)]
+
+
+def build(plan: ClusterPlan) -> World:
+    """The same nodes and pods for the same plan. No card is over-booked; pods that find no room are left out."""
+    rng = random.Random(f"cluster {plan.seed}")  # an order, no secret
+    nodes: list[Node] = []
+    running: list[Pod] = []
+    for pool in plan.pools:
+        card = model(pool.card)
+        units, mib = _card_units(card), card.memory_mib(_DRIVER)
+        for number in range(pool.nodes):
+            node = Node(
+                _node_name(pool, number),
+                pool.cards,
+                units,
+                card.name(_DRIVER),
+                mib,
+                {"pool": pool.name, **pool.labels},
+            )
+            nodes.append(node)
+            sizes = rng.choices(list(plan.units), list(plan.units.values()), k=rng.randint(0, 2 * pool.pods))
+            running.extend(_pods_on(node, sizes, len(running), rng))
+    return World(tuple(nodes), tuple(running), sizes=plan.units)
+
+
+def _node_name(pool: Pool, number: int) -> str:
+    return f"{pool.name}-{number:05}"
+
+
+def _pods_on(node: Node, sizes: list[int], first: int, rng: random.Random) -> list[Pod]:
+    """Each on some card that has room for it; named by numbers from ``first`` on."""
+    free, placed = [node.card_units] * node.cards, list[Pod]()
+    for units in sizes:
+        cards = [card for card in range(node.cards) if free[card] >= units]
+        if cards:
+            card = rng.choice(cards)
+            free[card] -= units
+            placed.append(Pod(f"runs-{first + len(placed):06}", units, node.name, card, node.card_units))
+    return placed
+
+
+def _card_units(card: CardModel) -> int:
+    """Whole GiB, as the device plugin counts them. Raises CatalogueError."""
+    return card.memory_mib(_DRIVER) // _MIB_A_UNIT

@@ -1,0 +1,146 @@
+"""``python -m load run`` as a person calls it: Locust in front of a real extender, for seconds. Only a planted time is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.ports import free_port
+from load.play.command import CLUSTERS
+
+ROOT = Path(__file__).parents[3]
+SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "3", "--rate", "30"]
+# Seen by every Python program that is started with it on its path; it slows down the extender's filter alone.
+SLOW = """
+import sys, time
+if any("gpushare-extender" in word for word in sys.orig_argv):
+    from gpushare.extender.verbs import Verbs
+    filter = Verbs.filter
+    Verbs.filter = lambda self, body: (time.sleep(0.02), filter(self, body))[1]
+"""
+LOOSE = "bounds: [{verb: filter, figure: p50, most: 1000}, {verb: filter, figure: failures, most: 0}]"
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def loose(tmp_path: Path) -> Path:
+    """Bounds that only a run that failed breaks."""
+    path = tmp_path / "loose.yaml"
+    path.write_text(LOOSE)
+    return path
+
+
+def load(*argv: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, ended."""
+    return subprocess.run(
+        [sys.executable, "-m", "load", "run", *map(str, argv)],
+        capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}, timeout=150, check=False,
+    )  # fmt: skip
+
+
+def children(pid: int) -> list[int]:
+    """All processes that descend from one."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(path.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> None:
+    """Pods come, are scheduled and bound, others end; table, JSON, Locust's page; all over TLS, with two workers."""
+    out = tmp_path / "out"
+    done = load(
+        *SMALL,
+        "--tls",
+        "--workers",
+        2,
+        "--schedulers",
+        2,
+        "--inspectors",
+        1,
+        "--what-if",
+        1,
+        "-o",
+        out,
+        "--bounds",
+        loose,
+    )
+
+    assert done.returncode == 0, done.stderr
+    run = json.loads((out / "load.json").read_text())
+    found = {row["verb"]: row for row in run["rows"]}
+    assert found.keys() >= {"filter", "prioritize", "bind", "inspect", "explain"}
+    assert all(row["failures"] == 0 and row["count"] > 0 for row in run["rows"]), run["failures"]
+    counts = run["outcome"]["counts"]
+    assert 0 < counts["ended"] == counts["binds"] <= counts["created"]
+    assert found["filter"]["count"] >= counts["binds"]
+    assert len(run["outcome"]["samples"]) > 1
+    assert "kept    filter failures: at most 0; 0.00" in done.stdout
+    assert (out / "locust.html").stat().st_size > 0
+    assert len(list(out.glob("*.tsv"))) == 2
+
+
+def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
+    """20 ms in each filter: exit code 99, and the bound that broke, by the bounds that ship."""
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    done = load(*SMALL, "-o", tmp_path / "out", PYTHONPATH=str(tmp_path))
+
+    assert done.returncode == 99, done.stderr
+    assert "BROKEN  filter p50: at most" in done.stdout
+
+
+def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
+    """Exit code 130, and no process of it is left."""
+    argv = [sys.executable, "-m", "load", "run", *SMALL[:2], "--seconds", "100", "-o", str(tmp_path / "out")]
+    with subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "does nothing" in line)
+        there = children(process.pid)
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+
+    assert process.returncode == 130
+    assert len(there) >= 4
+    assert [pid for pid in there if Path(f"/proc/{pid}").exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["--cluster", "none.yaml"], 1, "none.yaml: cannot be read"),
+        (["--bounds", "none.yaml"], 1, "none.yaml: cannot be read"),
+        (["--against", "http://127.0.0.1:1"], 2, "--against needs --api-port"),
+        (["--seconds", "0"], 2, "'0' is not a number from 1 up"),
+        (["--shape", "square"], 2, "invalid choice: 'square'"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(tmp_path: Path, argv: list[str], code: int, message: str) -> None:
+    """On stderr, with its exit code; nothing is left behind."""
+    done = load(*argv, "-o", tmp_path / "out")
+
+    assert done.returncode == code
+    assert message in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+
+
+def test_an_extender_that_nobody_serves_is_said(tmp_path: Path) -> None:
+    """Before any load; what was started by then is ended."""
+    done = load(
+        *SMALL, "--against", f"http://127.0.0.1:{free_port()}", "--api-port", free_port(), "-o", tmp_path / "out"
+    )
+
+    assert done.returncode == 1
+    assert "does not answer" in done.stderr.splitlines()[-1]

@@ -1,0 +1,185 @@
+"""The pure parts of a load: when pods come, what a scheduler asks and makes of answers, figures, bounds."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from load.play.guard import GuardError, judge, read
+from load.play.questions import (
+    Window,
+    WrongAnswerError,
+    arguments,
+    best,
+    binding_arguments,
+    fitting,
+    pod_in_question,
+    refusal,
+)
+from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
+from load.play.shapes import BURST_PODS, SHAPES
+
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+def test_a_window_goes_on_where_it_stopped() -> None:
+    """As kube-scheduler's does: each node comes in its turn, over the end too."""
+    window = Window(NAMES, 2, start=3)
+
+    assert [window.turn() for _ in range(4)] == [["d", "e"], ["a", "b"], ["c", "d"], ["e", "a"]]
+    assert Window(NAMES, 9).turn() == NAMES
+
+
+def test_a_question_is_that_of_kube_scheduler() -> None:
+    """Go's keys, the pod whole, names and no nodes; a bind names the pod's uid."""
+    asked = json.loads(arguments(pod_in_question("p", 4), ["a", "b"]))
+
+    assert asked.keys() == {"Pod", "Nodes", "NodeNames"}
+    assert asked["Pod"]["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-mem"] == "4"
+    assert (asked["Nodes"], asked["NodeNames"]) == (None, ["a", "b"])
+    assert json.loads(binding_arguments("p", "a")) == {
+        "PodName": "p", "PodNamespace": "load", "PodUID": "uid-p", "Node": "a",
+    }  # fmt: skip
+
+
+def test_nodes_that_fit_are_read_from_names_or_objects() -> None:
+    """The original answers names with full nodes."""
+    by_name = json.dumps({"NodeNames": ["b"], "FailedNodes": {"a": "full"}, "Error": ""}).encode()
+    by_object = json.dumps({"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedNodes": {"a": ""}}).encode()
+
+    assert fitting(by_name, ["a", "b"]) == fitting(by_object, ["a", "b"]) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"<html>", "no ExtenderFilterResult"),
+        (b"[]", "no ExtenderFilterResult"),
+        (b'{"Error": "not synced"}', "not synced"),
+        (b'{"NodeNames": ["a"]}', "names 1 and 0 nodes of 2"),
+    ],
+)
+def test_an_answer_that_means_nothing_is_a_failure(answer: bytes, message: str) -> None:
+    """A node that is neither named nor refused, too."""
+    with pytest.raises(WrongAnswerError, match=message):
+        fitting(answer, ["a", "b"])
+
+
+def test_the_best_node_is_one_of_the_highest() -> None:
+    """Of equal ones any; a node without a score has none."""
+    answer = b'[{"Host":"a","Score":3},{"Host":"b","Score":9},{"Host":"c","Score":9}]'
+    found = {best(answer, ["a", "b", "c", "d"], random.Random(seed)) for seed in range(20)}
+
+    assert found == {"b", "c"}
+    with pytest.raises(WrongAnswerError, match="no HostPriorityList"):
+        best(b'{"Error":""}', ["a"], random.Random(1))
+
+
+def test_a_bind_says_why_it_is_refused() -> None:
+    """ "" where it is not."""
+    assert refusal(b'{"Error":""}') == ""
+    assert refusal(b'{"Error":"no card has room"}') == "no card has room"
+    with pytest.raises(WrongAnswerError):
+        refusal(b"")
+
+
+def test_shapes_bring_the_pods_that_were_asked_for() -> None:
+    """The mean of a day is its rate; a burst is a Deployment of 1,000 more, once."""
+    totals = {
+        name: [sum(part) for part in zip(*(shape(second, 20.0, 60.0) for second in range(60)), strict=True)]
+        for name, shape in SHAPES.items()
+    }
+
+    assert totals["steady"] == [pytest.approx(1200), 0]
+    assert totals["burst"] == [pytest.approx(1200), BURST_PODS]
+    assert totals["diurnal"] == [pytest.approx(1200), 0]
+    day = [SHAPES["diurnal"](second, 20.0, 60.0).rate for second in range(60)]
+    assert (min(day), max(day)) == (pytest.approx(4), pytest.approx(36))
+
+
+RECORDS = [
+    *(Record(100.0 + at / 10, "filter", "gpushare", float(at + 1), 500, "") for at in range(20)),
+    *(Record(100.0 + at / 10, FLOOR, FLOOR, 0.5, 500, "") for at in range(20)),
+    Record(101.0, "bind", "gpushare", 4.0, 12, "status 500"),
+    Record(101.5, "filter", "http://other", 30.0, 900, ""),
+]
+
+
+def test_figures_are_of_each_verb_of_each_extender() -> None:
+    """Percentiles in ms, and over what the server that does nothing took."""
+    found = {(row["extender"], row["verb"]): row for row in rows(RECORDS, 2.0)}
+
+    assert found.keys() == {("gpushare", "filter"), ("gpushare", "bind"), ("http://other", "filter"), (FLOOR, FLOOR)}
+    ours = found["gpushare", "filter"]
+    assert (ours["count"], ours["per_second"], ours["p50"], ours["p99"], ours["max"]) == (20, 10.0, 10.0, 20.0, 20.0)
+    assert (ours["p50_over_floor"], ours["p999"], ours["p999_over_floor"]) == (20.0, None, None)
+    assert found["gpushare", "bind"]["failures"] == 1
+    assert failures(RECORDS) == [{"extender": "gpushare", "verb": "bind", "wrong": "status 500", "count": 1}]
+
+
+def test_a_run_is_told_second_by_second() -> None:
+    """As a line and as a heat map: each request is in its second, and in the band of its time."""
+    ours = [record for record in RECORDS if record.extender == "gpushare"]
+    line, picture = timeline(ours, "filter", 100.0), heat(ours, "filter", 100.0)
+
+    assert [(row["second"], row["count"], row["p50"]) for row in line] == [(0, 10, 5.0), (1, 10, 15.0)]
+    assert [sum(row) for row in picture["counts"]] == [10, 10]
+    assert len(picture["edges"]) == len(picture["counts"][0]) + 1
+
+
+def test_records_are_read_as_they_were_written() -> None:
+    """With what went wrong, which may be any text of one line."""
+    assert parse(["100.5\tfilter\tgpushare\t1.25\t500\t\n", "101\tbind\tx\t2\t0\tstatus 500: no\n"]) == [
+        Record(100.5, "filter", "gpushare", 1.25, 500, ""),
+        Record(101.0, "bind", "x", 2.0, 0, "status 500: no"),
+    ]
+
+
+def bounds(path: Path, *lines: str) -> Path:
+    """A file of bounds."""
+    path.write_text("bounds:\n" + "".join(f"  - {{{line}}}\n" for line in lines))
+    return path
+
+
+def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
+    """Over the server that does nothing, or over another extender; what broke is said with by how much."""
+    path = bounds(
+        tmp_path / "bounds.yaml",
+        "verb: filter, figure: p50, most: 20",
+        "verb: filter, figure: p99, most: 32",
+        "verb: filter, figure: p50, most: 0.5, over: 'http://other'",
+        "verb: bind, figure: failures, most: 0",
+        "verb: inspect, figure: p50, most: 9",
+    )
+    verdicts = judge(read(path), rows(RECORDS, 2.0), "gpushare")
+
+    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, False]
+    assert [verdict.text() for verdict in verdicts] == [
+        "kept    filter p50: at most 20 x floor; 20.00",
+        "BROKEN  filter p99: at most 32 x floor; 40.00, 25 % above it",
+        "kept    filter p50: at most 0.5 x http://other; 0.33",
+        "BROKEN  bind failures: at most 0; 1.00",
+        "BROKEN  inspect p50: at most 9 x floor; not measured",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("verb: filter, figure: p98, most: 1", "Invalid enum value 'p98'"),
+        ("verb: filter, figure: p50", "missing required field `most`"),
+        ("verb: filter, figure: p50, most: -1", "most"),
+        ("verb: filter, figure: p50, most: 1, unless: x", "unknown field `unless`"),
+    ],
+)
+def test_a_file_without_bounds_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    """One line that names the file."""
+    path = bounds(tmp_path / "bounds.yaml", line)
+
+    with pytest.raises(GuardError, match=message) as raised:
+        read(path)
+
+    assert str(path) in str(raised.value)

@@ -1,0 +1,112 @@
+"""What a simulated API server shows: lists that are of one moment, pods that come, are bound and end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.manifests import Node as NodeObject
+from gpushare.model.node import devices_of
+from load.simulated.cluster import NODES, PODS, Cluster
+from load.simulated.objects import node_object
+from load.simulated.world import Node, Pod, World
+
+WORLD = World(
+    nodes=(Node("a", 2, 15, "Tesla T4", 15360, {"zone": "z"}), Node("b", 4, 22)),
+    running=tuple(Pod(f"r{number}", 2, "a", number % 2, 15) for number in range(6)),
+    waiting=(Pod("w", 3),),
+    sizes={5: 1.0},
+)
+
+
+def items(cluster: Cluster, path: str, version: int | None = None) -> list[dict[str, Any]]:
+    """A whole list."""
+    found = cluster.collection(path, version)
+    assert found is not None
+    return [json.loads(found.make(at)) for at in range(found.count)]
+
+
+def names(cluster: Cluster) -> set[str]:
+    """Of all pods."""
+    return {pod["metadata"]["name"] for pod in items(cluster, PODS)}
+
+
+def test_a_list_stays_as_it_was_when_it_began() -> None:
+    """Its later pages are of the same version, whatever happens meanwhile."""
+    cluster = Cluster(WORLD, 1, 100)
+    first = cluster.collection(PODS)
+    assert first is not None
+    cluster.arrive()
+    cluster.bind("w", "b", 3)
+
+    again = items(cluster, PODS, first.version)
+
+    assert {pod["metadata"]["name"] for pod in again} == {"w", *(f"r{number}" for number in range(6))}
+    assert "nodeName" not in next(pod for pod in again if pod["metadata"]["name"] == "w")["spec"]
+
+
+def test_a_list_of_long_ago_is_forgotten() -> None:
+    """Who goes on with it is told so."""
+    cluster = Cluster(WORLD, 1, 100)
+    first = cluster.collection(PODS)
+    assert first is not None
+    for _ in range(20):
+        cluster.next_event()
+        cluster.collection(PODS)
+
+    assert cluster.collection(PODS, first.version) is None
+
+
+def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
+    """It has one of the world's sizes, is told of, and then runs on its card; it is bound once."""
+    cluster = Cluster(WORLD, 1, 100)
+    pod, event = cluster.arrive()
+    (bound,) = cluster.bind(pod.name, "b", 3)
+    told = json.loads(bound.line)
+
+    assert (pod.units, json.loads(event.line)["type"]) == (5, "ADDED")
+    assert told["type"] == "MODIFIED"
+    assert told["object"]["spec"]["nodeName"] == "b"
+    assert told["object"]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == "3"
+    assert cluster.bind(pod.name, "b", 3) == []
+    assert pod.name in names(cluster)
+
+
+def test_where_the_cluster_is_steady_a_pod_ends_for_each_that_is_bound() -> None:
+    """As many run afterwards; who ended is told of, and is in no list."""
+    cluster = Cluster(WORLD, 1, 100, is_steady=True)
+    _, ended = cluster.bind("w", "b", 3)
+    gone = json.loads(ended.line)
+
+    assert gone["type"] == "DELETED"
+    assert len(cluster.running) == 6
+    assert gone["object"]["metadata"]["name"] not in names(cluster)
+    assert cluster.counts["ended"] == 1
+
+
+def test_versions_of_events_rise() -> None:
+    """By one each, so that a watch can tell what it has missed."""
+    cluster = Cluster(WORLD, 1, 100, is_steady=True)
+    cluster.arrive()
+    cluster.bind("w", "b", 3)
+    cluster.next_event()
+
+    assert [event.version for event in cluster.events] == [101, 102, 103, 104]
+
+
+@pytest.mark.parametrize(("node", "cards"), [(WORLD.nodes[0], [15, 15]), (WORLD.nodes[1], [22] * 4)])
+def test_the_extender_reads_the_cards_of_a_node(node: Node, cards: list[int]) -> None:
+    """Published as our plugin does where the model is known, else as the Go plugin says them."""
+    devices = devices_of(msgspec.json.decode(node_object(node, 7), type=NodeObject))
+
+    assert [device.total for device in devices] == cards
+    assert {device.model for device in devices} == {node.model}
+
+
+def test_a_kind_that_nobody_simulates_has_no_objects() -> None:
+    """An extender that lists quotas goes on."""
+    assert items(Cluster(WORLD, 1, 100), "/api/v1/resourcequotas") == []
+    assert len(items(Cluster(WORLD, 1, 100), NODES)) == 2

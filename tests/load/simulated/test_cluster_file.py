@@ -1,0 +1,102 @@
+"""A simulated cluster as data: what is made of it, and what is said of a file that describes none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from load.play.command import CLUSTERS
+from load.simulated.cluster_file import ClusterFileError, build, node_names, read
+
+TEXT = """
+seed: 3
+units: {1: 2, 4: 1}
+pools:
+  - {name: small, nodes: 20, card: t4, cards: 2, pods: 6, labels: {zone: a}}
+  - {name: large, nodes: 5, card: a10, cards: 8, pods: 20}
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file that is right."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(TEXT)
+    return file
+
+
+def test_nodes_are_of_their_pools(path: Path) -> None:
+    """So many of each, with the cards of the catalogue, whole GiB each, and the pool among their labels."""
+    plan = read(path)
+    world = build(plan)
+
+    assert [node.name for node in world.nodes] == node_names(plan)
+    assert plan.nodes == len(world.nodes) == 25
+    assert {(node.cards, node.card_units, node.model) for node in world.nodes} == {
+        (2, 15, "Tesla T4"),
+        (8, 22, "NVIDIA A10"),
+    }
+    assert world.nodes[0].labels == {"pool": "small", "zone": "a"}
+    assert world.sizes == {1: 2.0, 4: 1.0}
+
+
+def test_no_card_is_over_booked_and_pods_are_as_dense_as_asked(path: Path) -> None:
+    """Each pool has about its mean of pods a node, of the sizes of the file, under names that differ."""
+    plan = read(path)
+    world = build(plan)
+    units = {node.name: node.card_units for node in world.nodes}
+    used = Counter[tuple[str, int]]()
+    for pod in world.running:
+        used[pod.node, pod.card] += pod.units
+
+    assert all(used[node, card] <= units[node] for node, card in used)
+    assert {pod.units for pod in world.running} == {1, 4}
+    assert len({pod.name for pod in world.running}) == len(world.running)
+    assert 60 < sum(pod.node.startswith("small") for pod in world.running) < 180
+
+
+def test_the_same_seed_makes_the_same_cluster(path: Path) -> None:
+    """Two processes of a run build it each for itself; another seed makes another."""
+    other = path.with_name("other.yaml")
+    other.write_text(TEXT.replace("seed: 3", "seed: 4"))
+
+    assert build(read(path)) == build(read(path))
+    assert build(read(path)) != build(read(other))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("card: t4", "card: t5", "no card 't5' in the catalogue; there are a10"),
+        ("nodes: 20", "nodes: none", r"Expected `int`, got `str` - at `\$.pools\[0\].nodes`"),
+        ("nodes: 20", "nodes: 0", "nodes"),
+        ("name: large", "name: small", "two pools have the same name"),
+        ("name: large", "name: La/rge", "name"),
+        ("pods: 6", "pod: 6", "unknown field `pod`"),
+        ("units: {1: 2, 4: 1}", "units: {}", "units"),
+        ("pools:", "pools: [", "cluster.yaml"),
+        ("nodes: 20", "nodes: 49999", "50004 nodes are more than 50000"),
+    ],
+)
+def test_a_file_that_describes_no_cluster_is_refused(path: Path, before: str, after: str, message: str) -> None:
+    """One line that names the file and what is wrong in it."""
+    path.write_text(TEXT.replace(before, after))
+
+    with pytest.raises(ClusterFileError, match=message) as raised:
+        read(path)
+
+    assert str(path) in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """By its name."""
+    with pytest.raises(ClusterFileError, match=r"none\.yaml: cannot be read: No such file"):
+        read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("nodes", [100, 500, 1000, 5000, 15_000])
+def test_the_clusters_that_ship_are_of_their_size(nodes: int) -> None:
+    """From 100 nodes to 15,000, all with pods."""
+    assert read(CLUSTERS / f"nodes-{nodes}.yaml").nodes == nodes
