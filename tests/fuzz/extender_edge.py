@@ -19,7 +19,7 @@ from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.decisions.inspection import inspect_nodes
+from gpushare.extender.decisions.inspection import describe_node, nodes_with_cards
 from gpushare.extender.edge.http_connection import Connections, HttpConnection
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
@@ -95,7 +95,9 @@ class Edge:
         return _statuses(b"".join(wire_end.written))
 
     def _said(self) -> bytes:
-        return msgspec.json.encode((inspect_nodes(self._cache.snapshot()), self._cache.booked_pods()))
+        return msgspec.json.encode(
+            ([describe_node(node) for node in nodes_with_cards(self._cache.snapshot())], self._cache.booked_pods())
+        )
 
 
 class _Transport(asyncio.Transport):

@@ -12,10 +12,9 @@ from gpushare.model.node import NodeInfo, booked_by_device, units_on
 from gpushare.model.snapshot import Snapshot
 
 
-def inspect_nodes(snapshot: Snapshot) -> dict[str, Any]:
-    """Every node that has cards."""
-    with_cards = (node for _, node in sorted(snapshot.nodes.items()) if node.devices)
-    return {"nodes": [_describe(node) for node in with_cards]}
+def nodes_with_cards(snapshot: Snapshot) -> list[NodeInfo]:
+    """Those that are described, by name. They are of the moment of the call, whatever happens to the book afterwards."""
+    return [node for _, node in sorted(snapshot.nodes.items()) if node.devices]
 
 
 def inspect_node(snapshot: Snapshot, name: str) -> dict[str, Any]:
@@ -23,10 +22,11 @@ def inspect_node(snapshot: Snapshot, name: str) -> dict[str, Any]:
     node = snapshot.nodes.get(name)
     if node is None:
         return {"nodes": [], "error": f"node {name} is not known to the extender"}
-    return {"nodes": [_describe(node)]}
+    return {"nodes": [describe_node(node)]}
 
 
-def _describe(node: NodeInfo) -> dict[str, Any]:
+def describe_node(node: NodeInfo) -> dict[str, Any]:
+    """One node: its cards, and the pods of each."""
     booked = booked_by_device(node)
     return {
         "name": node.name,

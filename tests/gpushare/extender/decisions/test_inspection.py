@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpushare.extender.decisions.inspection import inspect_node, inspect_nodes
+from gpushare.extender.decisions.inspection import describe_node, inspect_node, nodes_with_cards
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, lay_out
 from gpushare.model.snapshot import Snapshot
@@ -41,7 +41,7 @@ A = {"name": "a", "totalGPU": 8, "usedGPU": 0, "devs": [{"id": 0, "totalGPU": 8,
 
 def test_all_nodes_with_cards_are_listed_by_name() -> None:
     """Nodes without cards are left out, as in the original."""
-    assert inspect_nodes(CLUSTER) == {"nodes": [A, Z]}
+    assert [describe_node(node) for node in nodes_with_cards(CLUSTER)] == [A, Z]
 
 
 def test_one_node_is_described_alone() -> None:

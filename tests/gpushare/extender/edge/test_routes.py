@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from gpushare import wire
@@ -24,6 +25,7 @@ from gpushare.extender.edge.http_connection import Answer, Request
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node
 from tests.gpushare.extender.edge.edges import edge
 from tests.servers import StubApi, plain_http, serve, until
 
@@ -385,13 +387,41 @@ async def test_a_bad_wish_is_refused_on_every_node_with_its_reason() -> None:
     assert {"gpushare.aliyun.com/split" in reason for reason in answer["FailedAndUnresolvableNodes"].values()} == {True}
 
 
-def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
-    """Neither verbs nor the book; a probe has no certificate."""
-    client, cache = ApiClient(httpx2.AsyncClient()), SchedulerCache()
+def routes_on(cache: SchedulerCache) -> Routes:
+    """The paths, with a book that nothing follows."""
+    client = ApiClient(httpx2.AsyncClient())
     binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
     policy = wire.POLICY_BINPACK
     verbs = Verbs(cache, binder, Verdicts(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
-    routes = Routes(cache, verbs, lambda: True)
+    return Routes(cache, verbs, lambda: True)
+
+
+async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
+    """A filter does not wait until all nodes are described; the inspection is of the moment at which it was asked for."""
+    cache = SchedulerCache()
+    for number in range(500):
+        cache.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
+    inspection = routes_on(cache)(Request("GET", f"{PREFIX}/inspect", b"", is_known=True))
+    assert not isinstance(inspection, Answer)
+    asked = asyncio.ensure_future(inspection)
+    await asyncio.sleep(0)
+
+    assert not asked.done()
+    for number in range(500):
+        cache.remove_node(f"n{number:03}")
+    answer = await asked
+    assert [node["name"] for node in json.loads(answer.body)["nodes"]] == [f"n{number:03}" for number in range(500)]
+
+
+def gpu_node(name: str) -> dict[str, Any]:
+    """Two cards of 14 units."""
+    amounts = {wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}
+    return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+
+
+def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
+    """Neither verbs nor the book; a probe has no certificate."""
+    routes = routes_on(SchedulerCache())
 
     for path in (
         f"{PREFIX}/{name}" for name in ("bind", "filter", "preempt", "inspect", "inspect/n", "explain/a/b", "nope")
