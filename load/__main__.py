@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from load.play import command as run
+from load.play import compare, curves
 from load.replay import command as replay
 
 
@@ -15,6 +16,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m load", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)
+    curves.add_to(commands)
+    compare.add_to(commands)
     replay.add_to(commands)
     options = parser.parse_args(argv)
     return int(options.run(options))

@@ -105,10 +105,17 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run_command)
 
 
+def has_locust() -> bool:
+    """It is an extra; where it is missing that is said."""
+    if importlib.util.find_spec("locust") is not None:
+        return True
+    print("load: Locust is missing: make load installs it, or pip install 'gpushare[load]'", file=sys.stderr)
+    return False
+
+
 def run_command(flags: argparse.Namespace) -> int:
     """The exit code."""
-    if importlib.util.find_spec("locust") is None:
-        print("load: Locust is missing: make load installs it, or pip install 'gpushare[load]'", file=sys.stderr)
+    if not has_locust():
         return 1
     if flags.against and not flags.api_port:
         print(
@@ -119,9 +126,7 @@ def run_command(flags: argparse.Namespace) -> int:
     try:
         bounds = guard.read(flags.bounds)
         order = _order(flags)
-        flags.output.mkdir(parents=True, exist_ok=True)
-        _clear(flags.output)
-        found = asyncio.run(_run(order, flags.output))
+        found = asyncio.run(measure(order, flags.output))
     except (CannotMeasureError, ClusterError, ClusterFileError, guard.GuardError, OSError) as error:
         print(f"load: {error}", file=sys.stderr)
         return 1
@@ -142,9 +147,6 @@ def _order(flags: argparse.Namespace) -> Order:
     nodes = read(flags.cluster).nodes
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
-        api="",
-        extenders=(),
-        floor="",
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
         shape=flags.shape,
         rate=flags.rate,
@@ -158,13 +160,15 @@ def _order(flags: argparse.Namespace) -> Order:
     return Order(plan, flags.events, flags.tls, tuple(flags.against), flags.api_port, flags.workers, flags.web_port)
 
 
-def _clear(folder: Path) -> None:
-    """A run before this one wrote records there."""
+async def measure(order: Order, folder: Path) -> dict[str, Any]:
+    """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
+
+    Raises CannotMeasureError, ClusterError, ClusterFileError, OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     for path in (*folder.glob("*.tsv"), *folder.glob("locust.log")):
+        # Of a run before this one.
         path.unlink()
-
-
-async def _run(order: Order, folder: Path) -> dict[str, Any]:
     before = os.getloadavg()[0]
     with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
         outcome = await run(order, Bed.of(scratch), folder, progress)

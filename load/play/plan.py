@@ -36,17 +36,17 @@ class Plan(msgspec.Struct, frozen=True):
     """
 
     cluster: str
-    api: str
-    extenders: tuple[Asked, ...]
-    floor: str
     window: int
-    shape: str
     rate: float
     seconds: float
-    schedulers: int
-    inspectors: int
-    askers: int
     records: str
+    api: str = ""
+    extenders: tuple[Asked, ...] = ()
+    floor: str = ""
+    shape: str = "steady"
+    schedulers: int = 1
+    inspectors: int = 0
+    askers: int = 0
     seed: int = 1
 
 

@@ -46,11 +46,12 @@ class Order:
 
     plan: Plan
     events: float
-    tls: bool
-    against: tuple[str, ...]
-    api_port: int
-    workers: int
-    web_port: int
+    tls: bool = False
+    against: tuple[str, ...] = ()
+    api_port: int = 0
+    workers: int = 0
+    web_port: int = 0
+    shows_table: bool = True
 
 
 @dataclass(slots=True)
@@ -118,7 +119,8 @@ async def _load(
     try:
         async with asyncio.timeout(plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
             for argv in _commands(order, folder):
-                group.create_task(_locust(argv, environment, folder))
+                shows_table = order.shows_table and "--worker" not in argv
+                group.create_task(_locust(argv, environment, folder, shows_table=shows_table))
     except TimeoutError as error:
         raise CannotMeasureError("Locust did not end") from error
     except ExceptionGroup as group_error:
@@ -152,10 +154,10 @@ def _commands(order: Order, folder: Path) -> list[list[str]]:
     return [master, *([worker] * order.workers)]
 
 
-async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path) -> None:
-    """Until it ends; what a worker says goes to ``locust.log``, the table of the others to stderr. Raises CannotMeasureError."""
+async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path, *, shows_table: bool) -> None:
+    """Until it ends; its table goes to stderr, or to ``locust.log``, as a worker's words do. Raises CannotMeasureError."""
     with (folder / "locust.log").open("ab") as log:
-        out = log if "--worker" in argv else sys.stderr
+        out = sys.stderr if shows_table else log
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "clusters.tied", str(os.getpid())),
             *argv,
@@ -172,7 +174,7 @@ async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path
                 process.terminate()
                 await process.wait()
     if code != 0:
-        raise CannotMeasureError(f"Locust ended with {code}; it says why above, its workers in {folder / 'locust.log'}")
+        raise CannotMeasureError(f"Locust ended with {code}; it says why above, or in {folder / 'locust.log'}")
 
 
 async def _sample(server: Server, samples: list[dict[str, float]]) -> None:

@@ -1,0 +1,115 @@
+"""``python -m load curves``: the same load on clusters of several sizes; growth as numbers and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.embedded.scheduling.window import feasible_nodes_to_find
+from clusters.provider import ClusterError
+from load.bench.servers import CannotMeasureError
+from load.flags import count
+from load.play import growth, pictures
+from load.play.command import CLUSTERS, has_locust, measure
+from load.play.growth import Cell
+from load.play.plan import Plan
+from load.play.running import Order
+from load.simulated.cluster_file import ClusterFileError, read
+
+_SIZES: Final = (100, 500, 1000, 5000, 15_000)
+_EPILOG: Final = """Exit codes: 0 measured, and growth is as promised; 1 it could not be measured; 2 wrong flags; 99 growth
+beyond what is promised; 130 stopped."""
+
+
+def add_to(commands: Any) -> None:
+    """The command, among others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "curves",
+        help="how latency and memory grow from 100 to 15,000 nodes",
+        description="The same load on simulated clusters of several sizes, and with more names and more events.",
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    sizes = ",".join(map(str, _SIZES))
+    add("--nodes", type=_sizes, default=_SIZES, metavar="N,N", help=f"of {sizes} (default: all)")
+    add(
+        "--names",
+        type=count,
+        default=100,
+        metavar="N",
+        help="in each question, where that is fixed (default: %(default)s)",
+    )
+    add("--seconds", type=count, default=20, metavar="N", help="of each run (default: %(default)s)")
+    add("--rate", type=count, default=40, metavar="N", help="pods a second (default: %(default)s)")
+    add(
+        "--output",
+        "-o",
+        type=Path,
+        default=Path("load-results") / "curves",
+        metavar="DIR",
+        help="(default: %(default)s)",
+    )
+    parser.set_defaults(run=run_command)
+
+
+def run_command(flags: argparse.Namespace) -> int:
+    """The exit code."""
+    if not has_locust():
+        return 1
+    try:
+        rows = asyncio.run(_rows(flags))
+    except (CannotMeasureError, ClusterError, ClusterFileError, OSError) as error:
+        print(f"load: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    promises = growth.promises(rows)
+    path = flags.output / "curves.json"
+    said = [{**promise._asdict(), "is_kept": promise.is_kept} for promise in promises]
+    document = {"rows": rows, "promises": said, "bytes_a_pod": growth.bytes_a_pod(rows)}
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    paths = [path, *(pictures.draw_growth(rows, flags.output) if pictures.can_draw() else ())]
+    print(growth.text(rows))
+    print("\n" + "\n".join(f"wrote {one}" for one in paths))
+    return 99 if any(promise.is_kept is False for promise in promises) else 0
+
+
+async def _rows(flags: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row for each cell; each run has a folder of its own. Raises as ``measure``."""
+    rows = []
+    cells = growth.cells(flags.nodes, flags.names)
+    for number, cell in enumerate(cells, 1):
+        names = cell.names or "as kube-scheduler"
+        print(
+            f"load: {number} of {len(cells)}: {cell.nodes} nodes, names {names}, {cell.events} events/s",
+            file=sys.stderr,
+        )
+        folder = flags.output / f"{cell.nodes}-nodes-{cell.names or 'window'}-names-{cell.events}-events"
+        run = await measure(_order(flags, cell, folder), folder)
+        (folder / "load.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        rows.append(growth.row(run, cell))
+    return rows
+
+
+def _order(flags: argparse.Namespace, cell: Cell, folder: Path) -> Order:
+    path = CLUSTERS / f"nodes-{cell.nodes}.yaml"
+    nodes = read(path).nodes
+    plan = Plan(
+        cluster=str(path),
+        window=min(cell.names or feasible_nodes_to_find(nodes, 0), nodes),
+        rate=flags.rate,
+        seconds=flags.seconds,
+        records=str(folder.resolve()),
+    )
+    return Order(plan, cell.events, shows_table=False)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    found = tuple(sorted({count(word) for word in text.split(",")}))
+    if not set(found) <= set(_SIZES):
+        raise argparse.ArgumentTypeError(f"{text!r} has others than {', '.join(map(str, _SIZES))}")
+    return found

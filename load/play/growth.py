@@ -1,0 +1,120 @@
+"""How figures grow with the cluster: from the results of several runs to curves and promises. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+# With the names of a question fixed, latency over the floor on the largest cluster, over that on the one of 1,000 nodes.
+MOST_GROWTH: Final = 1.5
+_BASE_NODES: Final = 1000
+
+
+class Cell(NamedTuple):
+    """One run of the curves: ``names`` 0 are as many as kube-scheduler sends on so many nodes."""
+
+    nodes: int
+    names: int
+    events: int
+
+
+class Promise(NamedTuple):
+    """``value`` is None where the runs do not say."""
+
+    what: str
+    most: float
+    value: float | None
+
+    @property
+    def is_kept(self) -> bool | None:
+        """None where it was not measured."""
+        return None if self.value is None else self.value <= self.most
+
+
+def cells(nodes: Sequence[int], fixed: int) -> list[Cell]:
+    """By nodes, with the names fixed and as kube-scheduler sends them; on one cluster, by names and by events."""
+    found = [Cell(count, names, 100) for count in nodes for names in (fixed, 0)]
+    middle = max((count for count in nodes if count <= 5000), default=nodes[0])
+    found += [Cell(middle, names, 100) for names in (fixed // 2, 2 * fixed, 4 * fixed) if 0 < names <= middle]
+    found += [Cell(middle, 0, events) for events in (0, 500)]
+    return list(dict.fromkeys(found))
+
+
+def row(run: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+    """What a curve has of one run; times are ms, memory is MiB."""
+    ours = {one["verb"]: one for one in run["rows"] if one["extender"] == "gpushare"}
+    samples = run["outcome"]["samples"]
+    filtered = ours.get("filter", {})
+    return {
+        **cell._asdict(),
+        "names": run["order"]["names"],
+        "is_window": not cell.names,
+        "pods": run["outcome"]["counts"]["running"],
+        "rss_mib": samples[0]["rss_mib"] if samples else None,
+        "binds_per_second": round(run["outcome"]["counts"]["binds"] / run["order"]["seconds"], 1),
+        "failures": sum(one["failures"] for one in ours.values()),
+        "bytes": filtered.get("bytes"),
+        **{f"{verb}_{cut}": ours[verb][cut] for verb in ("filter", "prioritize", "bind") if verb in ours for cut in ("p50", "p99")},
+        **{cut: filtered.get(cut) for cut in ("p50", "p95", "p99", "p999", "p50_over_floor", "p99_over_floor")},
+    }  # fmt: skip
+
+
+def fixed_names(rows: Sequence[Mapping[str, Any]]) -> int:
+    """The number of names that was asked about on each cluster; 0 where there was none."""
+    counts = Counter(one["names"] for one in rows if not one["is_window"])
+    return max(counts, key=lambda names: counts[names], default=0)
+
+
+def promises(rows: Sequence[Mapping[str, Any]]) -> list[Promise]:
+    """What the project promises of growth, with what was found."""
+    names = fixed_names(rows)
+    by_nodes = {one["nodes"]: one for one in rows if not one["is_window"] and one["names"] == names}
+    base, largest = by_nodes.get(_BASE_NODES), by_nodes[max(by_nodes)] if by_nodes else None
+    growth = None
+    if base and largest and largest["nodes"] > _BASE_NODES and base["p50_over_floor"] and largest["p50_over_floor"]:
+        growth = round(largest["p50_over_floor"] / base["p50_over_floor"], 3)
+    name = f"/filter p50, {names} names: {max(by_nodes, default=0)} nodes over {_BASE_NODES}"
+    return [Promise(name, MOST_GROWTH, growth), Promise("failures", 0, float(sum(one["failures"] for one in rows)))]
+
+
+def bytes_a_pod(rows: Sequence[Mapping[str, Any]]) -> float | None:
+    """The slope of the extender's memory over pods (with their nodes), by least squares; None with fewer than two sizes."""
+    points = sorted({(one["pods"], one["rss_mib"]) for one in rows if one["rss_mib"] is not None})
+    if len({pods for pods, _ in points}) < 2:
+        return None
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    return float(round(slope * 1024 * 1024, 1))
+
+
+def text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table, and the promises."""
+    head = f"{'nodes':>7}{'pods':>9}{'names':>7}{'events/s':>9}{'p50 ms':>9}{'p95':>8}{'p99':>8}{'p50/floor':>11}{'p99/floor':>11}"
+    lines = [
+        "/filter as Locust sees it; floor: a server that does nothing, asked the same",
+        head + f"{'bytes':>8}{'MiB':>7}{'binds/s':>9}",
+    ]
+    for one in rows:
+        cuts = "".join(f"{one[cut]:>{width}.2f}" for cut, width in (("p50", 9), ("p95", 8), ("p99", 8)))
+        over = "".join(
+            "          -" if one[cut] is None else f"{one[cut]:>11.2f}" for cut in ("p50_over_floor", "p99_over_floor")
+        )
+        lines.append(
+            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{one['events']:>9}{cuts}{over}{one['bytes']:>8.0f}"
+            f"{one['rss_mib']:>7.0f}{one['binds_per_second']:>9.1f}"
+        )
+    lines.append("")
+    slope = bytes_a_pod(rows)
+    lines.append(
+        f"memory grows by {slope:.0f} bytes a pod with its share of nodes"
+        if slope is not None
+        else "memory: one size alone"
+    )
+    said = {True: "kept", False: "BROKEN", None: "not measured"}
+    for promise in promises(rows):
+        value = "" if promise.value is None else f"{promise.value:.2f}, "
+        lines.append(f"{promise.what}: {value}at most {promise.most:g}: {said[promise.is_kept]}")
+    return "\n".join(lines)
