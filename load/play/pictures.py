@@ -20,7 +20,7 @@ def draw(run: Mapping[str, Any], folder: Path) -> list[Path]:
     """``load.svg`` and ``load.png`` in the folder."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # it is an extra, and slow to import
     from matplotlib.figure import Figure
-    from matplotlib.ticker import StrMethodFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure = Figure(figsize=(15, 9), layout="constrained")
     FigureCanvasAgg(figure)
@@ -35,8 +35,9 @@ def draw(run: Mapping[str, Any], folder: Path) -> list[Path]:
     _heat(figure, heat, run)
     _taken(taken, run)
     for axes in (cuts, over_time, heat):
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     paths = [folder / f"load.{kind}" for kind in ("svg", "png")]
     for path in paths:
         figure.savefig(path)
