@@ -115,8 +115,13 @@ async def start_simulated(bed: Bed, port: int, flags: Sequence[str]) -> Program:
     argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *flags]
     program = Program("simulated API server", argv, bed.environment, bed.folder / "api_server.log")
     await program.launch(lambda: answers(f"http://127.0.0.1:{port}/simulated"))
-    (bed.folder / "kubeconfig").write_text(_KUBECONFIG.format(url=f"http://127.0.0.1:{port}"))
+    write_kubeconfig(bed.folder, port)
     return program
+
+
+def write_kubeconfig(folder: Path, port: int) -> None:
+    """``kubeconfig`` in a folder, for a simulated API server."""
+    (folder / "kubeconfig").write_text(_KUBECONFIG.format(url=f"http://127.0.0.1:{port}"))
 
 
 async def start_do_nothing(bed: Bed) -> Server | None:

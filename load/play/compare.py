@@ -72,7 +72,7 @@ def _differences(name: str, before: Mapping[str, Any], after: Mapping[str, Any])
 
 
 def _line(verb: str, extender: str, figure: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    name = f"{verb} {figure}" if extender in ("gpushare", verb) else f"{verb} {figure}, {extender}"
+    name = f"{verb} {figure}" if extender == "gpushare" else f"{verb} {figure}, {extender}"
     over = f"{figure}_over_floor"
     times = f"{_number(before[figure]):>10}{_number(after[figure]):>10}{_ratio(before[figure], after[figure]):>8}"
     ratios = (

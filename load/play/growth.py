@@ -98,12 +98,10 @@ def text(rows: Sequence[Mapping[str, Any]]) -> str:
         head + f"{'bytes':>8}{'MiB':>7}{'binds/s':>9}",
     ]
     for one in rows:
-        cuts = "".join(f"{one[cut]:>{width}.2f}" for cut, width in (("p50", 9), ("p95", 8), ("p99", 8)))
-        over = "".join(
-            "          -" if one[cut] is None else f"{one[cut]:>11.2f}" for cut in ("p50_over_floor", "p99_over_floor")
-        )
+        columns = (("p50", 9), ("p95", 8), ("p99", 8), ("p50_over_floor", 11), ("p99_over_floor", 11))
+        cuts = "".join(f"{'-' if one[cut] is None else format(one[cut], '.2f'):>{width}}" for cut, width in columns)
         lines.append(
-            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{one['events']:>9}{cuts}{over}{one['bytes']:>8.0f}"
+            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{one['events']:>9}{cuts}{one['bytes'] or 0:>8.0f}"
             f"{one['rss_mib']:>7.0f}{one['binds_per_second']:>9.1f}"
         )
     lines.append("")

@@ -16,13 +16,13 @@ class GuardError(Exception):
 
 
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``figure`` of ``verb`` is at most ``most`` times that of ``over``; a count is at most ``most`` itself.
+    """``figure`` of ``verb`` is at most ``most`` times that of ``over``. ``failures`` are a number, ``refused`` a share of all.
 
     ``over`` is ``floor``, the server that does nothing, or the name of another extender, asked in the same run.
     """
 
     verb: Literal["filter", "prioritize", "bind", "inspect", "explain"]
-    figure: Literal["p50", "p95", "p99", "p999", "failures"]
+    figure: Literal["p50", "p95", "p99", "p999", "failures", "refused"]
     most: Annotated[float, msgspec.Meta(ge=0)]
     over: str = "floor"
 
@@ -47,7 +47,7 @@ class Verdict(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """One line."""
         bound = self.bound
-        over = "" if bound.figure == "failures" else f" x {bound.over}"
+        over = "" if bound.figure in ("failures", "refused") else f" x {bound.over}"
         what = f"{bound.verb} {bound.figure}: at most {bound.most:g}{over}"
         if self.value is None:
             return f"BROKEN  {what}; not measured"
@@ -63,7 +63,7 @@ def read(path: Path) -> list[Bound]:
         return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Bounds).bounds
     except OSError as error:
         raise GuardError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise GuardError(f"{path}: {error}") from error
 
 
@@ -78,6 +78,8 @@ def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> fl
         return None
     if bound.figure == "failures":
         return float(row["failures"])
+    if bound.figure == "refused":
+        return float(row["refused"]) / float(row["count"])
     if bound.over == "floor":
         return row.get(f"{bound.figure}_over_floor")
     other = _row(rows, bound.over, bound.verb)

@@ -23,6 +23,9 @@ stats.CONSOLE_STATS_INTERVAL_SEC = 10
 class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
     """All users at once until the time is over; each second the API server is told how many pods come."""
 
+    # Seconds whose pods have been ordered: a tick may be late.
+    _told = 0
+
     def tick(self) -> tuple[int, float] | None:
         """Locust's question: how many users? None ends the run."""
         second = int(self.get_run_time())
@@ -30,8 +33,11 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
             self._tell(0, 0)
             return None
         arrivals = SHAPES[PLAN.shape](second, PLAN.rate, PLAN.seconds)
-        self._tell(arrivals.rate, arrivals.at_once if second != getattr(self, "_second", -1) else 0)
-        self._second = second
+        at_once = sum(
+            SHAPES[PLAN.shape](passed, PLAN.rate, PLAN.seconds).at_once for passed in range(self._told, second + 1)
+        )
+        self._tell(arrivals.rate, at_once)
+        self._told = second + 1
         return _USERS, _USERS
 
     def _tell(self, rate: float, at_once: int) -> None:
@@ -40,7 +46,7 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
 
 
 class Records:
-    """A line for each request: when (seconds since the epoch), verb, extender, milliseconds, bytes, and what went wrong."""
+    """A line for each request: when (seconds since the epoch), verb, extender, milliseconds, bytes, refusal, what went wrong."""
 
     def __init__(self) -> None:
         self._out: TextIO | None = None
@@ -57,16 +63,10 @@ class Records:
         if not context or "verb" not in context:
             return
         if self._out is None:
-            self._out = (Path(PLAN.records) / f"{os.getpid()}.tsv").open("a", buffering=1 << 16)
-        wrong = " ".join(str(exception).split()) if exception else ""
-        row = (
-            f"{time.time():.4f}",
-            context["verb"],
-            context["extender"],
-            f"{response_time:.4f}",
-            response_length,
-            wrong,
-        )
+            self._out = (Path(PLAN.records) / f"requests-{os.getpid()}.tsv").open("a", buffering=1 << 16)
+        texts = [" ".join(str(text).split()) for text in (context.get("refused", ""), exception or "")]
+        when = f"{time.time():.4f}"
+        row = (when, context["verb"], context["extender"], f"{response_time:.4f}", response_length, *texts)
         print(*row, sep="\t", file=self._out)
 
     def close(self, **_: object) -> None:

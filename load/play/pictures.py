@@ -49,7 +49,9 @@ def _cuts(axes: Any, run: Mapping[str, Any]) -> None:
     names = ("p50", "p95", "p99", "p999")
     for row in run["rows"]:
         points = [(name, row[name]) for name in names if row[name] is not None]
-        label = row["verb"] if row["extender"] in ("gpushare", row["verb"]) else f"{row['verb']}, {row['extender']}"
+        label = row["verb"] if row["extender"] == "gpushare" else f"{row['verb']}, {row['extender']}"
+        if not points:
+            continue
         axes.plot(*zip(*points, strict=True), marker="o", label=label)
     axes.set(title="latency as Locust sees it", xlabel="share of requests", ylabel="ms", yscale="log")
     axes.grid(visible=True, which="both", alpha=0.3)

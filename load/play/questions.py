@@ -56,6 +56,8 @@ def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
         raise WrongAnswerError(f"no ExtenderFilterResult: {error!r}") from error
     if read.get("Error"):
         raise WrongAnswerError(str(read["Error"]))
+    if len(set(passed)) != len(passed) or not set(passed) <= set(names):
+        raise WrongAnswerError("names nodes twice, or nodes that it was not asked about")
     if len(passed) + refused != len(names):
         raise WrongAnswerError(f"names {len(passed)} and {refused} nodes of {len(names)}")
     return passed

@@ -27,18 +27,21 @@ def _about(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    yield "ms as Locust sees them; in brackets over the server that does nothing, asked the same by Locust in the same seconds"
-    yield f"{'':<30}{'count':>8}{'failed':>8}{'p50':>17}{'p95':>17}{'p99':>17}{'p99.9':>9}{'max':>9}{'bytes':>9}"
+    yield "ms as Locust sees them; in brackets over a server that does nothing, which Locust asks each filter's question after it"
+    yield f"{'':<30}{'count':>8}{'failed':>8}{'refused':>9}{'p50':>17}{'p95':>17}{'p99':>17}{'p99.9':>9}{'max':>9}{'bytes':>9}"
     for row in rows:
-        name = row["verb"] if row["extender"] in ("gpushare", row["verb"]) else f"{row['verb']}, {row['extender']}"
+        name = row["verb"] if row["extender"] == "gpushare" else f"{row['verb']}, {row['extender']}"
         cuts = "".join(f"{_with_ratio(row, cut):>17}" for cut in ("p50", "p95", "p99"))
         last = "-" if row["p999"] is None else f"{row['p999']:.2f}"
-        yield f"{name:<30}{row['count']:>8}{row['failures']:>8}{cuts}{last:>9}{row['max']:>9.2f}{row['bytes']:>9.0f}"
+        counts = f"{row['count']:>8}{row['failures']:>8}{row['refused']:>9}"
+        yield f"{name:<30}{counts}{cuts}{last:>9}{row['max']:>9.2f}{row['bytes']:>9.0f}"
     yield ""
 
 
 def _with_ratio(row: Mapping[str, Any], cut: str) -> str:
     over = row.get(f"{cut}_over_floor")
+    if row[cut] is None:
+        return "-"
     return f"{row[cut]:.2f}" + (f" ({over:.2f})" if over is not None else "")
 
 

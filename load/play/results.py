@@ -20,13 +20,18 @@ _BANDS: Final = 32
 
 
 class Record(NamedTuple):
-    """One request: when it ended, in seconds since the epoch; ``wrong`` is "" where nothing was."""
+    """One request: when it ended, in seconds since the epoch.
+
+    ``refused`` is why a bind was, ``wrong`` what went wrong; "" for neither.
+    What the server that does nothing was asked has the name of the extender whose question and answer it was.
+    """
 
     at: float
     verb: str
     extender: str
     milliseconds: float
     size: int
+    refused: str
     wrong: str
 
 
@@ -34,22 +39,24 @@ def parse(lines: Iterable[str]) -> list[Record]:
     """The records of one file. Raises ValueError for a line that is none."""
     records = []
     for line in lines:
-        at, verb, extender, milliseconds, size, wrong = line.rstrip("\n").split("\t")
-        records.append(Record(float(at), verb, extender, float(milliseconds), int(size), wrong))
+        at, verb, extender, milliseconds, size, refused, wrong = line.rstrip("\n").split("\t")
+        records.append(Record(float(at), verb, extender, float(milliseconds), int(size), refused, wrong))
     return records
 
 
 def rows(records: Sequence[Record], seconds: float) -> list[dict[str, Any]]:
-    """Figures of each verb of each extender, and of the server that does nothing; times are milliseconds."""
+    """Figures of each verb of each extender, and of the server that does nothing beside it; times are milliseconds."""
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         groups[record.extender, record.verb].append(record)
-    floor = _cuts(groups.get((FLOOR, FLOOR), []))
-    order = sorted(groups, key=lambda key: (key[0] == FLOOR, key[0], _place(key[1])))
+    floors = {extender: _cuts(found) for (extender, verb), found in groups.items() if verb == FLOOR}
     return [
-        {"extender": extender, "verb": verb, **_figures(groups[extender, verb], seconds)}
-        | {f"{cut}_over_floor": _over(figure, floor.get(cut)) for cut, figure in _cuts(groups[extender, verb]).items()}
-        for extender, verb in order
+        {"extender": extender, "verb": verb, **_figures(found, seconds)}
+        | {
+            f"{cut}_over_floor": _over(figure, floors.get(extender, {}).get(cut))
+            for cut, figure in _cuts(found).items()
+        }
+        for (extender, verb), found in sorted(groups.items(), key=lambda one: (one[0][0], _place(one[0][1])))
     ]
 
 
@@ -66,8 +73,9 @@ def timeline(records: Sequence[Record], verb: str, begun: float) -> list[dict[st
 
 
 def failures(records: Sequence[Record], most: int = 10) -> list[dict[str, Any]]:
-    """What went wrong how often, the most frequent first."""
-    found = Counter((record.extender, record.verb, record.wrong) for record in records if record.wrong)
+    """What went wrong, or was refused, how often; the most frequent first."""
+    texts = ((record, record.wrong or record.refused) for record in records)
+    found = Counter((record.extender, record.verb, text) for record, text in texts if text)
     return [
         {"extender": extender, "verb": verb, "wrong": wrong, "count": count}
         for (extender, verb, wrong), count in found.most_common(most)
@@ -78,6 +86,7 @@ def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
     return {
         "count": len(records),
         "failures": sum(1 for record in records if record.wrong),
+        "refused": sum(1 for record in records if record.refused),
         "per_second": round(len(records) / seconds, 1),
         "mean": round(sum(record.milliseconds for record in records) / len(records), 3),
         **_cuts(records),
@@ -87,9 +96,10 @@ def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
 
 
 def _cuts(records: Sequence[Record], only: Sequence[str] = tuple(CUTS)) -> dict[str, float | None]:
-    times = [record.milliseconds for record in records]
+    """Of requests that were answered: a refused connection is quick."""
+    times = [record.milliseconds for record in records if not record.wrong]
     if not times:
-        return {}
+        return dict.fromkeys(only)
     return {
         cut: None if cut == "p999" and len(times) < _FEWEST_FOR_P999 else percentile(times, CUTS[cut]) for cut in only
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -29,15 +30,22 @@ from load.bench.servers import (
 )
 from load.play import plan as plans
 from load.play.plan import Asked, Plan, TlsFiles
+from load.play.questions import WrongAnswerError, arguments, fitting, pod_in_question
+from load.simulated.cluster_file import node_names, read
 
 _ROOT: Final = Path(__file__).parents[2]
 _LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 _SAMPLE_SECONDS: Final = 1.0
+_JSON: Final = {"content-type": "application/json"}
 # How long Locust's users may take to end their last requests, in seconds.
 _STOP_SECONDS: Final = 10
 # How long Locust may take beyond the run itself, in seconds: against hangs only.
 _SPARE_SECONDS: Final = 120.0
-_OURS: Final = "gpushare"
+# How our extender is named in records.
+OURS: Final = "gpushare"
+# How long somebody else's extender may take to follow the API server of the run, in seconds.
+_FOLLOW_SECONDS: Final = 300.0
+_ASK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,8 @@ class Outcome:
 async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outcome:
     """All of it. Raises CannotMeasureError, ClusterError."""
     async with AsyncExitStack() as stack:
+        for wanted in filter(None, (order.api_port, order.web_port)):
+            check_free(wanted)
         port = order.api_port or free_port()
         progress.say("simulated API server")
         api = await start_simulated(
@@ -83,7 +93,7 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         stack.push_async_callback(server.program.stop)
         others = [Asked(url, url.rstrip("/") + PREFIX) for url in order.against]
         for other in others:
-            await _reachable(other.url)
+            await _until_it_follows(other.url, Path(order.plan.cluster), progress)
         plan = _complete(order, server, floor, f"http://127.0.0.1:{port}", others)
         path = folder / "plan.json"
         plans.save(plan, path)
@@ -93,19 +103,46 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
 
 def _complete(order: Order, server: Server, floor: Server | None, api: str, others: Sequence[Asked]) -> Plan:
     tls = TlsFiles(server.tls.authority, server.tls.certificate, server.tls.key) if server.tls else None
-    ours = Asked(_OURS, server.url + PREFIX, tls)
+    ours = Asked(OURS, server.url + PREFIX, tls)
     return msgspec.structs.replace(
         order.plan, api=api, extenders=(ours, *others), floor=floor.url if floor is not None else ""
     )
 
 
-async def _reachable(url: str) -> None:
-    base = url.removesuffix(PREFIX)
+async def _until_it_follows(url: str, cluster: Path, progress: Progress) -> None:
+    """Until an extender that somebody else runs knows the nodes. Raises CannotMeasureError after a while."""
+    progress.text = f"waiting for {url} to follow the API server"
+    progress.say(progress.text)
+    plan = read(cluster)
+    names = node_names(plan)
+    body = arguments(pod_in_question("does-it-follow", min(plan.units)), names)
+    wrong = ""
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session, session.get(base):
-            pass
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise CannotMeasureError(f"{base} does not answer: {error!r}") from error
+        async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession() as session:
+            while True:
+                try:
+                    async with session.post(f"{url}/filter", data=body, headers=_JSON) as answer:
+                        # Nodes that it does not know do not fit.
+                        wrong = "" if fitting(await answer.read(), names) else "no node fits"
+                except (aiohttp.ClientError, WrongAnswerError) as error:
+                    wrong = str(error)
+                if not wrong:
+                    return
+                await asyncio.sleep(_ASK_SECONDS)
+    except TimeoutError as error:
+        raise CannotMeasureError(
+            f"{url} does not know the {len(names)} nodes of this run's API server: {wrong}"
+        ) from error
+
+
+def check_free(port: int) -> None:
+    """Raises CannotMeasureError where somebody listens at a port of 127.0.0.1 already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise CannotMeasureError(f"port {port} of 127.0.0.1 is in use: {error.strerror}") from error
 
 
 async def _load(

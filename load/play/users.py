@@ -76,8 +76,12 @@ class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
     # Binds go on in the background, as many at once as there are.
     concurrency = 1000
 
-    def ask(self, extender: plans.Asked, verb: str, body: bytes | None = None) -> Any:
-        """A response in a context; who opens it says whether it was a failure."""
+    def ask(
+        self, extender: plans.Asked, verb: str, body: bytes | None = None, context: dict[str, str] | None = None
+    ) -> Any:
+        """A response in a context; who opens it says whether it was a failure. ``context`` is recorded when that ends."""
+        context = {} if context is None else context
+        context |= {"verb": verb, "extender": extender.name}
         return self.client.request(
             "GET" if body is None else "POST",
             f"{extender.url}/{verb}",
@@ -85,7 +89,7 @@ class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
             headers=_JSON,
             name=verb if len(PLAN.extenders) == 1 else f"{verb}, {extender.name}",
             catch_response=True,
-            context={"verb": verb, "extender": extender.name},
+            context=context,
         )
 
 
@@ -93,12 +97,16 @@ class KubeScheduler(Caller):
     """One scheduler."""
 
     abstract = not PLAN.schedulers
+    # As long as kube-scheduler waits for an extender, where its configuration says nothing else.
+    network_timeout = connection_timeout = 5.0
     fixed_count = PLAN.schedulers
 
     def on_start(self) -> None:
         """Another scheduler begins at another node."""
         self._rng = random.Random()  # which of equal nodes: no secret
-        self._window = Window(NODES, PLAN.window, self._rng.randrange(len(NODES)))
+        start = self._rng.randrange(len(NODES))
+        # Each extender is asked about the same nodes as the others.
+        self._windows = {one.name: Window(NODES, PLAN.window, start) for one in PLAN.extenders}
         self._turn = self._rng.randrange(len(PLAN.extenders))
         self._again: list[Waiting] = []
         self._answer_bytes = _FIRST_ANSWER
@@ -137,20 +145,23 @@ class KubeScheduler(Caller):
 
     def _choose(self, extender: plans.Asked, pod: Waiting) -> str:
         """The best node, "" where none fits. Raises WrongAnswerError."""
-        names, question = self._window.turn(), pod_in_question(pod.name, pod.units)
+        names, question = self._windows[extender.name].turn(), pod_in_question(pod.name, pod.units)
         body = arguments(question, names)
         passed = self._read(extender, "filter", body, lambda answer: fitting(answer, names))
-        self._ask_floor(body)
+        self._ask_floor(extender, body)
         if len(passed) < 2:
             return passed[0] if passed else ""
         body = arguments(question, passed)
         return str(self._read(extender, "prioritize", body, lambda answer: best(answer, passed, self._rng)))
 
-    def _read(self, extender: plans.Asked, verb: str, body: bytes, meaning: Any) -> Any:
-        with self.ask(extender, verb, body) as response:
+    def _read(
+        self, extender: plans.Asked, verb: str, body: bytes, meaning: Any, context: dict[str, str] | None = None
+    ) -> Any:
+        with self.ask(extender, verb, body, context) as response:
             if response.status_code != 200:
-                response.failure(f"status {response.status_code}")
-                raise WrongAnswerError(f"status {response.status_code}")
+                wrong = f"status {response.status_code}" if response.status_code else f"no answer: {response.error!r}"
+                response.failure(wrong)
+                raise WrongAnswerError(wrong)
             self._answer_bytes = len(response.content) if verb == "filter" else self._answer_bytes
             try:
                 return meaning(response.content)
@@ -158,19 +169,26 @@ class KubeScheduler(Caller):
                 response.failure(str(error))
                 raise
 
-    def _ask_floor(self, body: bytes) -> None:
+    def _ask_floor(self, extender: plans.Asked, body: bytes) -> None:
+        """As many bytes as that extender has just answered."""
         if PLAN.floor:
             self.client.post(
                 f"{PLAN.floor}/{self._answer_bytes}",
                 data=body,
                 headers=_JSON,
                 name=FLOOR,
-                context={"verb": FLOOR, "extender": FLOOR},
+                context={"verb": FLOOR, "extender": extender.name},
             )
 
     def _bind(self, extender: plans.Asked, pod: Waiting, node: str) -> None:
+        context: dict[str, str] = {}
+
+        def meaning(answer: bytes) -> str:
+            context["refused"] = refusal(answer)
+            return context["refused"]
+
         try:
-            refused = self._read(extender, "bind", binding_arguments(pod.name, node), refusal)
+            refused = self._read(extender, "bind", binding_arguments(pod.name, node), meaning, context)
         except WrongAnswerError:
             refused = "no answer"
         if refused:

@@ -13,7 +13,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -29,27 +29,38 @@ from load.simulated.world import NAMESPACE, Pod, World
 # How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
+# Sums of many small steps fall short of a whole number by less than this.
+_ROUNDING: Final = 1e-6
 # How long somebody who asks for the next pod waits for one, in seconds.
 _NEXT_SECONDS: Final = 0.5
 
 
 class Pace:
-    """So many a second."""
+    """So many a second. What is owed when the rate changes is owed still, but for a rate of 0, which ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._rate = 0.0
-        self._since = 0.0
-        self._told = 0
+        self._since = clock()
+        self._owed = 0.0
 
     def set(self, rate: float) -> None:
         """From now on."""
-        self._rate, self._since, self._told = rate, time.monotonic(), 0
+        self._accrue()
+        self._rate = rate
+        self._owed = self._owed if rate else 0.0
 
     def due(self) -> int:
         """How many more there must be by now."""
-        due = int(self._rate * (time.monotonic() - self._since)) - self._told
-        self._told += due
+        self._accrue()
+        due = int(self._owed + _ROUNDING)
+        self._owed -= due
         return due
+
+    def _accrue(self) -> None:
+        now = self._clock()
+        self._owed += self._rate * (now - self._since)
+        self._since = now
 
 
 class Api:

@@ -103,9 +103,12 @@ class Cluster:
         bound = pod._replace(node=node, card=card, card_units=self._units.get(node, 0))
         self._bound[name] = bound
         self.counts["binds"] += 1
-        ended = self._end_one() if self._is_steady else []
+        told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
+        if self._is_steady:
+            # Before it runs itself: it does not end at once.
+            told += self._end_one()
         self._running.append(bound)
-        return [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1)), *ended]
+        return told
 
     def next_event(self) -> Event:
         """The status of some pod, or seldom of some node, has changed, as far as its version; the book is the same after it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Annotated, Final
@@ -57,8 +58,10 @@ def read(path: Path) -> ClusterPlan:
             _card_units(model(pool.card))
     except OSError as error:
         raise ClusterFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError, CatalogueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError, CatalogueError) as error:
         raise ClusterFileError(f"{path}: {error}") from error
+    if not all(map(math.isfinite, plan.units.values())):
+        raise ClusterFileError(f"{path}: a weight of units is not a finite number")
     if len({pool.name for pool in plan.pools}) != len(plan.pools):
         raise ClusterFileError(f"{path}: two pools have the same name")
     if plan.nodes > _MOST_NODES:

@@ -39,6 +39,9 @@ class Routes:
     def __init__(self, cache: SchedulerCache, verbs: Verbs, is_ready: Callable[[], bool]) -> None:
         self._cache = cache
         self._verbs = verbs
+        # At most one inspection is being described; the next waits for it, and has all who came meanwhile.
+        self._describing = asyncio.Lock()
+        self._inspection: asyncio.Future[bytes] | None = None
         timed = verbs.metrics.timed
         self._bind_timed = verbs.metrics.timed_later(BIND, verbs.bind)
         self._posts: dict[str, Callable[[bytes], bytes] | None] = {
@@ -102,16 +105,25 @@ class Routes:
             return _failed(request)
 
     async def _inspect(self, request: Request) -> Answer:
-        """All nodes as they are now, described a few at a time: 5,000 at once would keep a filter waiting for 0.3 s."""
+        """All nodes. Who asks while others wait for theirs gets the same answer, of a later moment than any of them asked."""
         try:
+            if self._inspection is None:
+                self._inspection = asyncio.ensure_future(self._describe_all())
+            # It is others' too: one who goes away does not end it.
+            return Answer(200, JSON, await asyncio.shield(self._inspection))
+        except Exception:
+            return _failed(request)
+
+    async def _describe_all(self) -> bytes:
+        """All nodes as they are when it begins, a few at a time: 5,000 at once would keep a filter waiting for 0.3 s."""
+        async with self._describing:
+            self._inspection = None
             described = []
             for number, node in enumerate(nodes_with_cards(self._cache.snapshot()), 1):
                 described.append(messages.encode_json(describe_node(node)))
                 if number % _NODES_AT_ONCE == 0:
                     await asyncio.sleep(0)
-            return Answer(200, JSON, b'{"nodes":[' + b",".join(described) + b"]}")
-        except Exception:
-            return _failed(request)
+            return b'{"nodes":[' + b",".join(described) + b"]}"
 
     def _inspect_one(self, name: str) -> Answer:
         described = inspect_node(self._cache.snapshot(), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from clusters.ports import free_port
+from clusters.targets import load_target
+from load.bench.servers import write_kubeconfig
 from load.play.command import CLUSTERS
 
 ROOT = Path(__file__).parents[3]
-SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "3", "--rate", "30"]
+SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "5", "--rate", "30"]
 # Seen by every Python program that is started with it on its path; it slows down the extender's filter alone.
 SLOW = """
 import sys, time
@@ -90,7 +93,7 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
     assert len(run["outcome"]["samples"]) > 1
     assert "kept    filter failures: at most 0; 0.00" in done.stdout
     assert (out / "locust.html").stat().st_size > 0
-    assert len(list(out.glob("*.tsv"))) == 2
+    assert len(list(out.glob("requests-*.tsv"))) == 2
 
 
 def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
@@ -123,6 +126,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         (["--cluster", "none.yaml"], 1, "none.yaml: cannot be read"),
         (["--bounds", "none.yaml"], 1, "none.yaml: cannot be read"),
         (["--against", "http://127.0.0.1:1"], 2, "--against needs --api-port"),
+        (["--api-port", "70000"], 2, "'70000' is not a port"),
         (["--seconds", "0"], 2, "'0' is not a number from 1 up"),
         (["--shape", "square"], 2, "invalid choice: 'square'"),
     ],
@@ -136,11 +140,34 @@ def test_what_cannot_be_is_one_clear_line(tmp_path: Path, argv: list[str], code:
     assert done.stdout == ""
 
 
-def test_an_extender_that_nobody_serves_is_said(tmp_path: Path) -> None:
-    """Before any load; what was started by then is ended."""
-    done = load(
-        *SMALL, "--against", f"http://127.0.0.1:{free_port()}", "--api-port", free_port(), "-o", tmp_path / "out"
-    )
+def test_a_port_that_is_in_use_is_said(tmp_path: Path) -> None:
+    """Before anything is started: else somebody else's cluster would be measured."""
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        done = load(*SMALL, "--api-port", somebody.getsockname()[1], "-o", tmp_path / "out")
 
     assert done.returncode == 1
-    assert "does not answer" in done.stderr.splitlines()[-1]
+    assert "of 127.0.0.1 is in use" in done.stderr.splitlines()[-1]
+
+
+def test_another_extender_is_waited_for_and_asked_the_same(tmp_path: Path, loose: Path) -> None:
+    """One that follows the API server of the run gets every second pod, about the same nodes; what is the user's stays."""
+    out, own, api, other = tmp_path / "out", tmp_path / "out" / "own.tsv", free_port(), free_port()
+    out.mkdir()
+    own.write_text("mine")
+    write_kubeconfig(tmp_path, api)
+    kubeconfig = str(tmp_path / "kubeconfig")
+    argv, environment = load_target("gpushare").extender.command(port=str(other), kubeconfig=kubeconfig)
+    argv[0] = str(Path(sys.executable).parent / argv[0])
+    with subprocess.Popen(argv, env={**os.environ, **environment}, stderr=subprocess.DEVNULL) as extender:
+        try:
+            url = f"http://127.0.0.1:{other}"
+            done = load(*SMALL, "--against", url, "--api-port", api, "-o", out, "--bounds", loose)
+        finally:
+            extender.terminate()
+
+    assert done.returncode == 0, done.stderr
+    rows = {(row["extender"], row["verb"]): row for row in json.loads((out / "load.json").read_text())["rows"]}
+    ours, theirs = rows["gpushare", "filter"], rows[url, "filter"]
+    assert abs(ours["count"] - theirs["count"]) <= 1
+    assert (ours["failures"], theirs["failures"]) == (0, 0)
+    assert own.read_text() == "mine"

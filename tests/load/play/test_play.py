@@ -60,6 +60,8 @@ def test_nodes_that_fit_are_read_from_names_or_objects() -> None:
         (b"[]", "no ExtenderFilterResult"),
         (b'{"Error": "not synced"}', "not synced"),
         (b'{"NodeNames": ["a"]}', "names 1 and 0 nodes of 2"),
+        (b'{"NodeNames": ["a", "a"]}', "names nodes twice"),
+        (b'{"NodeNames": ["a", "x"]}', "that it was not asked about"),
     ],
 )
 def test_an_answer_that_means_nothing_is_a_failure(answer: bytes, message: str) -> None:
@@ -101,10 +103,12 @@ def test_shapes_bring_the_pods_that_were_asked_for() -> None:
 
 
 RECORDS = [
-    *(Record(100.0 + at / 10, "filter", "gpushare", float(at + 1), 500, "") for at in range(20)),
-    *(Record(100.0 + at / 10, FLOOR, FLOOR, 0.5, 500, "") for at in range(20)),
-    Record(101.0, "bind", "gpushare", 4.0, 12, "status 500"),
-    Record(101.5, "filter", "http://other", 30.0, 900, ""),
+    *(Record(100.0 + at / 10, "filter", "gpushare", float(at + 1), 500, "", "") for at in range(20)),
+    *(Record(100.0 + at / 10, FLOOR, "gpushare", 0.5, 500, "", "") for at in range(20)),
+    Record(101.0, "bind", "gpushare", 0.1, 12, "", "status 500"),
+    Record(101.2, "bind", "gpushare", 4.0, 12, "no card has room", ""),
+    Record(101.5, "filter", "http://other", 30.0, 900, "", ""),
+    Record(101.6, FLOOR, "http://other", 3.0, 900, "", ""),
 ]
 
 
@@ -112,12 +116,23 @@ def test_figures_are_of_each_verb_of_each_extender() -> None:
     """Percentiles in ms, and over what the server that does nothing took."""
     found = {(row["extender"], row["verb"]): row for row in rows(RECORDS, 2.0)}
 
-    assert found.keys() == {("gpushare", "filter"), ("gpushare", "bind"), ("http://other", "filter"), (FLOOR, FLOOR)}
+    assert found.keys() == {
+        (extender, verb)
+        for extender, verb in [
+            ("gpushare", "filter"),
+            ("gpushare", "bind"),
+            ("gpushare", FLOOR),
+            ("http://other", "filter"),
+            ("http://other", FLOOR),
+        ]
+    }
     ours = found["gpushare", "filter"]
     assert (ours["count"], ours["per_second"], ours["p50"], ours["p99"], ours["max"]) == (20, 10.0, 10.0, 20.0, 20.0)
     assert (ours["p50_over_floor"], ours["p999"], ours["p999_over_floor"]) == (20.0, None, None)
-    assert found["gpushare", "bind"]["failures"] == 1
-    assert failures(RECORDS) == [{"extender": "gpushare", "verb": "bind", "wrong": "status 500", "count": 1}]
+    bind = found["gpushare", "bind"]
+    assert (bind["failures"], bind["refused"], bind["p50"]) == (1, 1, 4.0)
+    assert found["http://other", "filter"]["p50_over_floor"] == 10.0
+    assert [one["wrong"] for one in failures(RECORDS)] == ["status 500", "no card has room"]
 
 
 def test_a_run_is_told_second_by_second() -> None:
@@ -132,9 +147,9 @@ def test_a_run_is_told_second_by_second() -> None:
 
 def test_records_are_read_as_they_were_written() -> None:
     """With what went wrong, which may be any text of one line."""
-    assert parse(["100.5\tfilter\tgpushare\t1.25\t500\t\n", "101\tbind\tx\t2\t0\tstatus 500: no\n"]) == [
-        Record(100.5, "filter", "gpushare", 1.25, 500, ""),
-        Record(101.0, "bind", "x", 2.0, 0, "status 500: no"),
+    assert parse(["100.5\tfilter\tgpushare\t1.25\t500\t\t\n", "101\tbind\tx\t2\t0\tfull\tstatus 500: no\n"]) == [
+        Record(100.5, "filter", "gpushare", 1.25, 500, "", ""),
+        Record(101.0, "bind", "x", 2.0, 0, "full", "status 500: no"),
     ]
 
 
@@ -153,16 +168,18 @@ def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
         "verb: filter, figure: p50, most: 0.5, over: 'http://other'",
         "verb: bind, figure: failures, most: 0",
         "verb: inspect, figure: p50, most: 9",
+        "verb: bind, figure: refused, most: 0.4",
     )
     verdicts = judge(read(path), rows(RECORDS, 2.0), "gpushare")
 
-    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, False]
+    assert [verdict.is_kept for verdict in verdicts] == [True, False, True, False, False, False]
     assert [verdict.text() for verdict in verdicts] == [
         "kept    filter p50: at most 20 x floor; 20.00",
         "BROKEN  filter p99: at most 32 x floor; 40.00, 25 % above it",
         "kept    filter p50: at most 0.5 x http://other; 0.33",
         "BROKEN  bind failures: at most 0; 1.00",
         "BROKEN  inspect p50: at most 9 x floor; not measured",
+        "BROKEN  bind refused: at most 0.4; 0.50, 25 % above it",
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gpushare.manifests import Node as NodeObject
 from gpushare.model.node import devices_of
+from load.simulated.api_server import Pace
 from load.simulated.cluster import NODES, PODS, Cluster
 from load.simulated.objects import node_object
 from load.simulated.world import Node, Pod, World
@@ -78,9 +79,11 @@ def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
 def test_where_the_cluster_is_steady_a_pod_ends_for_each_that_is_bound() -> None:
     """As many run afterwards; who ended is told of, and is in no list."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
-    _, ended = cluster.bind("w", "b", 3)
+    bound, ended = cluster.bind("w", "b", 3)
     gone = json.loads(ended.line)
 
+    # In this order a watch that breaks between the two has missed neither.
+    assert bound.version < ended.version
     assert gone["type"] == "DELETED"
     assert len(cluster.running) == 6
     assert gone["object"]["metadata"]["name"] not in names(cluster)
@@ -104,6 +107,22 @@ def test_the_extender_reads_the_cards_of_a_node(node: Node, cards: list[int]) ->
 
     assert [device.total for device in devices] == cards
     assert {device.model for device in devices} == {node.model}
+
+
+@pytest.mark.parametrize(("rate", "looks"), [(20.0, 7), (1.0, 200), (0.3, 13)])
+def test_as_many_come_as_the_rate_says(rate: float, looks: int) -> None:
+    """Over a minute, though the rate is told anew each second and somebody looks at odd moments."""
+    now, pace, come = [0.0], None, 0
+    pace = Pace(lambda: now[0])
+    for second in range(60):
+        now[0] = float(second)
+        pace.set(rate)
+        for look in range(looks):
+            now[0] = second + look / looks
+            come += pace.due()
+    now[0] = 60.0
+
+    assert come + pace.due() == pytest.approx(60 * rate, abs=0.01)
 
 
 def test_a_kind_that_nobody_simulates_has_no_objects() -> None:

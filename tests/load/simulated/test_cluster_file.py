@@ -77,6 +77,9 @@ def test_the_same_seed_makes_the_same_cluster(path: Path) -> None:
         ("pods: 6", "pod: 6", "unknown field `pod`"),
         ("units: {1: 2, 4: 1}", "units: {}", "units"),
         ("pools:", "pools: [", "cluster.yaml"),
+        ("seed: 3", "seed: 2024-13-45", "month must be in 1..12"),
+        ("1: 2,", "1: .inf,", "not a finite number"),
+        ("seed: 3", "seed: " + "[" * 5000, "recursion"),
         ("nodes: 20", "nodes: 49999", "50004 nodes are more than 50000"),
     ],
 )

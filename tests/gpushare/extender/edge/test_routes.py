@@ -404,13 +404,44 @@ async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
     inspection = routes_on(cache)(Request("GET", f"{PREFIX}/inspect", b"", is_known=True))
     assert not isinstance(inspection, Answer)
     asked = asyncio.ensure_future(inspection)
-    await asyncio.sleep(0)
+    # It has begun by then, and has some sixty rounds before it.
+    for _ in range(5):
+        await asyncio.sleep(0)
 
     assert not asked.done()
     for number in range(500):
         cache.remove_node(f"n{number:03}")
     answer = await asked
     assert [node["name"] for node in json.loads(answer.body)["nodes"]] == [f"n{number:03}" for number in range(500)]
+
+
+async def test_inspections_do_not_go_on_for_those_who_went_away() -> None:
+    """Of many that are asked for at once two are described, one after the other; who comes later gets a later moment."""
+    cache = SchedulerCache()
+    for number in range(100):
+        cache.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
+    routes, request = routes_on(cache), Request("GET", f"{PREFIX}/inspect", b"", is_known=True)
+
+    async def asked() -> Answer:
+        answer = routes(request)
+        assert not isinstance(answer, Answer)
+        return await answer
+
+    first = asyncio.ensure_future(asked())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    others = [asyncio.ensure_future(asked()) for _ in range(20)]
+    await asyncio.sleep(0)
+    others[0].cancel()
+    cache.remove_node("n000")
+    early, *late = await asyncio.gather(first, *others, return_exceptions=True)
+
+    assert isinstance(early, Answer)
+    assert len(json.loads(early.body)["nodes"]) == 100
+    answers = [one for one in late if isinstance(one, Answer)]
+    assert len(answers) == 19
+    assert len({id(one.body) for one in answers}) == 1
+    assert len(json.loads(answers[0].body)["nodes"]) == 99
 
 
 def gpu_node(name: str) -> dict[str, Any]:
