@@ -66,6 +66,8 @@ class ExtenderSettings:
     """Where /metrics is served, host and port, always plain HTTP; None for nowhere."""
     policy: str
     """Of pods that name none: one of ``wire.POLICIES``."""
+    expected_pods: Path | None
+    """A file that says which pods will come; None: those that were seen will."""
     audit_interval: float
     """Seconds between two comparisons of the book with the API; 0 for none."""
     kubeconfig: str | None
@@ -148,6 +150,13 @@ def extender_settings(argv: Sequence[str], environment: Mapping[str, str] | None
     )
     _flag(
         parser,
+        "expected-pods",
+        default="",
+        metavar="FILE",
+        help="YAML that says which pods will come, for fragmentation (default: such as have come; see gpushare/README.md)",
+    )
+    _flag(
+        parser,
         "audit-interval",
         default="5m",
         help="how often the book is compared with a fresh list of pods and nodes, and put right; 0 for never (default: 5m)",
@@ -161,6 +170,7 @@ def extender_settings(argv: Sequence[str], environment: Mapping[str, str] | None
         guarded=parsed.guarded,
         metrics_address=read_metrics_flag(parsed),
         policy=parsed.policy,
+        expected_pods=Path(parsed.expected_pods) if parsed.expected_pods else None,
         audit_interval=_audit_interval(parsed.audit_interval),
         kubeconfig=parsed.kubeconfig or None,
         context=parsed.context or None,

@@ -170,7 +170,7 @@ class Binder:
         )
         if assumed is None:
             try:
-                self._cache.assume(node_name, booking)
+                self._cache.assume(node_name, booking, cpu_request(pod))
             except ValueError as error:
                 # The watch was ahead of what we read: somebody bound or deleted the pod meanwhile.
                 raise _OvertakenError(str(error)) from error

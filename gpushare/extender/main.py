@@ -21,6 +21,7 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.book.audit import Audit, Pace
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
+from gpushare.extender.book.expected_pods import read_expected
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.book.wake import Waker
 from gpushare.extender.book.workload import workload_for
@@ -53,8 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(settings: ExtenderSettings) -> None:
+    expected = None if settings.expected_pods is None else read_expected(settings.expected_pods)
     client = config.connect(settings.kubeconfig, settings.context)
-    cache = SchedulerCache(workload_for(settings.policy))
+    cache = SchedulerCache(workload_for(settings.policy, expected))
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
     controller = Controller(client, cache, on_ready=gc.freeze, events=events)

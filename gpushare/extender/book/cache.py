@@ -197,8 +197,11 @@ class SchedulerCache:
         """What is assumed for a pod on a node."""
         return self._assumed.get(node, {}).get(uid)
 
-    def assume(self, node: str, booking: Booking) -> None:
-        """Book before the API knows. Raises ValueError for a pod that is booked there already, or has ended."""
+    def assume(self, node: str, booking: Booking, cpu_milli: int = 0) -> None:
+        """Book before the API knows; ``cpu_milli`` is what the pod asks for beside cards.
+
+        Raises ValueError for a pod that is booked there already, or has ended.
+        """
         if booking.uid in self._ended:
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
         if booking.uid in self._assumed.get(node, {}) or booking.uid in self._confirmed.get(node, {}):
@@ -206,6 +209,7 @@ class SchedulerCache:
         self.heard.note(booking.uid)
         self._put(self._assumed, node, booking)
         self._assumed_on.setdefault(booking.uid, set()).add(node)
+        self._cpu_changed(*self._workload.put(booking.uid, node, cpu_milli))
         self._lay_out(node)
 
     def forget(self, uid: str, node: str) -> None:
@@ -215,6 +219,7 @@ class SchedulerCache:
         if node in nodes:
             nodes.remove(node)
             self._take(self._assumed, node, uid)
+            self._cpu_changed(*self._workload.forget(uid, node))
             self._lay_out(node)
         if not nodes:
             self._assumed_on.pop(uid, None)

@@ -4,7 +4,7 @@ How often pods of a class come is counted as they are first seen with their card
 some thousands of pods, those that came earlier counting ever less.
 
 CPU only tells nodes apart that hold the pod anyway, so nobody audits it: what a lost event leaves wrong here is right again with
-the next list. A pod's CPU counts once the API shows it bound.
+the next list. A pod's CPU counts from when it is assumed, as its card does; of one that is assumed on several nodes on the latest.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LEAST: Final = 0.5
 _CPU_STEP: Final = 500
 
 
-def workload_for(policy: str) -> Workload:
+def workload_for(policy: str, expected: Outlook | None = None) -> Workload:
     """What a cluster of this policy asks for: CPU is counted for one alone, as that means a look at every pod."""
-    return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION)
+    return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION, expected=expected)
 
 
 class Workload:
@@ -93,7 +93,12 @@ class Workload:
 
     def set_pod(self, pod: Pod, node: str) -> tuple[str, ...]:
         """A pod is on a node. Answers the nodes whose free CPU is another than before."""
-        uid, cpu = pod.metadata.uid, cpu_request(pod) if self._counts_cpu else 0
+        return self.put(pod.metadata.uid, node, cpu_request(pod) if self._counts_cpu else 0)
+
+    def put(self, uid: str, node: str, cpu: int) -> tuple[str, ...]:
+        """So many milli-CPUs of a node are a pod's, be it bound there or assumed. Answers likewise."""
+        if not self._counts_cpu:
+            return ()
         if self._pods.get(uid, ("", 0)) == ((node, cpu) if cpu else ("", 0)):
             return ()
         left = self.leave_node(uid)
@@ -108,6 +113,10 @@ class Workload:
         """A pod has ended. Answers likewise."""
         self._noted.discard(uid)
         return self.leave_node(uid)
+
+    def forget(self, uid: str, node: str) -> tuple[str, ...]:
+        """A pod is not on this node; it may be on another. Answers likewise."""
+        return self.leave_node(uid) if self._pods.get(uid, ("", 0))[0] == node else ()
 
     def leave_node(self, uid: str) -> tuple[str, ...]:
         """A pod is on no node that we know of. Answers likewise."""

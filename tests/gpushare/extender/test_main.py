@@ -89,6 +89,16 @@ def test_a_port_that_is_taken_is_a_usage_error(kubeconfig: Path) -> None:
     )
 
 
+def test_a_file_of_expected_pods_that_makes_no_sense_is_a_usage_error(kubeconfig: Path, tmp_path: Path) -> None:
+    """Said before it listens."""
+    (tmp_path / "pods.yaml").write_text("pods: [{gpu-mem: four}]")
+    with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+        errors = program.communicate(timeout=30)[1]
+
+    assert (program.returncode, errors.count("\n")) == (2, 1)
+    assert "pods.yaml: Expected `int`, got `str` - at `$.pods[0].gpu-mem`" in errors
+
+
 def test_an_address_that_is_none_is_a_usage_error() -> None:
     """Not a crash."""
     with pytest.raises(UsageError, match="--address"):

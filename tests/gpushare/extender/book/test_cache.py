@@ -370,6 +370,30 @@ def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
     assert dict(free) == {"n": 8000}
 
 
+def test_an_assumed_pod_has_its_cpu() -> None:
+    """The next pod may come before the watch shows this one; a bind that was refused gives it back, on its own node alone."""
+    cache = SchedulerCache(Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1})))
+    for name in ("n", "m"):
+        cache.set_node(node(name, cpu="8"))
+    free = cache.snapshot().free_cpu
+    asked = question(Request(4), cache.snapshot(), "fragmentation", 1000)
+    costs = cache.answers.costs(asked)
+    assert costs is not None
+    costs["n"] = 1.0
+
+    cache.assume("n", booking("a", 3, 0), 2500)
+    assert (dict(free), cache.answers.costs(asked)) == ({"n": 5500, "m": 8000}, {})
+    cache.set_pod(pod("a", 3, on="n", card=0, cpu="2500m"))
+    assert dict(free) == {"n": 5500, "m": 8000}
+
+    cache.assume("n", booking("b", 3, 1), 1000)
+    cache.assume("m", booking("b", 3, 1), 1000)
+    cache.forget("b", "n")
+    assert dict(free) == {"n": 5500, "m": 7000}
+    cache.forget("b", "m")
+    assert dict(free) == {"n": 5500, "m": 8000}
+
+
 def test_what_an_eviction_costs_is_known_once_the_api_shows_the_pod_bound(cache: SchedulerCache) -> None:
     """An assumed pod is no victim: its scheduler may not know it."""
     cache.assume("n", booking("a", 3, 0))

@@ -1,0 +1,67 @@
+"""Which pods are expected to come, from a file (``--expected-pods``), for the policy ``fragmentation``::
+
+    pods:
+    - {gpu-mem: 4, count: 120}
+    - {gpu-mem: 16, cards: 2, cpu: 500m, card-model: [T4, A100], count: 3}
+
+``gpu-mem`` is what the pod asks of each of its ``cards`` (1 where nothing is said), in the units of the resource; ``cpu`` the
+request of all its containers; ``count`` how often such pods come, in any measure. Pods that ask for no card are not expected: CPU
+that they will take is not kept for others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import yaml
+
+from gpushare.errors import InvalidQuantityError, UsageError
+from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.quantity import parse_milli, parse_quantity
+from gpushare.model.wishes import Wishes, words_of
+
+_Whole = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+
+
+class _Line(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    gpu_mem: _Whole
+    cards: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    cpu: str | int | float = 0
+    card_model: list[str] = []
+    card_model_not: list[str] = []
+    count: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 1.0
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    pods: Annotated[list[_Line], msgspec.Meta(min_length=1, max_length=100_000)]
+
+
+def read_expected(path: Path) -> Outlook:
+    """Raises UsageError, which says where in the file it is wrong."""
+    try:
+        lines = msgspec.convert(yaml.load(path.read_bytes(), yaml.CSafeLoader), _File).pods
+        counts: defaultdict[PodClass, float] = defaultdict(float)
+        for line in lines:
+            counts[_class(line)] += line.count
+    except OSError as error:
+        raise UsageError(f"--expected-pods: {path}: {error.strerror}") from error
+    except (yaml.YAMLError, msgspec.ValidationError, InvalidQuantityError, ValueError, RecursionError) as error:
+        raise UsageError(f"--expected-pods: {path}: {' '.join(str(error).split())}") from error
+    return Outlook(counts)
+
+
+def _class(line: _Line) -> PodClass:
+    wishes = Wishes(models=_words(line.card_model), banned_models=_words(line.card_model_not))
+    if parse_quantity(line.cpu) < 0:
+        raise InvalidQuantityError(f"cpu is {line.cpu!r}, less than nothing")
+    return PodClass(line.gpu_mem, line.cards, parse_milli(line.cpu), wishes)
+
+
+def _words(models: list[str]) -> tuple[tuple[str, ...], ...]:
+    found = tuple(words_of(model) for model in models)
+    if not all(found):
+        raise ValueError(f"{models!r} is no list of models such as [T4, A100]")
+    return found
