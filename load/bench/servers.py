@@ -142,13 +142,13 @@ async def start_do_nothing(bed: Bed) -> Server | None:
     return Server("C, does nothing", url, does_nothing=True, program=program)
 
 
-async def start_extender(bed: Bed, *, with_tls: bool) -> tuple[Server, Sync]:
+async def start_extender(bed: Bed, *, with_tls: bool, flags: Sequence[str] = ()) -> tuple[Server, Sync]:
     """Our extender, synced."""
-    port, flags, tls = free_port(), [], None
+    port, flags, tls = free_port(), [*flags], None
     if with_tls:
         server = bed.authority.issue_server("extender", ["127.0.0.1"])
         client = bed.authority.issue_client("system:kube-scheduler")
-        flags = ["--tls-cert-file", str(server.certificate), "--tls-private-key-file", str(server.key)]
+        flags += ["--tls-cert-file", str(server.certificate), "--tls-private-key-file", str(server.key)]
         flags += ["--client-ca-file", str(bed.authority.ca)]
         tls = TlsClient(str(bed.authority.ca), str(client.certificate), str(client.key))
     argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=str(bed.folder / "kubeconfig"))

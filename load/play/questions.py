@@ -63,14 +63,19 @@ def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
     return passed
 
 
-def best(answer: bytes, names: Sequence[str], rng: random.Random) -> str:
-    """One of the nodes with the highest score. Raises WrongAnswerError."""
+def highest(answer: bytes, names: Sequence[str]) -> list[str]:
+    """The nodes with the highest score, in the order of the names. Raises WrongAnswerError."""
     try:
         scores = {one["Host"]: int(one["Score"]) for one in json.loads(answer)}
     except (ValueError, TypeError, KeyError) as error:
         raise WrongAnswerError(f"no HostPriorityList: {error!r}") from error
-    highest = max(scores.get(name, 0) for name in names)
-    return rng.choice([name for name in names if scores.get(name, 0) == highest])
+    best_score = max(scores.get(name, 0) for name in names)
+    return [name for name in names if scores.get(name, 0) == best_score]
+
+
+def best(answer: bytes, names: Sequence[str], rng: random.Random) -> str:
+    """One of the nodes with the highest score. Raises WrongAnswerError."""
+    return rng.choice(highest(answer, names))
 
 
 def refusal(answer: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import signal
@@ -15,20 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from clusters.api_client import ApiError
 from clusters.progress import Progress
+from clusters.provider import ClusterError
 from clusters.tied import die_with_parent
 from gpushare import wire
+from load.bench.servers import CannotMeasureError
 from load.flags import count, seed
-from load.replay import charts, report
+from load.play.questions import WrongAnswerError
+from load.replay import charts, report, wire_check
 from load.replay.arrivals import arrivals
 from load.replay.replay import ratios, replay
 from load.replay.trace import Trace, TraceError, pods_file, read, workloads
 from load.replay.world import expected_of
 
+_NO_WIRE: Final = (ClusterError, CannotMeasureError, WrongAnswerError, ApiError)
 SAMPLE: Final = Path(__file__).parent / "sample"
 _EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 %% of all
 cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
-1 the trace cannot be read, or the picture not be written; 2 wrong flags."""
+1 the trace cannot be read, the picture not be written, or a pod lies elsewhere over the wire; 2 wrong flags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,11 @@ def add_to(commands: Any) -> None:
         help="fragmentation knows from the list how often which pods come, as the published policies do, or goes by those seen "
         "(default: trace)",
     )  # fmt: skip
+    parser.add_argument(
+        "--wire", action="store_true",
+        help="replay each seed through a real extender over HTTP and an embedded API server as well, and compare pod by pod "
+        "(minutes a seed; needs --expect trace)",
+    )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves; .png or .svg (needs matplotlib)")
     parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
     parser.set_defaults(run=run)
@@ -82,28 +93,36 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """The exit code."""
+    if options.wire and options.expect != "trace":
+        print(
+            "replay: --wire needs --expect trace: what was seen when depends on the pace of the watch", file=sys.stderr
+        )
+        return 2
     try:
         trace = read(options.trace, options.workload)
         others = report.published(options.trace, options.workload)
         if options.plot is not None:
             charts.check(options.plot)
         runs = _replay_all(trace, options)
+        over_wire = _check_wire(trace, options)
         if options.json:
-            print(json.dumps(report.as_json(options.workload, options.policy, runs, others), indent=1))
+            found = report.as_json(options.workload, options.policy, runs, others)
+            print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
         else:
             print(report.text(options.workload, options.policy, runs, others))
+            print(wire_check.text(over_wire), end="\n" if over_wire else "")
         if options.plot is not None:
             charts.draw(options.plot, options.workload, options.policy, report.curve(runs), others)
             print(f"wrote {options.plot}", file=sys.stderr)
     except TraceError as error:
         print(f"replay: {error}{_known(options)}", file=sys.stderr)
         return 1
-    except (charts.CannotDrawError, OSError, BrokenProcessPool) as error:
+    except (charts.CannotDrawError, OSError, BrokenProcessPool, *_NO_WIRE) as error:
         print(f"replay: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return 0
+    return 1 if any(one.different for one in over_wire) else 0
 
 
 def _known(options: argparse.Namespace) -> str:
@@ -114,7 +133,7 @@ def _known(options: argparse.Namespace) -> str:
 
 
 def _replay_all(trace: Trace, options: argparse.Namespace) -> list[report.Run]:
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    seeds = _seeds(options)
     title = f"replaying {len(trace.pods)} pods on {len(trace.nodes)} nodes, {len(seeds)} seeds"
     with Progress("replay", title, sys.stderr) as progress:
         found: list[report.Run] = []
@@ -123,6 +142,17 @@ def _replay_all(trace: Trace, options: argparse.Namespace) -> list[report.Run]:
             found.append(one)
             progress.detail = f"{len(found)} of {len(seeds)}"
     return sorted(found, key=lambda one: one.seed)
+
+
+def _check_wire(trace: Trace, options: argparse.Namespace) -> list[wire_check.WireRun]:
+    if not options.wire:
+        return []
+    with Progress("replay", "starting an API server and an extender", sys.stderr) as progress:
+        return asyncio.run(wire_check.check_all(trace, options.policy, _seeds(options), progress))
+
+
+def _seeds(options: argparse.Namespace) -> range:
+    return range(options.first_seed, options.first_seed + options.seeds)
 
 
 def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[report.Run]:

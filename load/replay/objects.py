@@ -58,7 +58,15 @@ def pod_object(pod: TracePod, number: int) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": NAMESPACE, "uid": name, "annotations": annotations},
-        "spec": {"containers": [{"name": "main", "resources": {"requests": requests | limits, "limits": limits}}]},
+        "spec": {
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.k8s.io/pause",
+                    "resources": {"requests": requests | limits, "limits": limits},
+                }
+            ]
+        },
     }
 
 

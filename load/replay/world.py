@@ -33,6 +33,27 @@ class _Room:
     memory_mib: int
 
 
+class Rooms:
+    """CPU and memory of the machines, as kube-scheduler counts them before it asks an extender."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._rooms = {node.name: _Room(node.name, node.cpu_milli, node.memory_mib) for node in trace.nodes}
+
+    def holding(self, pod: TracePod) -> list[str]:
+        """The machines that have what the pod asks for, in the order of the trace."""
+        return [
+            room.name
+            for room in self._rooms.values()
+            if room.cpu_milli >= pod.cpu_milli and room.memory_mib >= pod.memory_mib
+        ]
+
+    def take(self, pod: TracePod, name: str) -> None:
+        """The pod is there."""
+        room = self._rooms[name]
+        room.cpu_milli -= pod.cpu_milli
+        room.memory_mib -= pod.memory_mib
+
+
 class World:
     """Machines, none of which has a pod at first. ``policy`` is the extender's; ``expected`` the pods that it knows will come."""
 
@@ -40,17 +61,13 @@ class World:
         self.allocated = 0
         self._policy = policy
         self._book = SchedulerCache(Workload(counts_cpu=True, expected=expected), most_requests=_MOST_REQUESTS)
-        self._rooms = {node.name: _Room(node.name, node.cpu_milli, node.memory_mib) for node in trace.nodes}
+        self._rooms = Rooms(trace)
         for node in trace.nodes:
             self._book.set_node(msgspec.convert(node_object(node), Node))
 
     def candidates(self, pod: TracePod) -> list[str]:
         """The nodes that hold it and that the extender likes best; nobody knows a better one than another."""
-        names = [
-            room.name
-            for room in self._rooms.values()
-            if room.cpu_milli >= pod.cpu_milli and room.memory_mib >= pod.memory_mib
-        ]
+        names = self._rooms.holding(pod)
         asked, snapshot = self._question(pod), self._book.snapshot()
         names = filter_nodes(asked, names, snapshot, self._book.answers.reasons(asked.request)).fitting
         scores = prioritize(asked, names, snapshot, self._book.answers.costs(asked))
@@ -60,9 +77,7 @@ class World:
     def place(self, pod: TracePod, number: int, name: str) -> Shares:
         """Put the pod that came as the ``number``-th on a node, as the watch would tell of it; its cards."""
         asked = self._question(pod)
-        room = self._rooms[name]
-        room.cpu_milli -= pod.cpu_milli
-        room.memory_mib -= pod.memory_mib
+        self._rooms.take(pod, name)
         shares = choose(self._book.snapshot().nodes[name], asked) if pod.demand else ()
         self._book.set_pod(msgspec.convert(bound(pod_object(pod, number), name, shares), Pod))
         self.allocated += pod.demand

@@ -224,6 +224,11 @@ class SchedulerCache:
         if not nodes:
             self._assumed_on.pop(uid, None)
 
+    def bound(self, uid: str, node: str, cpu_milli: int) -> None:
+        """The API bound a pod, as the watch will tell. A pod without cards was not assumed: its CPU counts from now on."""
+        if uid not in self._ended:
+            self._cpu_changed(*self._workload.put(uid, node, cpu_milli))
+
     # What else a decision looks at
 
     def set_budget(self, budget: DisruptionBudget) -> None:

@@ -4,7 +4,7 @@ How often pods of a class come is counted as they are first seen with their card
 some thousands of pods, those that came earlier counting ever less.
 
 CPU only tells nodes apart that hold the pod anyway, so nobody audits it: what a lost event leaves wrong here is right again with
-the next list. A pod's CPU counts from when it is assumed, as its card does; of one that is assumed on several nodes on the latest.
+the next list. A pod's CPU counts from when it is assumed, as its card does (on several nodes: on the latest), or bound by us.
 """
 
 from __future__ import annotations

@@ -394,6 +394,19 @@ def test_an_assumed_pod_has_its_cpu() -> None:
     assert dict(free) == {"n": 5500, "m": 8000}
 
 
+def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
+    """As soon as the API server says so, be the watch late; one whose end was seen meanwhile has none."""
+    cache = SchedulerCache(Workload(counts_cpu=True))
+    cache.set_node(node(cpu="8"))
+    free = cache.snapshot().free_cpu
+    cache.bound("plain", "n", 500)
+    cache.set_pod(pod("plain", 0, on="n", cpu="500m"))
+    assert dict(free) == {"n": 7500}
+    cache.remove_pod(pod("plain").metadata)
+    cache.bound("plain", "n", 500)
+    assert dict(free) == {"n": 8000}
+
+
 def test_what_an_eviction_costs_is_known_once_the_api_shows_the_pod_bound(cache: SchedulerCache) -> None:
     """An assumed pod is no victim: its scheduler may not know it."""
     cache.assume("n", booking("a", 3, 0))
