@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from gpushare import wire
 from load.bench.servers import CannotMeasureError
 from load.flags import count, seed
 from load.play.questions import WrongAnswerError
-from load.replay import charts, report, wire_check
+from load.replay import charts, cluster_record, report, wire_check
 from load.replay.arrivals import arrivals
 from load.replay.replay import ratios, replay
 from load.replay.trace import Trace, TraceError, pods_file, read, workloads
@@ -54,11 +54,19 @@ def add_to(commands: Any) -> None:
         description="Replay a trace of pods through the extender's own decisions, and say how much of all cards is allocated.",
         epilog=_EPILOG,
     )
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
         "--trace", type=Path, default=SAMPLE, metavar="DIR",
         help="folder with the files of openb (default: a small synthetic trace that ships with this)",
     )  # fmt: skip
-    parser.add_argument("--workload", default="default", help="reads openb_pod_list_WORKLOAD.csv (default: default)")
+    source.add_argument(
+        "--from-cluster", type=Path, metavar="DIR",
+        help=f"one's own cluster: a folder with {cluster_record.NODES_FILE} (kubectl get nodes -o json) and "
+        f"{cluster_record.PODS_FILE} (kubectl get pods -A -o json, with --watch for a history)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workload", default="default", help="of a trace: reads openb_pod_list_WORKLOAD.csv (default: default)"
+    )
     parser.add_argument(
         "--policy",
         choices=wire.POLICIES,
@@ -99,20 +107,19 @@ def run(options: argparse.Namespace) -> int:
         )
         return 2
     try:
-        trace = read(options.trace, options.workload)
-        others = report.published(options.trace, options.workload)
+        trace, others = _read(options)
         if options.plot is not None:
             charts.check(options.plot)
         runs = _replay_all(trace, options)
         over_wire = _check_wire(trace, options)
         if options.json:
-            found = report.as_json(options.workload, options.policy, runs, others)
+            found = report.as_json(trace.workload, options.policy, runs, others)
             print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
         else:
-            print(report.text(options.workload, options.policy, runs, others))
+            print(report.text(trace.workload, options.policy, runs, others))
             print(wire_check.text(over_wire), end="\n" if over_wire else "")
         if options.plot is not None:
-            charts.draw(options.plot, options.workload, options.policy, report.curve(runs), others)
+            charts.draw(options.plot, trace.workload, options.policy, report.curve(runs), others)
             print(f"wrote {options.plot}", file=sys.stderr)
     except TraceError as error:
         print(f"replay: {error}{_known(options)}", file=sys.stderr)
@@ -125,8 +132,20 @@ def run(options: argparse.Namespace) -> int:
     return 1 if any(one.different for one in over_wire) else 0
 
 
+def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, report.Curve]]:
+    """What is replayed, and what others reach on it. Raises TraceError."""
+    if options.from_cluster is None:
+        return read(options.trace, options.workload), report.published(options.trace, options.workload)
+    trace, left_out = cluster_record.read(options.from_cluster)
+    for words in left_out:
+        print(f"replay: {options.from_cluster}: {words}", file=sys.stderr)
+    return trace, {}
+
+
 def _known(options: argparse.Namespace) -> str:
     """Which workloads there are, where this one is not."""
+    if options.from_cluster is not None:
+        return ""
     if pods_file(options.trace, options.workload).exists() or not (names := workloads(options.trace)):
         return ""
     return f"; workloads of this folder: {', '.join(names)}"

@@ -7,30 +7,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpushare import wire
-from load.replay.trace import CARD_UNITS, TraceNode, TracePod
+from load.replay.trace import TraceNode, TracePod
 
 NAMESPACE = "replay"
 
 
 def node_object(node: TraceNode) -> dict[str, Any]:
-    """With its cards published, as the device plugin does; a unit stands for a thousandth of a card."""
+    """With its cards published, as the device plugin does; a unit stands for whatever it is in the trace."""
     cards = [
         {
             "index": index,
-            "uuid": f"GPU-{node.name}-{index}",
-            "model": node.model,
-            "mib": CARD_UNITS,
-            "units": CARD_UNITS,
+            "uuid": card.uuid or f"GPU-{node.name}-{index}",
+            "model": card.model,
+            "mib": card.units,
+            "units": card.units,
         }
-        for index in range(node.cards)
+        for index, card in enumerate(node.cards)
     ]
     published = {"v": 1, "mode": "ids", "unit": "MiB", "boot": "", "cards": cards}
     amounts = {
         "cpu": f"{node.cpu_milli}m",
         "memory": f"{node.memory_mib}Mi",
         "pods": "1000",
-        wire.RESOURCE_COUNT: str(node.cards),
-        wire.RESOURCE_MEMORY: str(node.cards * CARD_UNITS),
+        wire.RESOURCE_COUNT: str(len(node.cards)),
+        wire.RESOURCE_MEMORY: str(sum(card.units for card in node.cards)),
     }
     return {
         "apiVersion": "v1",
@@ -46,7 +46,7 @@ def node_object(node: TraceNode) -> dict[str, Any]:
 
 def pod_object(pod: TracePod, number: int) -> dict[str, Any]:
     """The pod that came as the ``number``-th: one may come several times. Several cards are a wish for a split."""
-    annotations = {}
+    annotations = dict(pod.wishes)
     if pod.cards and pod.models:
         annotations[wire.WISH_MODEL] = ",".join(pod.models)
     if pod.cards > 1:

@@ -28,26 +28,38 @@ class TraceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Card:
+    """A card of a machine; ``uuid`` where it matters."""
+
+    units: int
+    model: str
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TraceNode:
-    """A machine: milli-CPUs, MiB of memory, and equal cards."""
+    """A machine: milli-CPUs, MiB of memory, and its cards."""
 
     name: str
     cpu_milli: int
     memory_mib: int
-    cards: int
-    model: str
+    cards: tuple[Card, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TracePod:
-    """What a pod asks for: ``units`` of each of ``cards`` cards of one node, of one of ``models`` (empty: of any)."""
+    """What a pod asks for: ``units`` of each of ``cards`` cards of one node, of one of ``models`` (empty: of any).
+
+    ``wishes`` are annotations, name and value, of a pod that was recorded: all that it wishes, its models too.
+    """
 
     name: str
     cpu_milli: int
     memory_mib: int
     cards: int
     units: int
-    models: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    wishes: tuple[tuple[str, str], ...] = ()
 
     @property
     def demand(self) -> int:
@@ -66,20 +78,25 @@ class Trace:
     @property
     def capacity(self) -> int:
         """Units of all cards."""
-        return CARD_UNITS * sum(node.cards for node in self.nodes)
+        return sum(card.units for node in self.nodes for card in node.cards)
 
 
 def read(folder: Path, workload: str) -> Trace:
     """The nodes with cards, and one of the lists of pods. Raises TraceError."""
     nodes = tuple(_rows(folder / NODES_FILE, _node))
     pods = tuple(_rows(pods_file(folder, workload), _pod))
-    trace = Trace(workload, nodes, pods)
-    if not trace.capacity:
-        raise TraceError(f"{folder / NODES_FILE}: no node has a card")
-    if not any(pod.demand for pod in pods):
-        raise TraceError(f"{pods_file(folder, workload)}: no pod asks for a card")
+    trace = checked(Trace(workload, nodes, pods), folder / NODES_FILE, pods_file(folder, workload))
     if len({node.name for node in nodes}) < len(nodes):
         raise TraceError(f"{folder / NODES_FILE}: two nodes have the same name")
+    return trace
+
+
+def checked(trace: Trace, nodes: Path, pods: Path) -> Trace:
+    """The trace. Raises TraceError where nothing can be replayed of what these files say."""
+    if not trace.capacity:
+        raise TraceError(f"{nodes}: no node has a card")
+    if not any(pod.demand for pod in trace.pods):
+        raise TraceError(f"{pods}: no pod asks for a card")
     return trace
 
 
@@ -113,8 +130,7 @@ def _node(row: Mapping[str, str]) -> TraceNode:
         name=_text(row, "sn"),
         cpu_milli=_number(row, "cpu_milli", _MOST),
         memory_mib=_number(row, "memory_mib", _MOST),
-        cards=_number(row, "gpu", _MOST_CARDS),
-        model=row.get("model") or "",
+        cards=(Card(CARD_UNITS, row.get("model") or ""),) * _number(row, "gpu", _MOST_CARDS),
     )
 
 

@@ -9,14 +9,13 @@ from typing import Final
 import msgspec
 
 from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.workload import Workload
+from gpushare.extender.book.workload import Workload, class_of
 from gpushare.extender.decisions.filter import filter_nodes
 from gpushare.extender.decisions.placement import Question, Shares, choose, question
 from gpushare.extender.decisions.prioritize import prioritize
 from gpushare.manifests import Node, Pod
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.pod import cpu_request, request_of
-from gpushare.model.wishes import Wishes
 from load.replay.objects import bound, node_object, pod_object
 from load.replay.trace import Trace, TracePod
 
@@ -92,6 +91,7 @@ def expected_of(trace: Trace) -> Outlook:
     """The kinds of pods of the trace, as often as each is in it: the published policies know them beforehand, too."""
     counts: Counter[PodClass] = Counter()
     for pod in trace.pods:
-        wishes = request_of(msgspec.convert(pod_object(pod, 0), Pod)).wishes if pod.demand else Wishes()
-        counts[PodClass(pod.units, pod.cards, pod.cpu_milli, Wishes(models=wishes.models))] += 1
+        if pod.demand:
+            wishes = request_of(msgspec.convert(pod_object(pod, 0), Pod)).wishes
+            counts[class_of(pod.demand, wishes, pod.cpu_milli)] += 1
     return Outlook(counts)

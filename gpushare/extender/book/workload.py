@@ -36,6 +36,13 @@ def workload_for(policy: str, expected: Outlook | None = None) -> Workload:
     return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION, expected=expected)
 
 
+def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
+    """Of a pod that asks for so many units in all."""
+    parts = wishes.split if sum(wishes.split) == units else (units,)
+    models = Wishes(models=wishes.models, banned_models=wishes.banned_models)
+    return PodClass(min(parts), len(parts), cpu_milli, models)
+
+
 class Workload:
     """``counts_cpu``: look at every pod for its CPU. ``expected``: what is to be expected, in the place of what is seen."""
 
@@ -69,10 +76,8 @@ class Workload:
         if booking.uid in self._noted:
             return
         self._noted.add(booking.uid)
-        parts = wishes.split if sum(wishes.split) == booking.units else (booking.units,)
-        models = Wishes(models=wishes.models, banned_models=wishes.banned_models)
         cpu = -(-cpu_request(pod) // _CPU_STEP) * _CPU_STEP
-        self._counts[PodClass(min(parts), len(parts), cpu, models)] += 1
+        self._counts[class_of(booking.units, wishes, cpu)] += 1
         self._total += 1
         self._news += 1
         if self._total > _MOST_PODS:

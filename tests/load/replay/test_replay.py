@@ -12,13 +12,13 @@ from gpushare import wire
 from load.replay.arrivals import arrivals
 from load.replay.command import SAMPLE
 from load.replay.replay import Step, ratios, replay
-from load.replay.trace import CARD_UNITS, Trace, TraceNode, TracePod, read
+from load.replay.trace import CARD_UNITS, Card, Trace, TraceNode, TracePod, read
 from load.replay.world import expected_of
 
 
 def a_trace(*pods: TracePod, cards: int = 10) -> Trace:
     """One machine."""
-    return Trace("made", (TraceNode("n", 10**6, 10**6, cards, "T4"),), pods)
+    return Trace("made", (TraceNode("n", 10**6, 10**6, (Card(CARD_UNITS, "T4"),) * cards),), pods)
 
 
 def shares_a_card(units: int, number: int = 0) -> TracePod:
@@ -65,12 +65,12 @@ def test_nobody_has_more_than_there_is(steps: list[Step]) -> None:
         cpu[step.node] += step.pod.cpu_milli
         memory[step.node] += step.pod.memory_mib
         assert [units for _, units in step.shares] == [step.pod.units] * step.pod.cards
-        assert not step.pod.models or nodes[step.node].model in step.pod.models
+        assert not step.pod.models or nodes[step.node].cards[0].model in step.pod.models
         for index, units in step.shares:
             cards[step.node, index] += units
 
     assert all(used <= CARD_UNITS for used in cards.values())
-    assert all(index < nodes[name].cards for name, index in cards)
+    assert all(index < len(nodes[name].cards) for name, index in cards)
     assert all(used <= nodes[name].cpu_milli for name, used in cpu.items())
     assert all(used <= nodes[name].memory_mib for name, used in memory.items())
     assert sum(cards.values()) == steps[-1].allocated > 0
@@ -79,7 +79,7 @@ def test_nobody_has_more_than_there_is(steps: list[Step]) -> None:
 def test_who_fits_somewhere_is_placed(steps: list[Step]) -> None:
     """Whoever was passed over fitted on no machine at that moment, by a count of our own."""
     trace = read(SAMPLE, "default")
-    left = {node.name: [CARD_UNITS] * node.cards for node in trace.nodes}
+    left = {node.name: [card.units for card in node.cards] for node in trace.nodes}
     cpu = {node.name: node.cpu_milli for node in trace.nodes}
     memory = {node.name: node.memory_mib for node in trace.nodes}
     for step in steps:
@@ -90,7 +90,7 @@ def test_who_fits_somewhere_is_placed(steps: list[Step]) -> None:
             if cpu[node.name] >= pod.cpu_milli
             and memory[node.name] >= pod.memory_mib
             and sum(free >= pod.units for free in left[node.name]) >= pod.cards
-            and (not pod.models or not pod.cards or node.model in pod.models)
+            and (not pod.models or not pod.cards or node.cards[0].model in pod.models)
         ]
         assert bool(fits) == bool(step.node)
         if step.node:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from load.replay.trace import TraceError, TraceNode, TracePod, read, workloads
+from load.replay.trace import Card, TraceError, TraceNode, TracePod, read, workloads
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,1000,2,T4\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
@@ -28,7 +28,7 @@ def test_rows_are_read(folder: Path) -> None:
     )
 
     trace = read(folder, "multi")
-    assert trace.nodes == (TraceNode("n1", 64_000, 1000, 2, "T4"),)
+    assert trace.nodes == (TraceNode("n1", 64_000, 1000, (Card(1000, "T4"),) * 2),)
     assert trace.pods == (TracePod("b", 2, 3, 8, 1000, ()), TracePod("c", 1, 1, 0, 0, ()))
     assert (trace.capacity, trace.pods[0].demand) == (2000, 8000)
     assert workloads(folder) == ["default", "multi"]

@@ -1,0 +1,147 @@
+"""One's own cluster, recorded by kubectl, as a trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from load.__main__ import main
+from load.replay.cluster_record import read
+from load.replay.trace import Card, TraceError, TraceNode, TracePod
+
+CARDS = {
+    "v": 1,
+    "mode": "ids",
+    "unit": "GiB",
+    "boot": "b",
+    "cards": [
+        {"index": 0, "uuid": "GPU-a", "model": "Tesla T4", "mib": 15079, "units": 14},
+        {"index": 1, "uuid": "GPU-b", "model": "GeForce GTX 1080 Ti", "mib": 11178, "units": 10},
+    ],
+}
+
+
+def node(name: str, units: int = 24, count: int = 2, published: object = None) -> dict[str, Any]:
+    amounts = {"cpu": "8", "memory": "32Gi", "aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(count)}
+    annotations = {"aliyun.com/gpushare-cards": json.dumps(published)} if published else {}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return {"kind": "Node", "metadata": {"name": name, "annotations": annotations}, "status": status}
+
+
+def pod(
+    name: str, units: int = 0, on: str = "", wishes: dict[str, str] | None = None, owner: str = "", **spec: object
+) -> dict[str, Any]:
+    resources = {
+        "requests": {"cpu": "500m", "memory": "1000M"},
+        "limits": {"aliyun.com/gpu-mem": units} if units else {},
+    }
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "annotations": {f"gpushare.aliyun.com/{key}": value for key, value in (wishes or {}).items()}
+            | {"other": "x"},
+            "ownerReferences": [{"kind": owner, "name": "o", "uid": "o"}] if owner else None,
+        },
+        "spec": {"nodeName": on or None, "containers": [{"name": "c", "resources": resources}], **spec},
+    }
+
+
+def record(folder: Path, nodes: list[dict[str, Any]], *pods: dict[str, Any]) -> Path:
+    """As kubectl prints: a list of nodes, and pods one after the other, in lines."""
+    (folder / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+    (folder / "pods.json").write_text("\n".join(json.dumps(one, indent=4) for one in pods))
+    return folder
+
+
+def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
+    """With the cards that they publish, or equal ones; with what DaemonSets and static pods leave of CPU and memory."""
+    nodes = [node("old"), node("new", published=CARDS), node("none", 0, 0)]
+    standing = [pod("d", on="new", owner="DaemonSet"), pod("s", on="new", owner="Node")]
+    trace, left_out = read(record(tmp_path, nodes, *standing, pod("p", 3)))
+
+    assert trace.nodes == (
+        TraceNode(
+            "new", 7000, 32 * 1024 - 2 * 954, (Card(14, "Tesla T4", "GPU-a"), Card(10, "GeForce GTX 1080 Ti", "GPU-b"))
+        ),
+        TraceNode("old", 8000, 32 * 1024, (Card(12, ""),) * 2),
+    )
+    assert left_out == []
+
+
+def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path) -> None:
+    """Each once, however often a watch tells of it, with its last wishes; not those that run elsewhere without a card."""
+    told = [
+        pod("a", 3, wishes={"card-model": "T4"}),
+        pod("a", 3, on="n", wishes={"card-model": "T4", "policy": "spread"}),
+        pod("b", 12, wishes={"split": "8,4", "same-card": "g"}),
+        pod("plain", on="n"),
+        pod("elsewhere", on="cpu-node"),
+    ]
+    trace, _ = read(record(tmp_path, [node("n")], *told))
+
+    prefix = "gpushare.aliyun.com"
+    assert trace.pods == (
+        TracePod("team.a", 500, 954, 1, 3, wishes=((f"{prefix}/card-model", "T4"),)),
+        TracePod("team.b", 500, 954, 1, 12, wishes=((f"{prefix}/same-card", "team.g"), (f"{prefix}/split", "8,4"))),
+        TracePod("team.plain", 500, 954, 0, 0),
+    )
+
+
+def test_what_is_not_replayed_is_said(tmp_path: Path) -> None:
+    """Pods that no extender grants, and rules of kube-scheduler that the replay does not ask for."""
+    odd = pod("odd", 3, wishes={"split": "1,1"})
+    chosen = pod("chosen", 3, nodeSelector={"zone": "a"})
+    affine = pod("affine", 3, affinity={"nodeAffinity": {}})
+    trace, left_out = read(record(tmp_path, [node("n")], odd, chosen, affine))
+
+    assert [one.name for one in trace.pods] == ["team.chosen", "team.affine"]
+    assert left_out == [
+        "1 pods ask for card memory in a way that no extender grants",
+        "1 pods choose nodes by label or affinity, which nobody asks here",
+    ]
+
+
+def test_a_recorded_cluster_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From the two files to the share of its cards that a policy allocates, over the wire too."""
+    pods = [
+        pod(f"p{number}", 1 + number % 9, wishes={"card-model": "T4"} if number % 3 == 0 else None)
+        for number in range(20)
+    ]
+    folder = record(tmp_path, [node("a", published=CARDS), node("b")], *pods, pod("w", 24, wishes={"split": "14,10"}))
+    assert main(["replay", "--from-cluster", str(folder), "--seeds", "2", "--json", "--wire"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["workload"] == folder.name
+    assert 50 < found["allocation_ratio_percent"] <= 100
+    assert [one["different"] for one in found["wire"]] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "says"),
+    [
+        ("{", "", "nodes.json, line 1: the object that begins here is no JSON"),
+        ('{"items": []}\n\n[1]', "", "nodes.json, line 3: no Kubernetes object"),
+        ('{"kind": "Node", "metadata": 3}', "", "nodes.json: Node number 1: Expected `object`"),
+        ("{}", "", "nodes.json: no node has a card"),
+        (json.dumps(node("n")), "", "pods.json: no pod asks for a card"),
+        (json.dumps(node("n")), None, "pods.json: No such file or directory"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_one_line(
+    tmp_path: Path, nodes: str, pods: str | None, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the file and, where it is broken, the line; exit code 1."""
+    (tmp_path / "nodes.json").write_text(nodes)
+    if pods is not None:
+        (tmp_path / "pods.json").write_text(pods)
+    with pytest.raises(TraceError) as found:
+        read(tmp_path)
+    assert says in str(found.value)
+    assert main(["replay", "--from-cluster", str(tmp_path), "--seeds", "1"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
