@@ -20,6 +20,7 @@ from clusters.scratch import scratch_folder
 from load.bench.servers import Bed, CannotMeasureError
 from load.flags import count, port, seed
 from load.play import guard, pictures, report, results
+from load.play.others import BASELINE, is_url
 from load.play.plan import Plan
 from load.play.running import OURS, Order, Outcome, run
 from load.play.shapes import SHAPES
@@ -78,8 +79,15 @@ def add_to(commands: Any) -> None:
         "--against",
         action="append",
         default=[],
-        metavar="URL",
-        help="another extender, which gets every second pod; needs --api-port",
+        metavar="URL|CMD",
+        help="another extender, which gets every second pod: one that follows --api-port already, or the command that starts one "
+        "($PORT and $KUBECONFIG, or {port} and {kubeconfig} in it, say where)",
+    )
+    add(
+        "--baseline",
+        default="",
+        metavar="COMMIT",
+        help="our own extender as of this commit gets every second pod, and the bounds over it are judged",
     )
     add("--api-port", type=port, default=0, metavar="PORT", help="of the simulated API server (default: a free one)")
     add(
@@ -121,14 +129,14 @@ def run_command(flags: argparse.Namespace) -> int:
     """The exit code."""
     if not has_locust():
         return 1
-    if flags.against and not flags.api_port:
+    if any(map(is_url, flags.against)) and not flags.api_port:
         print(
-            "load: --against needs --api-port: the other extender must follow the API server of this run",
+            "load: --against URL needs --api-port: the other extender must follow the API server of this run",
             file=sys.stderr,
         )
         return 2
     try:
-        bounds = guard.read(flags.bounds)
+        bounds = [one for one in guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
         order = _order(flags)
         found = asyncio.run(measure(order, flags.output))
     except (CannotMeasureError, ClusterError, ClusterFileError, guard.GuardError, OSError) as error:
@@ -168,7 +176,16 @@ def _order(flags: argparse.Namespace) -> Order:
         records=str(flags.output.resolve()),
         seed=flags.seed,
     )
-    return Order(plan, flags.events, flags.tls, tuple(flags.against), flags.api_port, flags.workers, flags.web_port)
+    return Order(
+        plan,
+        flags.events,
+        tls=flags.tls,
+        against=tuple(flags.against),
+        baseline=flags.baseline,
+        api_port=flags.api_port,
+        workers=flags.workers,
+        web_port=flags.web_port,
+    )
 
 
 async def measure(order: Order, folder: Path) -> dict[str, Any]:
@@ -207,12 +224,16 @@ def _document(order: Order, outcome: Outcome, records: list[results.Record], loa
         "order": {
             "names": plan.window, "shape": plan.shape, "rate": plan.rate, "seconds": plan.seconds,
             "schedulers": plan.schedulers, "inspectors": plan.inspectors, "what_if": plan.askers, "events": order.events,
-            "tls": order.tls, "against": order.against, "workers": order.workers, "seed": plan.seed,
+            "tls": order.tls, "against": order.against, "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
             "has_floor": any(record.verb == results.FLOOR for record in records),
         },
         "outcome": asdict(outcome),
         "rows": results.rows(records, plan.seconds),
         "failures": results.failures(records),
         "timeline": results.timeline(ours, "filter", begun),
+        "other_timelines": {
+            other: results.timeline([one for one in records if one.extender == other], "filter", begun)
+            for other in sorted({record.extender for record in records} - {OURS})
+        },
         "heat": results.heat(ours, "filter", begun),
     }  # fmt: skip

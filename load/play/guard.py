@@ -18,7 +18,8 @@ class GuardError(Exception):
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``figure`` of ``verb`` is at most ``most`` times that of ``over``. ``failures`` are a number, ``refused`` a share of all.
 
-    ``over`` is ``floor``, the server that does nothing, or the name of another extender, asked in the same run.
+    ``over`` is ``floor``, the server that does nothing, or the name of another extender, asked in the same run: its URL, ``other``,
+    ``baseline``.
     """
 
     verb: Literal["filter", "prioritize", "bind", "inspect", "explain"]

@@ -63,6 +63,10 @@ def _over_time(axes: Any, run: Mapping[str, Any]) -> None:
     seconds = [row["second"] for row in run["timeline"]]
     for name in ("p50", "p99"):
         axes.plot(seconds, [row[name] for row in run["timeline"]], label=name)
+    for other, rows in run.get("other_timelines", {}).items():
+        points = [(row["second"], row["p50"]) for row in rows if row["p50"] is not None]
+        if points:
+            axes.plot(*zip(*points, strict=True), linestyle="--", label=f"p50, {other}")
     axes.set(title="/filter over the run", xlabel="second", ylabel="ms", yscale="log")
     axes.grid(visible=True, which="both", alpha=0.3)
     axes.legend(fontsize="small")

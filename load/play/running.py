@@ -29,23 +29,18 @@ from load.bench.servers import (
     start_simulated,
 )
 from load.play import plan as plans
+from load.play.others import start_others
 from load.play.plan import Asked, Plan, TlsFiles
-from load.play.questions import WrongAnswerError, arguments, fitting, pod_in_question
-from load.simulated.cluster_file import node_names, read
 
 _ROOT: Final = Path(__file__).parents[2]
 _LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 _SAMPLE_SECONDS: Final = 1.0
-_JSON: Final = {"content-type": "application/json"}
 # How long Locust's users may take to end their last requests, in seconds.
 _STOP_SECONDS: Final = 10
 # How long Locust may take beyond the run itself, in seconds: against hangs only.
 _SPARE_SECONDS: Final = 120.0
 # How our extender is named in records.
 OURS: Final = "gpushare"
-# How long somebody else's extender may take to follow the API server of the run, in seconds.
-_FOLLOW_SECONDS: Final = 300.0
-_ASK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +51,7 @@ class Order:
     events: float
     tls: bool = False
     against: tuple[str, ...] = ()
+    baseline: str = ""
     api_port: int = 0
     workers: int = 0
     web_port: int = 0
@@ -91,9 +87,7 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         server, _ = await start_extender(bed, with_tls=order.tls)
         assert server.program is not None
         stack.push_async_callback(server.program.stop)
-        others = [Asked(url, url.rstrip("/") + PREFIX) for url in order.against]
-        for other in others:
-            await _until_it_follows(other.url, Path(order.plan.cluster), progress)
+        others = await start_others(stack, bed, order.against, order.baseline, Path(order.plan.cluster), progress)
         plan = _complete(order, server, floor, f"http://127.0.0.1:{port}", others)
         path = folder / "plan.json"
         plans.save(plan, path)
@@ -107,32 +101,6 @@ def _complete(order: Order, server: Server, floor: Server | None, api: str, othe
     return msgspec.structs.replace(
         order.plan, api=api, extenders=(ours, *others), floor=floor.url if floor is not None else ""
     )
-
-
-async def _until_it_follows(url: str, cluster: Path, progress: Progress) -> None:
-    """Until an extender that somebody else runs knows the nodes. Raises CannotMeasureError after a while."""
-    progress.text = f"waiting for {url} to follow the API server"
-    progress.say(progress.text)
-    plan = read(cluster)
-    names = node_names(plan)
-    body = arguments(pod_in_question("does-it-follow", min(plan.units)), names)
-    wrong = ""
-    try:
-        async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession() as session:
-            while True:
-                try:
-                    async with session.post(f"{url}/filter", data=body, headers=_JSON) as answer:
-                        # Nodes that it does not know do not fit.
-                        wrong = "" if fitting(await answer.read(), names) else "no node fits"
-                except (aiohttp.ClientError, WrongAnswerError) as error:
-                    wrong = str(error)
-                if not wrong:
-                    return
-                await asyncio.sleep(_ASK_SECONDS)
-    except TimeoutError as error:
-        raise CannotMeasureError(
-            f"{url} does not know the {len(names)} nodes of this run's API server: {wrong}"
-        ) from error
 
 
 def check_free(port: int) -> None:
