@@ -23,7 +23,9 @@ from load.play import guard, pictures, report, results
 from load.play.others import BASELINE, is_url
 from load.play.plan import Plan
 from load.play.running import OURS, Order, Outcome, run
-from load.play.shapes import SHAPES
+from load.play.shapes import SHAPES, TRACE, weights_of
+from load.replay.command import SAMPLE
+from load.replay.trace import TraceError, creation_times
 from load.simulated.cluster_file import ClusterFileError, read
 
 CLUSTERS: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "load"
@@ -51,7 +53,13 @@ def add_to(commands: Any) -> None:
     )
     add("--seconds", type=count, default=60, metavar="N", help="how long pods come (default: %(default)s)")
     add("--rate", type=count, default=20, metavar="N", help="pods a second on average (default: %(default)s)")
-    add("--shape", choices=sorted(SHAPES), default="steady", help="when they come (default: %(default)s)")
+    add("--shape", choices=[*sorted(SHAPES), TRACE], default="steady", help="when they come (default: %(default)s)")
+    add(
+        "--trace", type=Path, default=SAMPLE, metavar="DIR",
+        help="with --shape trace: pods come when those of this trace did, its time shortened to --seconds and its mean rate made "
+        "--rate; how large they are the cluster says (default: a small synthetic trace that ships with this)",
+    )  # fmt: skip
+    add("--workload", default="default", help="of the trace: reads openb_pod_list_WORKLOAD.csv (default: default)")
     add(
         "--schedulers",
         type=count,
@@ -139,7 +147,7 @@ def run_command(flags: argparse.Namespace) -> int:
         bounds = [one for one in guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
         order = _order(flags)
         found = asyncio.run(measure(order, flags.output))
-    except (CannotMeasureError, ClusterError, ClusterFileError, guard.GuardError, OSError) as error:
+    except (CannotMeasureError, ClusterError, ClusterFileError, TraceError, guard.GuardError, OSError) as error:
         print(f"load: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -162,12 +170,13 @@ def run_command(flags: argparse.Namespace) -> int:
 
 
 def _order(flags: argparse.Namespace) -> Order:
-    """Raises ClusterFileError."""
+    """Raises ClusterFileError, TraceError."""
     nodes = read(flags.cluster).nodes
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
         shape=flags.shape,
+        weights=_weights(flags),
         rate=flags.rate,
         seconds=flags.seconds,
         schedulers=flags.schedulers,
@@ -186,6 +195,11 @@ def _order(flags: argparse.Namespace) -> Order:
         workers=flags.workers,
         web_port=flags.web_port,
     )
+
+
+def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
+    """Raises TraceError."""
+    return tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds)) if flags.shape == TRACE else ()
 
 
 async def measure(order: Order, folder: Path) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from typing import Any, Final, TextIO
 import requests
 from locust import LoadTestShape, events, stats
 
-from load.play.shapes import SHAPES
+from load.play.shapes import SHAPES, TRACE, weighed
 from load.play.users import PLAN, Inspector, KubeScheduler, WhatIf
 
 __all__ = ["Inspector", "KubeScheduler", "PodStream", "WhatIf"]
 _USERS: Final = PLAN.schedulers + PLAN.inspectors + PLAN.askers
+_SHAPE: Final = weighed(PLAN.weights) if PLAN.shape == TRACE else SHAPES[PLAN.shape]
 _TIMEOUT_SECONDS: Final = 5.0
 # How often Locust shows its table, in seconds.
 stats.CONSOLE_STATS_INTERVAL_SEC = 10
@@ -32,10 +33,8 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
         if second >= PLAN.seconds:
             self._tell(0, 0)
             return None
-        arrivals = SHAPES[PLAN.shape](second, PLAN.rate, PLAN.seconds)
-        at_once = sum(
-            SHAPES[PLAN.shape](passed, PLAN.rate, PLAN.seconds).at_once for passed in range(self._told, second + 1)
-        )
+        arrivals = _SHAPE(second, PLAN.rate, PLAN.seconds)
+        at_once = sum(_SHAPE(passed, PLAN.rate, PLAN.seconds).at_once for passed in range(self._told, second + 1))
         self._tell(arrivals.rate, at_once)
         self._told = second + 1
         return _USERS, _USERS

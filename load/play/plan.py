@@ -32,7 +32,8 @@ class Plan(msgspec.Struct, frozen=True):
     """One run: pods come to the API server at ``api``, and each is scheduled with one of ``extenders``, in turn.
 
     ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" where there is none.
-    ``window`` is how many nodes an extender sees of each question. Of each kind of user there are so many.
+    ``weights``, of each second, are those of the shape ``trace``. ``window`` is how many nodes an extender sees of each question.
+    Of each kind of user there are so many.
     """
 
     cluster: str
@@ -44,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True):
     extenders: tuple[Asked, ...] = ()
     floor: str = ""
     shape: str = "steady"
+    weights: tuple[float, ...] = ()
     schedulers: int = 1
     inspectors: int = 0
     askers: int = 0

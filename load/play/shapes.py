@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 # What a Deployment of a burst has.
@@ -18,6 +18,10 @@ class Arrivals(NamedTuple):
 
     rate: float
     at_once: int = 0
+
+
+# Of a second, the mean rate and the length of the run, in seconds.
+Shape = Callable[[int, float, float], Arrivals]
 
 
 def steady(second: int, rate: float, seconds: float) -> Arrivals:
@@ -35,8 +39,24 @@ def diurnal(second: int, rate: float, seconds: float) -> Arrivals:
     return Arrivals(rate * (1 - _SWING * math.cos(2 * math.pi * second / max(seconds, 1))))
 
 
-SHAPES: Final[Mapping[str, Callable[[int, float, float], Arrivals]]] = {
+def weights_of(times: Sequence[float], seconds: int) -> list[float]:
+    """A history in the time of a run: of each second, how many times the mean come then; the mean is 1."""
+    first, length = min(times), max(times) - min(times)
+    counts = [0] * seconds
+    for time in times:
+        counts[min(int((time - first) / length * seconds), seconds - 1) if length else 0] += 1
+    return [count * seconds / len(times) for count in counts]
+
+
+def weighed(weights: Sequence[float]) -> Shape:
+    """As many times the rate as the second weighs."""
+    return lambda second, rate, seconds: Arrivals(rate * weights[second] if second < len(weights) else 0.0)
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
     "steady": steady,
     "burst": burst,
     "diurnal": diurnal,
 }
+# Pods come when those of a trace did.
+TRACE: Final = "trace"

@@ -100,6 +100,14 @@ def checked(trace: Trace, nodes: Path, pods: Path) -> Trace:
     return trace
 
 
+def creation_times(folder: Path, workload: str) -> list[int]:
+    """When the pods of a list came, in seconds. Raises TraceError."""
+    times = list(_rows(pods_file(folder, workload), lambda row: _number(row, "creation_time", _MOST)))
+    if not times:
+        raise TraceError(f"{pods_file(folder, workload)}: no pod comes")
+    return times
+
+
 def pods_file(folder: Path, workload: str) -> Path:
     """Where the pods of a workload are."""
     return folder / _PODS_FILE.format(workload)

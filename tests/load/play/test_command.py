@@ -134,6 +134,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         (["--baseline", "no-such-commit"], 1, "--baseline no-such-commit: "),
         (["--api-port", "70000"], 2, "'70000' is not a port"),
         (["--seconds", "0"], 2, "'0' is not a number from 1 up"),
+        (["--shape", "trace", "--trace", "none"], 1, "none/openb_pod_list_default.csv: No such file"),
         (["--shape", "square"], 2, "invalid choice: 'square'"),
     ],
 )
@@ -169,7 +170,7 @@ def test_another_extender_is_waited_for_and_asked_the_same(tmp_path: Path, loose
         try:
             url = f"http://127.0.0.1:{other}"
             others = ["--against", url, "--against", "gpushare-extender --address 127.0.0.1 --kubeconfig {kubeconfig}"]
-            done = load(*SMALL, *others, "--api-port", api, "-o", out, "--bounds", loose)
+            done = load(*SMALL, "--shape", "trace", *others, "--api-port", api, "-o", out, "--bounds", loose)
         finally:
             extender.terminate()
 

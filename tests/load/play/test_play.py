@@ -20,7 +20,9 @@ from load.play.questions import (
     refusal,
 )
 from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
-from load.play.shapes import BURST_PODS, SHAPES
+from load.play.shapes import BURST_PODS, SHAPES, weighed, weights_of
+from load.replay.command import SAMPLE
+from load.replay.trace import creation_times
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -100,6 +102,18 @@ def test_shapes_bring_the_pods_that_were_asked_for() -> None:
     assert totals["diurnal"] == [pytest.approx(1200), 0]
     day = [SHAPES["diurnal"](second, 20.0, 60.0).rate for second in range(60)]
     assert (min(day), max(day)) == (pytest.approx(4), pytest.approx(36))
+
+
+def test_a_trace_comes_in_the_time_of_a_run() -> None:
+    """As many as asked for, when its pods came: a burst is one still, and a second in which nobody came stays empty."""
+    weights = weights_of([1000, 1000, 1000, 1300, 2000], 10)
+    shape = weighed(weights)
+    assert [round(shape(second, 5.0, 10).rate, 6) for second in range(11)] == [30, 0, 0, 10, 0, 0, 0, 0, 0, 10, 0]
+    assert weights_of([7], 3) == [3, 0, 0]
+
+    sample = weights_of(creation_times(SAMPLE, "default"), 60)
+    assert sum(sample) == pytest.approx(60)
+    assert max(sample) > 3 * sorted(sample)[30]
 
 
 RECORDS = [
