@@ -21,7 +21,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml bench load load-full fuzz generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml bench load load-full soak-load fuzz generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,10 @@ load: $(READY) ## Play kube-scheduler in front of the extender with Locust, on 1
 load-full: $(READY) ## The same on 100 to 15,000 nodes, with more names and more events: curves and promises of growth (about eight minutes)
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
 	@$(BIN)/python -m load curves $(ARGS)
+
+soak-load: $(READY) ## Let pods come and go for half an hour: is memory flat, the book right, no card over-booked? (ARGS="--seconds 600")
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
+	@$(BIN)/python -m load soak $(ARGS)
 
 fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[fuzz]'

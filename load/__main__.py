@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from load.play import command as run
-from load.play import compare, curves
+from load.play import compare, curves, soak
 from load.replay import command as replay
 
 
@@ -17,6 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run.add_to(commands)
     curves.add_to(commands)
+    soak.add_to(commands)
     compare.add_to(commands)
     replay.add_to(commands)
     options = parser.parse_args(argv)

@@ -216,7 +216,10 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
     before = os.getloadavg()[0]
     with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
         outcome = await run(order, Bed.of(scratch), folder, progress)
-    records = [one for path in sorted(folder.glob("requests-*.tsv")) for one in results.parse(path.open())]
+    records: list[results.Record] = []
+    for path in sorted(folder.glob("requests-*.tsv")):
+        with path.open(encoding="utf-8") as lines:
+            records += results.parse(lines)
     if not any(record.extender == OURS for record in records):
         raise CannotMeasureError("Locust asked nothing: no pod came in time")
     return _document(order, outcome, records, before)

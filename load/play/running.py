@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
+from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.ports import free_port
 from clusters.progress import Progress
@@ -35,6 +36,7 @@ from load.play.plan import Asked, Plan, TlsFiles
 _ROOT: Final = Path(__file__).parents[2]
 _LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
 _SAMPLE_SECONDS: Final = 1.0
+_AUDIT_SERIES: Final = ("gpushare_book_drift_units", "gpushare_book_audits_total")
 # How long Locust's users may take to end their last requests, in seconds.
 _STOP_SECONDS: Final = 10
 # How long Locust may take beyond the run itself, in seconds: against hangs only.
@@ -56,6 +58,8 @@ class Order:
     workers: int = 0
     web_port: int = 0
     shows_table: bool = True
+    audit_seconds: int = 0
+    """How often our extender compares its book with the API, which is sampled then; 0: as it does by itself."""
 
 
 @dataclass(slots=True)
@@ -84,7 +88,8 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         if floor is not None and floor.program is not None:
             stack.push_async_callback(floor.program.stop)
         progress.say("extender: first sync")
-        server, _ = await start_extender(bed, with_tls=order.tls)
+        metrics_port = free_port() if order.audit_seconds else 0
+        server, _ = await start_extender(bed, with_tls=order.tls, flags=_flags(order, metrics_port))
         assert server.program is not None
         stack.push_async_callback(server.program.stop)
         others = await start_others(stack, bed, order.against, order.baseline, Path(order.plan.cluster), progress)
@@ -92,7 +97,14 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         path = folder / "plan.json"
         plans.save(plan, path)
         await set_events(port, order.events)
-        return await _load(order, plan, path, bed, server, folder, progress, port)
+        return await _load(order, plan, path, bed, server, folder, progress, port, metrics_port)
+
+
+def _flags(order: Order, metrics_port: int) -> list[str]:
+    """What our extender is told beside where to listen."""
+    if not order.audit_seconds:
+        return []
+    return ["--audit-interval", f"{order.audit_seconds}s", "--metrics-address", f"127.0.0.1:{metrics_port}"]
 
 
 def _complete(order: Order, server: Server, floor: Server | None, api: str, others: Sequence[Asked]) -> Plan:
@@ -114,18 +126,28 @@ def check_free(port: int) -> None:
 
 
 async def _load(
-    order: Order, plan: Plan, path: Path, bed: Bed, server: Server, folder: Path, progress: Progress, port: int
+    order: Order,
+    plan: Plan,
+    path: Path,
+    bed: Bed,
+    server: Server,
+    folder: Path,
+    progress: Progress,
+    port: int,
+    metrics_port: int,
 ) -> Outcome:
     environment = {**bed.environment, plans.VARIABLE: str(path), "PYTHONPATH": str(_ROOT)}
     progress.text = f"load for {plan.seconds:.0f} s"
     progress.say(progress.text)
     before, begun, samples = await _counts(port), time.time(), list[dict[str, float]]()
-    sampling = asyncio.create_task(_sample(server, samples))
+    sampling = asyncio.create_task(_sample(server, samples, metrics_port, order.audit_seconds))
     try:
         async with asyncio.timeout(plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
             for argv in _commands(order, folder):
                 shows_table = order.shows_table and "--worker" not in argv
                 group.create_task(_locust(argv, environment, folder, shows_table=shows_table))
+        if metrics_port and samples:
+            samples[-1] |= await _audited(metrics_port)
     except TimeoutError as error:
         raise CannotMeasureError("Locust did not end") from error
     except ExceptionGroup as group_error:
@@ -134,7 +156,7 @@ async def _load(
         sampling.cancel()
         await asyncio.gather(sampling, return_exceptions=True)
     after = await _counts(port)
-    counts = {name: after[name] - before[name] for name in ("created", "binds", "ended")} | {
+    counts = {name: after[name] - before[name] for name in ("created", "binds", "ended", "over_booked")} | {
         "running": after["running"]
     }
     spent = time.time() - begun
@@ -182,14 +204,33 @@ async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path
         raise CannotMeasureError(f"Locust ended with {code}; it says why above, or in {folder / 'locust.log'}")
 
 
-async def _sample(server: Server, samples: list[dict[str, float]]) -> None:
-    """Each second what the extender has: processor time in seconds so far, memory in MiB."""
+async def _sample(server: Server, samples: list[dict[str, float]], metrics_port: int, audit_seconds: int) -> None:
+    """Each second what the extender has: processor time in seconds so far, memory in MiB; now and then the drift, too."""
     while True:
         cpu = server.cpu_seconds()
         if cpu is None:
             return
-        samples.append({"at": time.time(), "cpu_seconds": cpu, "rss_mib": round(server.mib("VmRSS"), 1)})
+        sample = {"at": time.time(), "cpu_seconds": cpu, "rss_mib": round(server.mib("VmRSS"), 1)}
+        samples.append(sample)
+        if audit_seconds and len(samples) % audit_seconds == 0:
+            sample |= await _audited(metrics_port)
         await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+async def _audited(port: int) -> dict[str, float]:
+    """What the last audit of the book found, and how many came to their end."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        page = await answer.text()
+    # The page has a line for each card.
+    lines = [line for line in page.splitlines() if line.startswith(_AUDIT_SERIES)]
+    found = {"drift_units": 0.0, "audits": 0.0}
+    for family in text_string_to_metric_families("\n".join([*lines, ""])):
+        for one in family.samples:
+            if one.name.startswith("gpushare_book_drift_units"):
+                found["drift_units"] += one.value
+            elif one.labels.get("outcome") == "done":
+                found["audits"] += one.value
+    return found
 
 
 async def _counts(port: int) -> dict[str, int]:

@@ -189,7 +189,7 @@ class Api:
             self._come.put_nowait(pod)
 
     async def _counts(self, request: web.Request) -> web.Response:
-        counts = {name: self._cluster.counts[name] for name in ("events", "binds", "created", "ended")}
+        counts = {name: self._cluster.counts[name] for name in ("events", "binds", "created", "ended", "over_booked")}
         return web.json_response(counts | {"running": len(self._cluster.running)})
 
     async def _bind(self, request: web.Request) -> web.Response:

@@ -52,6 +52,10 @@ class Cluster:
         self._sizes, self._weights = list(world.sizes), list(world.sizes.values())
         self._units = {node.name: node.card_units for node in world.nodes}
         self._running = list(world.running)
+        # Units of each card, by node and index, that pods have.
+        self._used = Counter[tuple[str, int]]()
+        for pod in world.running:
+            self._used[pod.node, pod.card] += pod.units
         self._waiting = {pod.name: pod for pod in world.waiting}
         # Of those that have waited, so that they can be asked for.
         self._bound: dict[str, Pod] = {}
@@ -103,6 +107,9 @@ class Cluster:
         bound = pod._replace(node=node, card=card, card_units=self._units.get(node, 0))
         self._bound[name] = bound
         self.counts["binds"] += 1
+        self._used[node, card] += bound.units
+        # With one extender this never happens: a card has more than it holds, as the API shows it.
+        self.counts["over_booked"] += self._used[node, card] > bound.card_units
         told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
         if self._is_steady:
             # Before it runs itself: it does not end at once.
@@ -125,6 +132,7 @@ class Cluster:
         self._running[at], self._running[-1] = self._running[-1], self._running[at]
         gone = self._running.pop()
         self._bound.pop(gone.name, None)
+        self._used[gone.node, gone.card] -= gone.units
         self.counts["ended"] += 1
         return [self._event("DELETED", PODS, pod_object(gone, self.version + 1))]
 

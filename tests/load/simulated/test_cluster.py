@@ -90,6 +90,19 @@ def test_where_the_cluster_is_steady_a_pod_ends_for_each_that_is_bound() -> None
     assert cluster.counts["ended"] == 1
 
 
+def test_a_card_that_gets_more_than_it_holds_is_counted() -> None:
+    """With what ran on it from the beginning; room that a pod left is room again."""
+    cluster = Cluster(WORLD, 1, 100, is_steady=True)
+    expected = 0
+    for _ in range(30):
+        pod, _ = cluster.arrive()
+        there = sum(one.units for one in cluster.running if (one.node, one.card) == ("a", 0))
+        cluster.bind(pod.name, "a", 0)
+        expected += there + pod.units > 15
+        assert cluster.counts["over_booked"] == expected
+    assert expected > 0
+
+
 def test_versions_of_events_rise() -> None:
     """By one each, so that a watch can tell what it has missed."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
