@@ -19,6 +19,7 @@ from typing import Final
 MODULES: Final = Path(__file__).parent / "binaries"
 KUBERNETES_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 ETCD: Final = "etcd"
+KWOK: Final = "kwok"
 # Where envtest's users keep kube-apiserver, etcd and kubectl.
 ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
@@ -80,6 +81,11 @@ def modules(minor: str) -> tuple[Module, Module]:
         module_of(folder, "kubernetes", _KUBERNETES, programs),
         module_of(MODULES / "etcd", "etcd", etcd, {ETCD: etcd}),
     )
+
+
+def kwok() -> Module:
+    """The module of kwok, which plays kubelets on nodes that are nothing but objects: built where somebody asks for it."""
+    return module_of(MODULES / KWOK, KWOK, "sigs.k8s.io/kwok", {KWOK: "sigs.k8s.io/kwok/cmd/kwok"})
 
 
 def module_of(

@@ -120,6 +120,8 @@ class RealControlPlane:
             # There is no front proxy whose certificates it could look up.
             "authentication-skip-lookup": "true",
             "authorization-kubeconfig": account,
+            # On loopback, and no secret.
+            "authorization-always-allow-paths": "/healthz,/readyz,/livez,/metrics",
         }
         await self._retrying(lambda: self._start_scheduler(flags))
 
@@ -128,6 +130,11 @@ class RealControlPlane:
         program = self._programs.pop(SCHEDULER, None)
         if program is not None:
             await program.stop()
+
+    async def scheduler_metrics(self) -> str:
+        """The page of kube-scheduler for Prometheus."""
+        async with Connection(self.scheduler_url, tls=self._context()) as http:
+            return (await http.request("GET", "/metrics")).text
 
     def log(self, program: str) -> str:
         """What one of the programs has logged."""

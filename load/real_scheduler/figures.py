@@ -1,0 +1,83 @@
+"""What turns came to, as text: pods a second, how long pods waited, what each program took. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from load.real_scheduler.histograms import Spent
+
+# What the project promises: of the pods a second without an extender.
+SHARE: Final = 0.85
+WITHOUT, WITH = "without an extender", "with gpushare"
+# Orders to bind, so many at once, by nobody's schedule: what limits them, we or the API server?
+BINDS_AT_ONCE: Final = 64
+BINDS: Final = f"{BINDS_AT_ONCE} binds at once"
+_MS: Final = 1000
+# What takes less on average is not shown, in seconds.
+_SHOWN: Final = 2e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of all pods: pods a second, and processor seconds by program.
+
+    ``waited`` are seconds from a pod's creation to its binding, sorted, where pods came at a rate; ``spent`` is what the
+    scheduler, and our extender where it was there, say of their own time.
+    """
+
+    kind: str
+    pods_per_second: float
+    cpu_seconds: dict[str, float]
+    waited: Sequence[float] = ()
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+
+
+def rate(turns: Iterable[Turn], kind: str) -> float:
+    """The median of pods a second of the turns of this kind."""
+    return statistics.median(turn.pods_per_second for turn in turns if turn.kind == kind)
+
+
+def share(turns: Sequence[Turn]) -> float:
+    """Of the pods a second without an extender, what is reached with it."""
+    return rate(turns, WITH) / rate(turns, WITHOUT)
+
+
+def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
+    """What is printed: the share first, then each turn with the processor time of a pod by program, and whose time it was."""
+    lines = [
+        f"{setting}: gpushare reaches {share(turns):.0%} of what kube-scheduler binds alone (promised: {SHARE:.0%})",
+        f"{'':24}{'pods/s':>8}   processor ms a pod",
+    ]
+    for turn in turns:
+        programs = ", ".join(f"{name} {_MS * seconds / pods:.2f}" for name, seconds in turn.cpu_seconds.items())
+        lines.append(f"{turn.kind:24}{turn.pods_per_second:8.1f}   {programs}")
+    for kind in (WITHOUT, WITH):
+        lines += _details([turn for turn in turns if turn.kind == kind])
+    return "\n".join(lines)
+
+
+def _details(turns: Sequence[Turn]) -> Iterator[str]:
+    """Of all turns of a kind together."""
+    waited = sorted(seconds for turn in turns for seconds in turn.waited)
+    names = list(dict.fromkeys(name for turn in turns for name in turn.spent))
+    if not waited and not names:
+        return
+    yield f"\n{turns[0].kind + ', ms':<44}{'count':>8}{'mean':>9}{'p50':>9}{'p99':>9}"
+    if waited:
+        cuts = [waited[min(int(part * len(waited)), len(waited) - 1)] for part in (0.5, 0.99)]
+        yield _row("created until bound", len(waited), statistics.mean(waited), *cuts)
+    for name in names:
+        of = [turn.spent[name] for turn in turns if name in turn.spent]
+        count = sum(one.count for one in of)
+        mean = sum(one.count * one.mean for one in of) / count if count else 0.0
+        if mean >= _SHOWN:
+            yield _row(
+                name, count, mean, *(statistics.median(getattr(one, cut) for one in of) for cut in ("p50", "p99"))
+            )
+
+
+def _row(name: str, count: int, *seconds: float) -> str:
+    return f"  {name:<42}{count:>8}" + "".join(f"{_MS * one:>9.2f}" for one in seconds)

@@ -1,0 +1,74 @@
+"""Time that programs say they have spent, from the histograms of their Prometheus pages. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+# A histogram, the label by which it is told apart, and the words for it.
+_OF_SCHEDULER: Final = (
+    ("scheduler_scheduling_attempt_duration_seconds", "result", "scheduler: attempt"),
+    ("scheduler_scheduling_algorithm_duration_seconds", "", "scheduler: choosing a node"),
+    ("scheduler_framework_extension_point_duration_seconds", "extension_point", "scheduler: plugins"),
+)
+_OF_EXTENDER: Final = (("gpushare_extender_request_duration_seconds", "verb", "gpushare"),)
+_BUCKET: Final = "_bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How often, and how long in seconds; the percentiles are as exact as the buckets."""
+
+    count: int
+    mean: float
+    p50: float
+    p99: float
+
+
+def of_scheduler(page: str) -> dict[str, Spent]:
+    """What kube-scheduler says of an attempt and of its plugins, by name."""
+    return _read(page, _OF_SCHEDULER)
+
+
+def of_extender(page: str) -> dict[str, Spent]:
+    """What our extender says of its verbs."""
+    return _read(page, _OF_EXTENDER)
+
+
+def _read(page: str, wanted: Iterable[tuple[str, str, str]]) -> dict[str, Spent]:
+    names = {name: (label, words) for name, label, words in wanted}
+    # A page of thousands of cards is long, and parsing it takes as many milliseconds.
+    lines = [line for line in page.splitlines() if line.partition("{")[0].rpartition("_")[0] in names]
+    buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
+    sums: dict[str, float] = defaultdict(float)
+    for family in text_string_to_metric_families("\n".join([*lines, ""])):
+        for one in family.samples:
+            base = one.name.rpartition("_")[0]
+            label, words = names[base]
+            key = f"{words} {one.labels[label]}" if label else words
+            if one.name.endswith(_BUCKET):
+                buckets[key][float(one.labels["le"])] += one.value
+            elif one.name.endswith("_sum"):
+                sums[key] += one.value
+    return {key: _spent(of, sums[key]) for key, of in buckets.items() if max(of.values())}
+
+
+def _spent(cumulated: Mapping[float, float], total: float) -> Spent:
+    ordered = sorted(cumulated.items())
+    count = int(ordered[-1][1])
+    return Spent(count, total / count, _quantile(ordered, 0.5), _quantile(ordered, 0.99))
+
+
+def _quantile(ordered: Sequence[tuple[float, float]], part: float) -> float:
+    """Within its bucket as if all were spread evenly there; of the last one its lower end, as Prometheus has it."""
+    wanted, low, before = part * ordered[-1][1], 0.0, 0.0
+    for edge, count in ordered:
+        if count >= wanted:
+            return low if math.isinf(edge) else low + (edge - low) * (wanted - before) / (count - before)
+        low, before = edge, count
+    return low

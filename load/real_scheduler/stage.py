@@ -1,0 +1,253 @@
+"""One control plane with its nodes, on which all pods are bound: by the scheduler alone, with the extender, by mere order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters.api_client import ApiClient
+from clusters.connection import Connection
+from clusters.controlplane.binaries import ETCD, KWOK
+from clusters.controlplane.control_plane import API_SERVER, SCHEDULER, RealControlPlane
+from clusters.local_cluster import SCHEDULER_CONFIG
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.progress import Progress
+from clusters.readiness import says_ready
+from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
+from clusters.simulated_node import environment_of_programs
+from clusters.targets import load_target
+from clusters.waiting import eventually
+from load.bench.servers import CannotMeasureError
+from load.processes import cpu_seconds
+from load.real_scheduler.figures import BINDS, BINDS_AT_ONCE, WITHOUT, Turn
+from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
+from load.real_scheduler.objects import NAMESPACE, node, pod
+
+# No limit that anybody reaches.
+_QUESTIONS_A_SECOND: Final = 10_000
+# How many objects are created at once.
+_AT_ONCE: Final = 32
+# Against hangs, in seconds.
+_LONGEST: Final = 600.0
+_EXTENDER: Final = "gpushare-extender"
+_STAGES: Final = Path(__file__).with_name("kwok_stages.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """``rate`` is how many pods a second come while the scheduler is at work; 0: all are there before it is."""
+
+    nodes: int
+    pods: int
+    rate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Extender:
+    """Our extender, and where it answers."""
+
+    program: Program
+    url: str
+    metrics_url: str
+
+
+class Stage:
+    """Between ``furnish`` and the end of ``stack``, which ends what was started."""
+
+    def __init__(
+        self, control_plane: RealControlPlane, api: ApiClient, folder: Path, progress: Progress, order: Order
+    ) -> None:
+        self._control_plane = control_plane
+        self._api = api
+        self._folder = folder
+        self._environment = environment_of_programs(os.environ)
+        self._progress = progress
+        self._order = order
+        self._kwok: Program | None = None
+
+    async def furnish(self) -> None:
+        """The nodes, and the ServiceAccount without which no pod is taken."""
+        self._progress.text = f"creating {self._order.nodes} nodes"
+        await self._api.ensure_namespace(NAMESPACE)
+        await self._api.create(
+            {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "metadata": {"name": "default"}}, NAMESPACE
+        )
+        await _all(self._api.create, map(node, range(self._order.nodes)))
+
+    async def start_kwok(self, binary: Path, stack: AsyncExitStack) -> None:
+        """From now on pods that are bound run. Raises ClusterError."""
+        argv = [str(binary), "--kubeconfig", str(self._control_plane.kubeconfig), "--config", str(_STAGES)]
+        port = free_port()
+        # Leases of nodes are what nobody here looks at.
+        argv += ["--manage-all-nodes=true", "--node-lease-duration-seconds=0", f"--server-address=127.0.0.1:{port}"]
+        self._kwok = Program(KWOK, argv, self._environment, self._folder / f"{KWOK}.log")
+        stack.push_async_callback(self._kwok.stop)
+        await self._kwok.launch(lambda: says_ready(f"http://127.0.0.1:{port}/healthz"))
+
+    async def turn(self, kind: str) -> Turn:
+        """Have all pods bound, and remove them."""
+        async with AsyncExitStack() as stack:
+            extender = None if kind == WITHOUT else await self._extender(stack)
+            if kind == BINDS and extender is not None:
+                turn = await self._ordered(extender)
+            else:
+                turn = await self._scheduled(kind, extender)
+                stack.push_async_callback(self._control_plane.stop_scheduler)
+        self._progress.text = "removing them"
+        await self._api.request("DELETE", PODS.path(NAMESPACE), body={"gracePeriodSeconds": 0})
+        # Pods that run are gone when kwok says so.
+        one = {"limit": "1"}
+        await eventually(
+            lambda: self._api.request("GET", PODS.path(NAMESPACE), params=one),
+            lambda found: not found["items"],
+            "all pods are gone",
+            seconds=_LONGEST,
+        )
+        return turn
+
+    async def _create_all(self) -> None:
+        self._progress.text = f"creating {self._order.pods} pods"
+        await _all(lambda one: self._api.create(one, NAMESPACE), map(pod, range(self._order.pods)))
+
+    async def _ordered(self, extender: _Extender) -> Turn:
+        """All pods are ordered to nodes in turn."""
+        await self._create_all()
+        self._progress.text = f"binding {self._order.pods} pods, {BINDS}"
+        nodes = itertools.cycle([one["metadata"]["name"] for one in await self._api.list(NODES)])
+        pods = [one["metadata"] for one in await self._api.list(PODS, NAMESPACE)]
+        orders = [
+            {"PodName": one["name"], "PodNamespace": NAMESPACE, "PodUID": one["uid"], "Node": next(nodes)}
+            for one in pods
+        ]
+        async with Connection(extender.url) as http:
+
+            async def bind(order: dict[str, Any]) -> None:
+                content = json.dumps(order).encode()
+                answer = await http.request(
+                    "POST", "/gpushare-scheduler/bind", content=content, headers={"content-type": "application/json"}
+                )
+                if answer.json().get("Error"):
+                    raise CannotMeasureError(f"a bind was refused: {answer.text}")
+
+            before, begun = self._cpu(extender), time.monotonic()
+            await _all(bind, orders, BINDS_AT_ONCE)
+            seconds = time.monotonic() - begun
+        return Turn(BINDS, self._order.pods / seconds, self._took(extender, before))
+
+    async def _scheduled(self, kind: str, extender: _Extender | None) -> Turn:
+        """All pods are bound by kube-scheduler; those that are there first, or those that come."""
+        created: dict[str, float] = {}
+        bound: dict[str, float] = {}
+        before: dict[str, float] = {}
+        coming: asyncio.Task[None] | None = None
+        if not self._order.rate:
+            await self._create_all()
+        self._progress.text = f"binding {self._order.pods} pods, {kind}"
+        try:
+            async with asyncio.timeout(_LONGEST):
+                async for what, item in self._api.watch(PODS, NAMESPACE):
+                    if what == "SYNCED":
+                        await self._control_plane.start_scheduler(_configuration(extender))
+                        coming = asyncio.create_task(self._arrive(created)) if self._order.rate else None
+                    elif what == "MODIFIED" and item["spec"].get("nodeName"):
+                        before = before or self._cpu(extender)
+                        bound.setdefault(item["metadata"]["name"], time.monotonic())
+                        self._progress.detail = f"{len(bound)}"
+                    if len(bound) == self._order.pods:
+                        break
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+        self._progress.detail = ""
+        seconds = max(bound.values()) - min(bound.values())
+        took = self._took(extender, before)
+        waited = sorted(bound[name] - began for name, began in created.items())
+        return Turn(kind, (self._order.pods - 1) / seconds, took, waited, await self._spent(extender))
+
+    async def _arrive(self, created: dict[str, float]) -> None:
+        """Pods come at the rate, whatever becomes of those before."""
+        begun = time.monotonic()
+
+        async def create(number: int) -> None:
+            await asyncio.sleep(max(begun + number / self._order.rate - time.monotonic(), 0))
+            one = pod(number)
+            created[one["metadata"]["name"]] = time.monotonic()
+            await self._api.create(one, NAMESPACE)
+
+        left = iter(range(self._order.pods))
+
+        async def work() -> None:
+            for number in left:
+                await create(number)
+
+        await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+
+    async def _spent(self, extender: _Extender | None) -> dict[str, Spent]:
+        found = of_scheduler(await self._control_plane.scheduler_metrics())
+        if extender is not None:
+            async with Connection(extender.metrics_url) as http:
+                found |= of_extender((await http.request("GET", "/metrics")).text)
+        return found
+
+    def _took(self, extender: _Extender | None, before: Mapping[str, float]) -> dict[str, float]:
+        return {name: seconds - before.get(name, 0.0) for name, seconds in self._cpu(extender).items()}
+
+    def _cpu(self, extender: _Extender | None) -> dict[str, float]:
+        """Processor seconds of each program so far, and of this one, which follows the pods."""
+        pids = {name: self._control_plane.pid(name) for name in (SCHEDULER, API_SERVER, ETCD)}
+        if extender is not None:
+            pids[_EXTENDER] = extender.program.pid
+        if self._kwok is not None:
+            pids[KWOK] = self._kwok.pid
+        return {
+            name: cpu_seconds(pid) for name, pid in {**pids, "this program": os.getpid()}.items() if pid is not None
+        }
+
+    async def _extender(self, stack: AsyncExitStack) -> _Extender:
+        port, metrics = free_port(), free_port()
+        kubeconfig = str(self._control_plane.kubeconfig)
+        argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=kubeconfig)
+        argv += ["--metrics-address", f"127.0.0.1:{metrics}"]
+        program = Program("extender", argv, {**self._environment, **own}, self._folder / "extender.log")
+        stack.push_async_callback(program.stop)
+        await program.launch(lambda: says_ready(f"http://127.0.0.1:{port}/readyz"))
+        return _Extender(program, f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}")
+
+
+def _configuration(extender: _Extender | None) -> dict[str, Any]:
+    """The one that we ship, without limits; with the extender where there is one."""
+    shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+    limits = {"qps": _QUESTIONS_A_SECOND, "burst": _QUESTIONS_A_SECOND}
+    if extender is None:
+        return {**shipped, "clientConnection": limits, "extenders": []}
+    (entry,) = shipped["extenders"]
+    return {
+        **shipped,
+        "clientConnection": limits,
+        "extenders": [{**entry, "urlPrefix": f"{extender.url}/gpushare-scheduler"}],
+    }
+
+
+async def _all(
+    act: Callable[[dict[str, Any]], Awaitable[object]], items: Iterable[dict[str, Any]], at_once: int = _AT_ONCE
+) -> None:
+    """Do it for each, so many at once."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await act(item)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))

@@ -1,0 +1,51 @@
+"""Time that programs say they have spent, read from their pages."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+
+from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
+
+
+def page(name: str, label: str, times: dict[str, list[float]]) -> str:
+    """As a program shows it, by the official client."""
+    registry = CollectorRegistry()
+    histogram = Histogram(name, "time", [label] if label else [], buckets=(0.1, 0.2, 0.4), registry=registry)
+    Histogram("something_else_seconds", "time", registry=registry).observe(7)
+    for value, seconds in times.items():
+        for one in seconds:
+            (histogram.labels(value) if label else histogram).observe(one)
+    return generate_latest(registry).decode()
+
+
+def test_count_and_mean_are_exact_and_percentiles_as_the_buckets() -> None:
+    """Evenly spread within its bucket; of the last bucket, which has no end, its beginning."""
+    found = of_extender(
+        page("gpushare_extender_request_duration_seconds", "verb", {"filter": [0.15] * 4, "bind": [3.0]})
+    )
+    assert found == {
+        "gpushare filter": Spent(4, pytest.approx(0.15), pytest.approx(0.15), pytest.approx(0.199)),
+        "gpushare bind": Spent(1, pytest.approx(3.0), 0.4, 0.4),
+    }
+
+
+def test_of_the_scheduler_attempts_algorithm_and_plugins_are_read() -> None:
+    """Each by its label, where it has one; what else the page shows is nobody's time."""
+    attempts = page("scheduler_scheduling_attempt_duration_seconds", "result", {"scheduled": [0.05]})
+    algorithm = page("scheduler_scheduling_algorithm_duration_seconds", "", {"": [0.3, 0.3]})
+    plugins = page(
+        "scheduler_framework_extension_point_duration_seconds", "extension_point", {"Bind": [0.1], "Score": []}
+    )
+
+    found = of_scheduler(attempts + algorithm + plugins)
+    assert {name: one.count for name, one in found.items()} == {
+        "scheduler: attempt scheduled": 1,
+        "scheduler: choosing a node": 2,
+        "scheduler: plugins Bind": 1,
+    }
+
+
+def test_a_page_without_them_says_nothing() -> None:
+    """And is no error."""
+    assert of_scheduler("") == {}

@@ -1,0 +1,64 @@
+"""``python -m load.real_scheduler`` as a person calls it: a real control plane, a real scheduler, our extender, a few pods."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
+from load.real_scheduler.figures import BINDS, WITH, WITHOUT, Turn, share, text
+
+ROOT = Path(__file__).parents[3]
+
+
+def run(*argv: object) -> subprocess.CompletedProcess[str]:
+    """The command, ended."""
+    command = [sys.executable, "-m", "load.real_scheduler", *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=150, check=False)
+
+
+@pytest.mark.timeout(180)
+def test_pods_that_come_are_bound_with_and_without_the_extender(tmp_path: Path) -> None:
+    """Each turn binds all; the scheduler's own figures, the extender's and each program's time are told."""
+    try:
+        locate(minors()[0], os.environ)
+    except MissingBinariesError as error:
+        pytest.skip(str(error))
+    output = tmp_path / "found.json"
+    # Where kwok is built, with it: nobody else waits minutes for this test.
+    flags = ["--kwok"] if KWOK in cached(kwok(), os.environ) else []
+    done = run("--nodes", 5, "--pods", 12, "--rate", 20, "--turns", 1, "-o", output, *flags)
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(output.read_text())
+    alone, ours = found["turns"]
+    assert [turn["kind"] for turn in (alone, ours)] == [WITHOUT, WITH]
+    assert [len(turn["waited"]) for turn in (alone, ours)] == [12, 12]
+    assert ours["spent"]["gpushare bind"]["count"] == 12
+    assert ours["spent"]["scheduler: attempt scheduled"]["count"] == 12
+    assert "gpushare bind" not in alone["spent"]
+    assert {"kube-scheduler", "kube-apiserver", "gpushare-extender"} <= ours["cpu_seconds"].keys()
+    assert "created until bound" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [(["--pods", 1], 2, "there must be 2 pods at least"), (["--assets", "none"], 1, "none: not a folder")],
+)
+def test_what_cannot_be_is_one_clear_line(argv: list[object], code: int, says: str) -> None:
+    """On stderr, with its exit code."""
+    done = run(*argv)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr.splitlines()[-1]
+
+
+def test_the_share_is_of_medians() -> None:
+    """One slow turn of three does not decide; orders to bind are no schedule."""
+    turns = [Turn(WITHOUT, rate, {}) for rate in (10.0, 100.0, 110.0)] + [Turn(WITH, 50.0, {}), Turn(BINDS, 900.0, {})]
+    assert share(turns) == 0.5
+    assert text(turns, "5 pods on 2 nodes", 5).startswith("5 pods on 2 nodes: gpushare reaches 50% of")
