@@ -18,7 +18,7 @@ from load.play.command import CLUSTERS, has_locust, measure
 from load.play.growth import Cell
 from load.play.plan import Plan
 from load.play.running import Order
-from load.simulated.cluster_file import ClusterFileError, read
+from load.simulated.cluster_file import ClusterFileError, build, read
 
 _SIZES: Final = (100, 500, 1000, 5000, 15_000)
 _EPILOG: Final = """Exit codes: 0 measured, and growth is as promised; 1 it could not be measured; 2 wrong flags; 99 growth
@@ -84,25 +84,33 @@ async def _rows(flags: argparse.Namespace) -> list[dict[str, Any]]:
     cells = growth.cells(flags.nodes, flags.names)
     for number, cell in enumerate(cells, 1):
         names = cell.names or "as kube-scheduler"
+        fit = "" if cell.fit is None else f", pods that fit on {cell.fit:.0%} of the nodes"
         print(
-            f"load: {number} of {len(cells)}: {cell.nodes} nodes, names {names}, {cell.events} events/s",
+            f"load: {number} of {len(cells)}: {cell.nodes} nodes, names {names}, {cell.events} events/s{fit}",
             file=sys.stderr,
         )
-        folder = flags.output / f"{cell.nodes}-nodes-{cell.names or 'window'}-names-{cell.events}-events"
+        folder = flags.output / _folder(cell)
         run = await measure(_order(flags, cell, folder), folder)
         (folder / "load.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         rows.append(growth.row(run, cell))
     return rows
 
 
+def _folder(cell: Cell) -> str:
+    fit = "" if cell.fit is None else f"-{100 * cell.fit:.0f}-percent-fit"
+    return f"{cell.nodes}-nodes-{cell.names or 'window'}-names-{cell.events}-events{fit}"
+
+
 def _order(flags: argparse.Namespace, cell: Cell, folder: Path) -> Order:
     path = CLUSTERS / f"nodes-{cell.nodes}.yaml"
-    nodes = read(path).nodes
+    described = read(path)
+    nodes = described.nodes
     plan = Plan(
         cluster=str(path),
         window=min(cell.names or feasible_nodes_to_find(nodes, 0), nodes),
         rate=flags.rate,
         seconds=flags.seconds,
+        units=0 if cell.fit is None else build(described).size_for(cell.fit),
         records=str(folder.resolve()),
     )
     return Order(plan, cell.events, shows_table=False)

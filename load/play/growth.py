@@ -12,11 +12,15 @@ _BASE_NODES: Final = 1000
 
 
 class Cell(NamedTuple):
-    """One run of the curves: ``names`` 0 are as many as kube-scheduler sends on so many nodes."""
+    """One run of the curves: ``names`` 0 are as many as kube-scheduler sends on so many nodes.
+
+    ``fit``: all pods are of one size, which fits on this share of the nodes; None: sizes are the cluster's.
+    """
 
     nodes: int
     names: int
     events: int
+    fit: float | None = None
 
 
 class Promise(NamedTuple):
@@ -33,11 +37,12 @@ class Promise(NamedTuple):
 
 
 def cells(nodes: Sequence[int], fixed: int) -> list[Cell]:
-    """By nodes, with the names fixed and as kube-scheduler sends them; on one cluster, by names and by events."""
+    """By nodes, with the names fixed and as kube-scheduler sends them; on one cluster, by names, by events and by who fits."""
     found = [Cell(count, names, 100) for count in nodes for names in (fixed, 0)]
     middle = max((count for count in nodes if count <= 5000), default=nodes[0])
     found += [Cell(middle, names, 100) for names in (fixed // 2, 2 * fixed, 4 * fixed) if 0 < names <= middle]
     found += [Cell(middle, 0, events) for events in (0, 500)]
+    found += [Cell(middle, 0, 100, fit) for fit in (1.0, 0.5, 0.0)]
     return list(dict.fromkeys(found))
 
 
@@ -92,16 +97,17 @@ def bytes_a_pod(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 def text(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table, and the promises."""
-    head = f"{'nodes':>7}{'pods':>9}{'names':>7}{'events/s':>9}{'p50 ms':>9}{'p95':>8}{'p99':>8}{'p50/floor':>11}{'p99/floor':>11}"
+    head = f"{'nodes':>7}{'pods':>9}{'names':>7}{'fit':>6}{'events/s':>9}{'p50 ms':>9}{'p95':>8}{'p99':>8}"
     lines = [
         "/filter as Locust sees it; floor: a server that does nothing, asked the same",
-        head + f"{'bytes':>8}{'MiB':>7}{'binds/s':>9}",
+        head + f"{'p50/floor':>11}{'p99/floor':>11}{'bytes':>8}{'MiB':>7}{'binds/s':>9}",
     ]
     for one in rows:
         columns = (("p50", 9), ("p95", 8), ("p99", 8), ("p50_over_floor", 11), ("p99_over_floor", 11))
         cuts = "".join(f"{'-' if one[cut] is None else format(one[cut], '.2f'):>{width}}" for cut, width in columns)
         lines.append(
-            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{one['events']:>9}{cuts}{one['bytes'] or 0:>8.0f}"
+            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{'mixed' if one['fit'] is None else format(one['fit'], '.0%'):>6}"
+            f"{one['events']:>9}{cuts}{one['bytes'] or 0:>8.0f}"
             f"{one['rss_mib']:>7.0f}{one['binds_per_second']:>9.1f}"
         )
     lines.append("")

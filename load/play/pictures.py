@@ -108,9 +108,11 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
 
-    figure = Figure(figsize=(15, 9), layout="constrained")
+    figure = Figure(figsize=(20, 9), layout="constrained")
     FigureCanvasAgg(figure)
-    by_nodes, by_names, by_events, memory = figure.subplots(2, 2).flat
+    by_nodes, by_names, by_fit, by_events, sizes, memory = figure.subplots(2, 3).flat
+    fits = [row for row in rows if row["fit"] is not None]
+    rows = [row for row in rows if row["fit"] is None]
     middle = max((row["nodes"] for row in rows if row["nodes"] <= 5000), default=0)
     usual, names = [row for row in rows if row["events"] == 100], fixed_names(rows)
     for is_window, style in ((False, "--"), (True, "-")):
@@ -126,13 +128,19 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     )
     quiet = [row for row in rows if row["nodes"] == middle and row["is_window"]]
     _curves(by_events, sorted(quiet, key=lambda row: row["events"]), "events", "-", "")
+    _curves(by_fit, sorted(fits, key=lambda row: row["fit"]), "fit", "-", "")
+    named = sorted((row["names"], row["bytes"]) for row in rows if row["nodes"] == middle and row["bytes"])
+    sizes.plot(*zip(*named, strict=True), marker="o")
+    sizes.set(title=f"answer of /filter, {middle} nodes", xlabel="names", ylabel="bytes", ylim=(0, None))
+    sizes.grid(visible=True, alpha=0.3)
     points = sorted({(row["pods"], row["rss_mib"]) for row in rows})
     memory.plot(*zip(*points, strict=True), marker="o")
     by_nodes.set(title="/filter by nodes", xlabel="nodes", xscale="log")
     by_names.set(title=f"/filter by names in a question, {middle} nodes", xlabel="names")
+    by_fit.set(title=f"/filter by who fits, {middle} nodes", xlabel="share of the nodes that hold the pod")
     by_events.set(title=f"/filter by watch events, {middle} nodes", xlabel="events a second")
     memory.set(title="memory of the extender after its first sync", xlabel="pods", ylabel="MiB", ylim=(0, None))
-    for axes in (by_nodes, by_names, by_events):
+    for axes in (by_nodes, by_names, by_fit, by_events):
         axes.set(ylabel="ms as Locust sees it", ylim=(0, None))
         axes.legend(fontsize="small")
         axes.grid(visible=True, which="both", alpha=0.3)

@@ -33,7 +33,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" where there is none.
     ``weights``, of each second, are those of the shape ``trace``. ``window`` is how many nodes an extender sees of each question.
-    Of each kind of user there are so many.
+    Each pod asks for ``units``; 0: as the cluster says. Of each kind of user there are so many.
     """
 
     cluster: str
@@ -46,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     floor: str = ""
     shape: str = "steady"
     weights: tuple[float, ...] = ()
+    units: int = 0
     schedulers: int = 1
     inspectors: int = 0
     askers: int = 0

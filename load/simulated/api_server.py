@@ -72,6 +72,7 @@ class Api:
         self._events = Pace()
         self._arrivals = Pace()
         self._come: asyncio.Queue[Pod] = asyncio.Queue()
+        self._units = 0
 
     def application(self) -> web.Application:
         """To serve."""
@@ -167,8 +168,9 @@ class Api:
         return await self._counts(request)
 
     async def _set_arrivals(self, request: web.Request) -> web.Response:
-        """``{"rate": 20, "at_once": 1000}``: so many pods come now, and so many a second from now on."""
+        """``{"rate": 20, "at_once": 1000, "units": 3}``: so many pods come now, and so many a second from now on, of that size."""
         asked = await request.json()
+        self._units = int(asked.get("units", 0))
         await self._arrive(int(asked.get("at_once", 0)))
         self._arrivals.set(float(asked.get("rate", 0)))
         return await self._counts(request)
@@ -184,7 +186,7 @@ class Api:
 
     async def _arrive(self, count: int) -> None:
         for _ in range(count):
-            pod, event = self._cluster.arrive()
+            pod, event = self._cluster.arrive(self._units)
             await self._tell(event.path, event.line)
             self._come.put_nowait(pod)
 

@@ -91,10 +91,10 @@ class Cluster:
         found = self._waiting.get(name) or self._bound.get(name)
         return pod_object(found, self.version) if found else None
 
-    def arrive(self) -> tuple[Pod, Event]:
-        """A pod comes, and waits: of one of the sizes that pods of this world have."""
+    def arrive(self, size: int = 0) -> tuple[Pod, Event]:
+        """A pod comes, and waits: of this size, or of one of those that pods of this world have."""
         self.counts["created"] += 1
-        (units,) = self._rng.choices(self._sizes, self._weights)
+        units = size or self._rng.choices(self._sizes, self._weights)[0]
         pod = Pod(f"comes-{self.counts['created']:07}", units)
         self._waiting[pod.name] = pod
         return pod, self._event("ADDED", PODS, pod_object(pod, self.version + 1))

@@ -38,3 +38,23 @@ class World:
     running: tuple[Pod, ...]
     waiting: tuple[Pod, ...] = ()
     sizes: Mapping[int, float] = field(default_factory=lambda: {1: 1.0})
+
+    def fitting(self, units: int) -> float:
+        """The share of the nodes that have a card with so much room now."""
+        return sum(room >= units for room in self._rooms()) / len(self.nodes)
+
+    def size_for(self, share: float) -> int:
+        """The size of a pod that fits as nearly as can be on this share of the nodes: of several the largest; for 0 on none."""
+        rooms = self._rooms()
+        sizes = range(1, max(rooms) + 2)
+        if not share:
+            return sizes[-1]
+        shares = {units: sum(room >= units for room in rooms) / len(rooms) for units in sizes}
+        return min(sizes, key=lambda units: (abs(shares[units] - share), -units))
+
+    def _rooms(self) -> list[int]:
+        """Of each node what is free on its emptiest card."""
+        free = {node.name: [node.card_units] * node.cards for node in self.nodes}
+        for pod in self.running:
+            free[pod.node][pod.card] -= pod.units
+        return [max(cards) for cards in free.values()]

@@ -57,6 +57,7 @@ def test_each_size_is_run_with_names_fixed_and_as_kube_scheduler_sends_them() ->
     }
     assert {cell.names for cell in found if cell.nodes == 1000} == {0, 50, 100, 200, 400}
     assert {cell.events for cell in found if cell.nodes == 1000 and not cell.names} == {0, 100, 500}
+    assert {cell.fit for cell in found if cell.nodes == 1000} == {None, 1.0, 0.5, 0.0}
     assert len(set(found)) == len(found)
 
 
@@ -74,6 +75,8 @@ def test_growth_that_was_not_measured_is_said() -> None:
 
     assert promises(small)[0].is_kept is None
     assert "not measured" in text(small)
+    assert "mixed" in text(small)
+    assert "  50%" in text([row(run(100, 100, 1.0), Cell(100, 0, 100, 0.5))])
     assert bytes_a_pod(small) is None
 
 
@@ -86,7 +89,8 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
     """Both kinds of picture."""
     if not pictures.can_draw():
         pytest.skip("matplotlib is missing (pip install 'gpushare[bench]')")
-    paths = pictures.draw_growth(rows(1.2), tmp_path)
+    fits = [row(run(1000, 420, 1 + fit), Cell(1000, 0, 100, fit)) for fit in (1.0, 0.5, 0.0)]
+    paths = pictures.draw_growth([*rows(1.2), *fits], tmp_path)
 
     assert [path.name for path in paths] == ["curves.svg", "curves.png"]
     assert all(path.stat().st_size > 10_000 for path in paths)

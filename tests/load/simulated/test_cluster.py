@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -101,6 +102,19 @@ def test_a_card_that_gets_more_than_it_holds_is_counted() -> None:
         expected += there + pod.units > 15
         assert cluster.counts["over_booked"] == expected
     assert expected > 0
+
+
+def test_pods_may_come_in_one_size() -> None:
+    """Whatever sizes the world has."""
+    cluster = Cluster(WORLD, 1, 100)
+    assert [cluster.arrive(units)[0].units for units in (0, 7, 0)] == [5, 7, 5]
+
+
+@pytest.mark.parametrize(("share", "units", "fits"), [(1.0, 11, 1.0), (0.5, 22, 0.5), (0.0, 23, 0.0)])
+def test_a_size_is_found_for_the_share_of_nodes_that_hold_it(share: float, units: int, fits: float) -> None:
+    """Node a has two cards of 15, with 6 units booked on one and 4 on the other; b has cards of 22."""
+    world = replace(WORLD, running=WORLD.running[:5])
+    assert (world.size_for(share), world.fitting(units)) == (units, fits)
 
 
 def test_versions_of_events_rise() -> None:
