@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from load.play import command as run
 from load.play import compare, curves, soak
 from load.replay import command as replay
+from load.simulated import command as cluster
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     soak.add_to(commands)
     compare.add_to(commands)
     replay.add_to(commands)
+    cluster.add_to(commands)
     options = parser.parse_args(argv)
     return int(options.run(options))
 

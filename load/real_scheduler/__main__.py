@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.api_client import ApiClient
-from clusters.controlplane import build
-from clusters.controlplane.binaries import KWOK, MissingBinariesError, kwok, locate, minors
+from clusters.controlplane.binaries import MissingBinariesError, locate, minors
 from clusters.controlplane.build import BuildError
 from clusters.controlplane.control_plane import RealControlPlane
 from clusters.progress import Progress
@@ -36,6 +35,7 @@ from load.flags import count, seed
 from load.real_scheduler import figures
 from load.real_scheduler.figures import BINDS, SHARE, WITH, WITHOUT, Turn
 from load.real_scheduler.stage import Order, Stage
+from load.simulated import kwok
 
 _EPILOG: Final = """Exit codes: 0 measured; 1 something could not be measured; 2 wrong flags; 99 with --check, when gpushare
 reaches less than 85 %% of what the scheduler does alone. All is on loopback, and nothing is left behind but the output."""
@@ -94,7 +94,7 @@ def _several(text: str) -> int:
 async def _measure(flags: argparse.Namespace) -> list[Turn]:
     environment = dict(os.environ)
     binaries = locate(flags.kubernetes, environment, flags.assets)
-    found = build.ensure_modules([kwok()], environment, sys.stderr) if flags.kwok else {}
+    kubelets = kwok.build(environment) if flags.kwok else None
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
         progress = stack.enter_context(Progress("real-scheduler", "starting a control plane", sys.stderr))
@@ -104,8 +104,8 @@ async def _measure(flags: argparse.Namespace) -> list[Turn]:
         api = await stack.enter_async_context(ApiClient.from_kubeconfig(control_plane.kubeconfig))
         stage = Stage(control_plane, api, folder, progress, Order(flags.nodes, flags.pods, flags.rate))
         await stage.furnish()
-        if flags.kwok:
-            await stage.start_kwok(found[KWOK], stack)
+        if kubelets is not None:
+            await stage.start_kwok(kubelets, stack)
         kinds = (WITHOUT, WITH) if flags.rate else (WITHOUT, WITH, BINDS)
         return [await stage.turn(kind) for _ in range(flags.turns) for kind in kinds]
 

@@ -33,6 +33,7 @@ from load.processes import cpu_seconds
 from load.real_scheduler.figures import BINDS, BINDS_AT_ONCE, WITHOUT, Turn
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.objects import NAMESPACE, node, pod
+from load.simulated import kwok
 
 # No limit that anybody reaches.
 _QUESTIONS_A_SECOND: Final = 10_000
@@ -41,7 +42,6 @@ _AT_ONCE: Final = 32
 # Against hangs, in seconds.
 _LONGEST: Final = 600.0
 _EXTENDER: Final = "gpushare-extender"
-_STAGES: Final = Path(__file__).with_name("kwok_stages.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,8 @@ class Stage:
 
     async def start_kwok(self, binary: Path, stack: AsyncExitStack) -> None:
         """From now on pods that are bound run. Raises ClusterError."""
-        argv = [str(binary), "--kubeconfig", str(self._control_plane.kubeconfig), "--config", str(_STAGES)]
-        port = free_port()
-        # Leases of nodes are what nobody here looks at.
-        argv += ["--manage-all-nodes=true", "--node-lease-duration-seconds=0", f"--server-address=127.0.0.1:{port}"]
-        self._kwok = Program(KWOK, argv, self._environment, self._folder / f"{KWOK}.log")
+        self._kwok = await kwok.start(binary, self._control_plane.kubeconfig, self._environment, self._folder)
         stack.push_async_callback(self._kwok.stop)
-        await self._kwok.launch(lambda: says_ready(f"http://127.0.0.1:{port}/healthz"))
 
     async def turn(self, kind: str) -> Turn:
         """Have all pods bound, and remove them."""

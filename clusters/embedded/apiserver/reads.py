@@ -44,14 +44,12 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
     version = page.version if page else _version(request, store)
     at = None if version == store.version else version
     try:
-        found = store.all(route.resource, route.namespace, at)
+        found = store.all(route.resource, route.namespace, at, page.after if page else None)
     except RefusalError as error:
         if page is None:
             error.message = "The resourceVersion for the provided list is too old."
             raise
         raise _expired_page(store, page) from error
-    if page:
-        found = [stored for stored in found if stored.key > page.after]
     limit = max(list_options.number(request.params, "limit"), 0)
     if request.params.get("resourceVersion") == "0" and route.resource not in (EVENTS, EVENTS_V1):
         # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 
@@ -79,6 +80,18 @@ class Collection:
     # Changes up to this version are forgotten.
     floor: int = 0
     wakers: set[Callable[[], None]] = field(default_factory=set)
+    # The keys in order; None once one has come or gone, until somebody asks.
+    _ordered: list[Key] | None = None
+
+    def keys(self) -> list[Key]:
+        """In order. A list of a hundred thousand objects is read page by page: it is not sorted for each."""
+        if self._ordered is None:
+            self._ordered = sorted(self.items)
+        return self._ordered
+
+    def keys_changed(self) -> None:
+        """One has come or gone."""
+        self._ordered = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +121,20 @@ class Store:
             return None if stored is None else self._shown(resource, stored)
         return self._collections[resource].items.get((namespace, name))
 
-    def all(self, resource: Resource, namespace: str | None = None, at: int | None = None) -> list[Stored]:
-        """The objects of a kind by namespace and name; ``at``: as they were at that version (raises RefusalError 410)."""
+    def all(
+        self, resource: Resource, namespace: str | None = None, at: int | None = None, after: Key | None = None
+    ) -> list[Stored]:
+        """The objects of a kind by namespace and name; ``at``: as they were at that version (raises RefusalError 410).
+
+        ``after``: only those behind this key.
+        """
         if version := self._versions.get(resource):
-            return [self._shown(resource, stored) for stored in self.all(version.of, namespace, at)]
-        items = self._collections[resource].items if at is None else self._as_of(resource, at)
-        found = items.items() if namespace is None else ((k, v) for k, v in items.items() if k[0] == namespace)
-        return [stored for _, stored in sorted(found, key=lambda pair: pair[0])]
+            return [self._shown(resource, stored) for stored in self.all(version.of, namespace, at, after)]
+        collection = self._collections[resource]
+        items = collection.items if at is None else self._as_of(resource, at)
+        keys = collection.keys() if at is None else sorted(items)
+        first = 0 if after is None else bisect_right(keys, after)
+        return [items[key] for key in islice(keys, first, None) if namespace is None or key[0] == namespace]
 
     def put(self, resource: Resource, item: Object) -> Stored:
         """Write an object: create it, or replace the one of this name."""
@@ -125,6 +145,8 @@ class Store:
         collection = self._collections[resource]
         old = collection.items.get(stored.key)
         collection.items[stored.key] = stored
+        if old is None:
+            collection.keys_changed()
         self._remember(collection, Change(self.version, old, stored, stored))
         return stored
 
@@ -136,6 +158,7 @@ class Store:
         last = Stored(resource, with_version(item, self.version), self.version)
         collection = self._collections[resource]
         old = collection.items.pop(last.key)
+        collection.keys_changed()
         self._remember(collection, Change(self.version, old, None, last))
         return last
 
@@ -164,9 +187,11 @@ class Store:
         self.version = version
         for collection in self._collections.values():
             collection.items.clear()
+            collection.keys_changed()
         for resource, item, at in items:
             stored = Stored(resource, item, at)
             self._collections[resource].items[stored.key] = stored
+            self._collections[resource].keys_changed()
         self.forget_changes()
         for collection in self._collections.values():
             for wake in collection.wakers:

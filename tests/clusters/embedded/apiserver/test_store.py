@@ -119,6 +119,16 @@ class NaiveModel(RuleBasedStateMachine):
             shown = {each.key[1]: each.item["data"]["x"] for each in self.store.all(CONFIG_MAPS, at=version)}
             assert shown == self.states[version]
 
+    @invariant()
+    def a_list_is_in_order_and_can_be_read_from_any_key_on(self) -> None:
+        """The newest, and as it was at any version that is remembered; from a key that is there, or is not."""
+        for version in sorted(self.states)[-HISTORY:]:
+            at = None if version == self.store.version else version
+            for after in (None, ("m", "c"), ("n", "a"), ("n", "bb")):
+                found = [each.key for each in self.store.all(CONFIG_MAPS, at=at, after=after)]
+                names = sorted(self.states[version])
+                assert found == [("n", name) for name in names if after is None or ("n", name) > after]
+
 
 NaiveModel.TestCase.settings = settings(max_examples=30, stateful_step_count=30)
 test_the_store_behaves_like_a_copy_of_all_its_states = NaiveModel.TestCase

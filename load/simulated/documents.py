@@ -1,0 +1,90 @@
+"""Nodes and pods of a simulated cluster as small objects, for an API server that keeps them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from gpushare import wire
+from load.simulated.objects import published_cards
+from load.simulated.world import NAMESPACE, Node, Pod, World
+
+_TIME: Final = "2026-01-01T00:00:00Z"
+
+
+def namespaced(world: World) -> Iterator[dict[str, Any]]:
+    """All objects, in an order in which they can be created: what pods need first."""
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}, "status": {"phase": "Active"}}
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
+    yield from map(node_document, world.nodes)
+    yield from map(pod_document, world.running)
+
+
+def node_document(node: Node) -> dict[str, Any]:
+    """Ready, with its cards as our plugin publishes them where their model is known."""
+    amounts = {
+        "cpu": "64",
+        "memory": "512Gi",
+        "pods": "500",
+        wire.RESOURCE_MEMORY: str(node.cards * node.card_units),
+        wire.RESOURCE_COUNT: str(node.cards),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "labels": {"gpushare": "true", "kubernetes.io/hostname": node.name, **node.labels},
+            "annotations": {wire.ANNOTATION_CARDS: published_cards(node)} if node.model else {},
+        },
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "Simulated", "message": "there is no kubelet"}
+            ],
+        },
+    }
+
+
+def pod_document(pod: Pod) -> dict[str, Any]:
+    """On its node, with its card; whoever plays the kubelet says that it runs."""
+    amounts = {wire.RESOURCE_MEMORY: str(pod.units), "cpu": "100m"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod.name,
+            "namespace": NAMESPACE,
+            "annotations": {
+                wire.ANNOTATION_INDEX: str(pod.card),
+                wire.ANNOTATION_POD_UNITS: str(pod.units),
+                wire.ANNOTATION_DEVICE_UNITS: str(pod.card_units),
+                wire.ANNOTATION_ASSIGNED: "true",
+            },
+        },
+        "spec": {
+            "nodeName": pod.node,
+            "containers": [
+                {"name": "main", "image": "nobody/starts:it", "resources": {"limits": amounts, "requests": amounts}}
+            ],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    }
+
+
+def kept(world: World, uid: str) -> dict[str, Any]:
+    """The same as the saved state of an embedded API server: with versions, uids and, of pods, that they run."""
+    objects = []
+    for version, item in enumerate(namespaced(world), start=2):
+        item["metadata"] |= {"uid": f"{uid}-{version}", "resourceVersion": str(version), "creationTimestamp": _TIME}
+        if item["kind"] == "Pod":
+            item["status"] = {"phase": "Running", "startTime": _TIME, "containerStatuses": [_runs(item)]}
+        objects.append(item)
+    return {"format": 1, "version": len(objects) + 1, "objects": objects}
+
+
+def _runs(pod: dict[str, Any]) -> dict[str, Any]:
+    (container,) = pod["spec"]["containers"]
+    status = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True, "restartCount": 0}
+    return status | {"state": {"running": {"startedAt": _TIME}}}
