@@ -171,7 +171,13 @@ def run_command(flags: argparse.Namespace) -> int:
 
 def _order(flags: argparse.Namespace) -> Order:
     """Raises ClusterFileError, TraceError."""
-    nodes = read(flags.cluster).nodes
+    described = read(flags.cluster)
+    nodes = described.nodes
+    if described.too_large:
+        sizes = ", ".join(map(str, described.too_large))
+        print(
+            f"load: {flags.cluster}: no card holds a pod of {sizes} GiB: such pods will wait for ever", file=sys.stderr
+        )
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),

@@ -49,6 +49,12 @@ class ClusterPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """How many there are."""
         return sum(pool.nodes for pool in self.pools)
 
+    @property
+    def too_large(self) -> list[int]:
+        """Sizes of pods that no card holds: such pods come, and wait for ever."""
+        largest = max(_card_units(model(pool.card)) for pool in self.pools)
+        return sorted(units for units in self.units if units > largest)
+
 
 def read(path: Path) -> ClusterPlan:
     """The plan in a file. Raises ClusterFileError."""

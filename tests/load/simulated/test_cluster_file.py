@@ -57,6 +57,12 @@ def test_no_card_is_over_booked_and_pods_are_as_dense_as_asked(path: Path) -> No
     assert 60 < sum(pod.node.startswith("small") for pod in world.running) < 180
 
 
+def test_sizes_that_no_card_holds_are_known(path: Path) -> None:
+    """The largest card of all pools counts."""
+    path.write_text(TEXT.replace("{1: 2, 4: 1}", "{1: 2, 22: 1, 80: 1, 23: 1}"))
+    assert read(path).too_large == [23, 80]
+
+
 def test_the_same_seed_makes_the_same_cluster(path: Path) -> None:
     """Two processes of a run build it each for itself; another seed makes another."""
     other = path.with_name("other.yaml")
