@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,11 @@ _ROOT: Final = Path(__file__).parent.parent
 class Program:
     """One program; it may be killed and launched again, and goes on writing to the same log."""
 
-    def __init__(self, name: str, argv: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, name: str, argv: Sequence[str], environment: Mapping[str, str], log: Path, *, has_children: bool = False
+    ) -> None:
+        """``has_children``: what it starts is stopped with it; for a user's command, which may be a script."""
+        self._has_children = has_children
         self.name = name
         self._argv = list(argv)
         self._environment = dict(environment)
@@ -80,13 +85,24 @@ class Program:
             return None
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.terminate()
+                self._send(signal.SIGTERM)
             try:
                 async with asyncio.timeout(STOP_SECONDS):
                     await self._process.wait()
             except TimeoutError:
                 await self.kill()
+        if self._has_children:
+            with contextlib.suppress(ProcessLookupError):
+                # Who is left of its session, though it has ended.
+                os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.returncode
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self._has_children:
+            os.killpg(self._process.pid, number)
+        else:
+            self._process.send_signal(number)
 
     def log(self) -> str:
         """All that it has written."""

@@ -207,7 +207,7 @@ class Binder:
             self._release(metadata.uid, node, error)
             raise BindError(f"the API server refused to bind: {error}") from error
         self._bound[metadata.uid] = node
-        self._cache.bound(metadata.uid, node, cpu_request(pod))
+        self._cache.bound(metadata, node, cpu_request(pod))
         if len(self._bound) > _BOUND_REMEMBERED:
             self._bound.popitem(last=False)
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)

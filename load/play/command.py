@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -86,16 +87,18 @@ def add_to(commands: Any) -> None:
     add(
         "--against",
         action="append",
+        type=_url_or_command,
         default=[],
         metavar="URL|CMD",
-        help="another extender, which gets every second pod: one that follows --api-port already, or the command that starts one "
-        "($PORT and $KUBECONFIG, or {port} and {kubeconfig} in it, say where)",
+        help="another extender, which gets as many pods: one that follows --api-port already, or the command that starts one, with "
+        "{port} and {kubeconfig} in its words, or PORT and KUBECONFIG in its environment",
     )
     add(
         "--baseline",
+        type=_commit,
         default="",
         metavar="COMMIT",
-        help="our own extender as of this commit gets every second pod, and the bounds over it are judged",
+        help="our own extender as of this commit gets as many pods, and the bounds over it are judged; not with --tls",
     )
     add("--api-port", type=port, default=0, metavar="PORT", help="of the simulated API server (default: a free one)")
     add(
@@ -142,6 +145,9 @@ def run_command(flags: argparse.Namespace) -> int:
             "load: --against URL needs --api-port: the other extender must follow the API server of this run",
             file=sys.stderr,
         )
+        return 2
+    if flags.baseline and flags.tls:
+        print("load: --baseline is asked over plain HTTP, so it cannot be compared over --tls", file=sys.stderr)
         return 2
     try:
         bounds = [one for one in guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
@@ -201,6 +207,22 @@ def _order(flags: argparse.Namespace) -> Order:
         workers=flags.workers,
         web_port=flags.web_port,
     )
+
+
+def _url_or_command(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no command: {error}") from error
+    if not words:
+        raise argparse.ArgumentTypeError("neither a URL nor a command")
+    return text
+
+
+def _commit(text: str) -> str:
+    if text.startswith("-"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no commit")
+    return text
 
 
 def _weights(flags: argparse.Namespace) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ _BASE_NODES: Final = 1000
 class Cell(NamedTuple):
     """One run of the curves: ``names`` 0 are as many as kube-scheduler sends on so many nodes.
 
-    ``fit``: all pods are of one size, which fits on this share of the nodes; None: sizes are the cluster's.
+    ``fit``: all pods are of one size, which fits on about this share of the nodes; None: sizes are the cluster's.
     """
 
     nodes: int
@@ -60,6 +60,7 @@ def row(run: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
         "binds_per_second": round(run["outcome"]["counts"]["binds"] / run["order"]["seconds"], 1),
         "failures": sum(one["failures"] for one in ours.values()),
         "bytes": filtered.get("bytes"),
+        "fits": filtered.get("fit"),
         **{f"{verb}_{cut}": ours[verb][cut] for verb in ("filter", "prioritize", "bind") if verb in ours for cut in ("p50", "p99")},
         **{cut: filtered.get(cut) for cut in ("p50", "p95", "p99", "p999", "p50_over_floor", "p99_over_floor")},
     }  # fmt: skip
@@ -106,7 +107,7 @@ def text(rows: Sequence[Mapping[str, Any]]) -> str:
         columns = (("p50", 9), ("p95", 8), ("p99", 8), ("p50_over_floor", 11), ("p99_over_floor", 11))
         cuts = "".join(f"{'-' if one[cut] is None else format(one[cut], '.2f'):>{width}}" for cut, width in columns)
         lines.append(
-            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{'mixed' if one['fit'] is None else format(one['fit'], '.0%'):>6}"
+            f"{one['nodes']:>7}{one['pods']:>9}{one['names']:>7}{'-' if one['fits'] is None else format(one['fits'], '.0%'):>6}"
             f"{one['events']:>9}{cuts}{one['bytes'] or 0:>8.0f}"
             f"{one['rss_mib']:>7.0f}{one['binds_per_second']:>9.1f}"
         )

@@ -45,7 +45,7 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
 
 
 class Records:
-    """A line for each request: when (seconds since the epoch), verb, extender, milliseconds, bytes, refusal, what went wrong."""
+    """A line for each request: when (seconds since the epoch), verb, extender, milliseconds, bytes, refusal, failure, who fits."""
 
     def __init__(self) -> None:
         self._out: TextIO | None = None
@@ -64,6 +64,7 @@ class Records:
         if self._out is None:
             self._out = (Path(PLAN.records) / f"requests-{os.getpid()}.tsv").open("a", buffering=1 << 16)
         texts = [" ".join(str(text).split()) for text in (context.get("refused", ""), exception or "")]
+        texts.append(context.get("fit", ""))
         when = f"{time.time():.4f}"
         row = (when, context["verb"], context["extender"], f"{response_time:.4f}", response_length, *texts)
         print(*row, sep="\t", file=self._out)

@@ -66,7 +66,7 @@ async def _start(stack: AsyncExitStack, bed: Bed, name: str, argv: Sequence[str]
     port, kubeconfig = free_port(), str(bed.folder / "kubeconfig")
     words = [word.replace("{port}", str(port)).replace("{kubeconfig}", kubeconfig) for word in argv]
     environment = {**bed.environment, **more, "PORT": str(port), "KUBECONFIG": kubeconfig}
-    program = Program(name, words, environment, bed.folder / f"{name}.log")
+    program = Program(name, words, environment, bed.folder / f"{name}.log", has_children=True)
     url = f"http://127.0.0.1:{port}"
     stack.push_async_callback(program.stop)
     await program.launch(lambda: answers(f"{url}/version"))

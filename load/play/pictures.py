@@ -111,7 +111,7 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     figure = Figure(figsize=(20, 9), layout="constrained")
     FigureCanvasAgg(figure)
     by_nodes, by_names, by_fit, by_events, sizes, memory = figure.subplots(2, 3).flat
-    fits = [row for row in rows if row["fit"] is not None]
+    fits = [row for row in rows if row["fit"] is not None and row["fits"] is not None]
     rows = [row for row in rows if row["fit"] is None]
     middle = max((row["nodes"] for row in rows if row["nodes"] <= 5000), default=0)
     usual, names = [row for row in rows if row["events"] == 100], fixed_names(rows)
@@ -128,7 +128,7 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     )
     quiet = [row for row in rows if row["nodes"] == middle and row["is_window"]]
     _curves(by_events, sorted(quiet, key=lambda row: row["events"]), "events", "-", "")
-    _curves(by_fit, sorted(fits, key=lambda row: row["fit"]), "fit", "-", "")
+    _curves(by_fit, sorted(fits, key=lambda row: row["fits"]), "fits", "-", "")
     named = sorted((row["names"], row["bytes"]) for row in rows if row["nodes"] == middle and row["bytes"])
     sizes.plot(*zip(*named, strict=True), marker="o")
     sizes.set(title=f"answer of /filter, {middle} nodes", xlabel="names", ylabel="bytes", ylim=(0, None))

@@ -33,14 +33,17 @@ class Record(NamedTuple):
     size: int
     refused: str
     wrong: str
+    fit: float | None = None
+    """Of a filter: the share of the nodes that passed."""
 
 
 def parse(lines: Iterable[str]) -> list[Record]:
     """The records of one file. Raises ValueError for a line that is none."""
     records = []
     for line in lines:
-        at, verb, extender, milliseconds, size, refused, wrong = line.rstrip("\n").split("\t")
-        records.append(Record(float(at), verb, extender, float(milliseconds), int(size), refused, wrong))
+        at, verb, extender, milliseconds, size, refused, wrong, fit = line.rstrip("\n").split("\t")
+        share = float(fit) if fit else None
+        records.append(Record(float(at), verb, extender, float(milliseconds), int(size), refused, wrong, share))
     return records
 
 
@@ -83,6 +86,7 @@ def failures(records: Sequence[Record], most: int = 10) -> list[dict[str, Any]]:
 
 
 def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
+    fits = [record.fit for record in records if record.fit is not None]
     return {
         "count": len(records),
         "failures": sum(1 for record in records if record.wrong),
@@ -92,6 +96,7 @@ def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
         **_cuts(records),
         "max": max(record.milliseconds for record in records),
         "bytes": round(sum(record.size for record in records) / len(records), 1),
+        "fit": round(sum(fits) / len(fits), 4) if fits else None,
     }
 
 

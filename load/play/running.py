@@ -154,7 +154,9 @@ async def _load(
         raise group_error.exceptions[0] from None
     finally:
         sampling.cancel()
-        await asyncio.gather(sampling, return_exceptions=True)
+        (ended,) = await asyncio.gather(sampling, return_exceptions=True)
+    if isinstance(ended, Exception):
+        raise CannotMeasureError(f"the extender could not be looked at: {ended!r}")
     after = await _counts(port)
     counts = {name: after[name] - before[name] for name in ("created", "binds", "ended", "over_booked")} | {
         "running": after["running"]
@@ -212,7 +214,8 @@ async def _sample(server: Server, samples: list[dict[str, float]], metrics_port:
             return
         sample = {"at": time.time(), "cpu_seconds": cpu, "rss_mib": round(server.mib("VmRSS"), 1)}
         samples.append(sample)
-        if audit_seconds and len(samples) % audit_seconds == 0:
+        # An audit comes after 0.8 to 1.2 times that, and its page stands until the next: none is missed.
+        if audit_seconds and len(samples) % (audit_seconds // 3) == 0:
             sample |= await _audited(metrics_port)
         await asyncio.sleep(_SAMPLE_SECONDS)
 
@@ -223,13 +226,15 @@ async def _audited(port: int) -> dict[str, float]:
         page = await answer.text()
     # The page has a line for each card.
     lines = [line for line in page.splitlines() if line.startswith(_AUDIT_SERIES)]
-    found = {"drift_units": 0.0, "audits": 0.0}
+    found = {"drift_units": 0.0, "audits": 0.0, "failed_audits": 0.0}
     for family in text_string_to_metric_families("\n".join([*lines, ""])):
         for one in family.samples:
             if one.name.startswith("gpushare_book_drift_units"):
                 found["drift_units"] += one.value
             elif one.labels.get("outcome") == "done":
                 found["audits"] += one.value
+            else:
+                found["failed_audits"] += one.value
     return found
 
 

@@ -147,7 +147,14 @@ class KubeScheduler(Caller):
         """The best node, "" where none fits. Raises WrongAnswerError."""
         names, question = self._windows[extender.name].turn(), pod_in_question(pod.name, pod.units)
         body = arguments(question, names)
-        passed = self._read(extender, "filter", body, lambda answer: fitting(answer, names))
+        context: dict[str, str] = {}
+
+        def passing(answer: bytes) -> list[str]:
+            found = fitting(answer, names)
+            context["fit"] = f"{len(found) / len(names):.4f}"
+            return found
+
+        passed = self._read(extender, "filter", body, passing, context)
         self._ask_floor(extender, body)
         if len(passed) < 2:
             return passed[0] if passed else ""

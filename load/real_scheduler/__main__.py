@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from clusters.api_client import ApiClient
+from clusters.api_client import ApiClient, ApiError
 from clusters.controlplane.binaries import MissingBinariesError, locate, minors
 from clusters.controlplane.build import BuildError
 from clusters.controlplane.control_plane import RealControlPlane
@@ -46,7 +46,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     flags = _parser().parse_args(argv)
     try:
         turns = asyncio.run(_measure(flags))
-    except (CannotMeasureError, ClusterError, MissingBinariesError, BuildError, NotReachedError, OSError) as error:
+    except (
+        ApiError,
+        CannotMeasureError,
+        ClusterError,
+        MissingBinariesError,
+        BuildError,
+        NotReachedError,
+        OSError,
+    ) as error:
         print(f"real-scheduler: {error}", file=sys.stderr)
         return 1
     except TimeoutError:
@@ -55,11 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     share = figures.share(turns)
+    print(figures.text(turns, _setting(flags), flags.pods))
     if flags.output:
         order = {"nodes": flags.nodes, "pods": flags.pods, "rate": flags.rate, "kwok": flags.kwok}
         document = {**order, "share": share, "turns": [asdict(turn) for turn in turns]}
-        flags.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(figures.text(turns, _setting(flags), flags.pods))
+        try:
+            flags.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            print(f"real-scheduler: {error}", file=sys.stderr)
+            return 1
     return 99 if flags.check and share < SHARE else 0
 
 

@@ -144,32 +144,38 @@ class Stage:
         """All pods are bound by kube-scheduler; those that are there first, or those that come."""
         created: dict[str, float] = {}
         bound: dict[str, float] = {}
-        before: dict[str, float] = {}
-        coming: asyncio.Task[None] | None = None
         if not self._order.rate:
             await self._create_all()
         self._progress.text = f"binding {self._order.pods} pods, {kind}"
         try:
-            async with asyncio.timeout(_LONGEST):
-                async for what, item in self._api.watch(PODS, NAMESPACE):
-                    if what == "SYNCED":
-                        await self._control_plane.start_scheduler(_configuration(extender))
-                        coming = asyncio.create_task(self._arrive(created)) if self._order.rate else None
-                    elif what == "MODIFIED" and item["spec"].get("nodeName"):
-                        before = before or self._cpu(extender)
-                        bound.setdefault(item["metadata"]["name"], time.monotonic())
-                        self._progress.detail = f"{len(bound)}"
-                    if len(bound) == self._order.pods:
-                        break
-        finally:
-            if coming is not None:
-                coming.cancel()
-                await asyncio.gather(coming, return_exceptions=True)
+            async with asyncio.timeout(_LONGEST), asyncio.TaskGroup() as group:
+                before = await self._follow(extender, created, bound, group)
+        except ExceptionGroup as failed:
+            # A pod that could not be created: nobody waits for it.
+            raise failed.exceptions[0] from None
         self._progress.detail = ""
         seconds = max(bound.values()) - min(bound.values())
         took = self._took(extender, before)
         waited = sorted(bound[name] - began for name, began in created.items())
         return Turn(kind, (self._order.pods - 1) / seconds, took, waited, await self._spent(extender))
+
+    async def _follow(
+        self, extender: _Extender | None, created: dict[str, float], bound: dict[str, float], group: asyncio.TaskGroup
+    ) -> dict[str, float]:
+        """Until all pods are bound; what each program had taken when the first was."""
+        before: dict[str, float] = {}
+        async for what, item in self._api.watch(PODS, NAMESPACE):
+            if what == "SYNCED":
+                await self._control_plane.start_scheduler(_configuration(extender))
+                if self._order.rate:
+                    group.create_task(self._arrive(created))
+            elif what == "MODIFIED" and item["spec"].get("nodeName"):
+                before = before or self._cpu(extender)
+                bound.setdefault(item["metadata"]["name"], time.monotonic())
+                self._progress.detail = f"{len(bound)}"
+            if len(bound) == self._order.pods:
+                break
+        return before
 
     async def _arrive(self, created: dict[str, float]) -> None:
         """Pods come at the rate, whatever becomes of those before."""

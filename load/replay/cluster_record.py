@@ -11,9 +11,10 @@ that ran on such a node. What DaemonSets and static pods ask for is taken from e
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,9 +22,10 @@ import msgspec
 
 from gpushare import wire
 from gpushare.errors import GpushareError
+from gpushare.extender.book.cache import booking_of
 from gpushare.manifests import Container, Node, Pod
 from gpushare.model.node import devices_of
-from gpushare.model.pod import cpu_request, request_of, worst_moment
+from gpushare.model.pod import cpu_request, is_finished, request_of, worst_moment
 from gpushare.model.quantity import parse_milli
 from load.replay.trace import Card, Trace, TraceError, TraceNode, TracePod, checked
 
@@ -47,28 +49,62 @@ _T = TypeVar("_T", Node, Pod)
 
 def read(folder: Path) -> tuple[Trace, list[str]]:
     """The trace, and what of the cluster is not in it, in words. Raises TraceError."""
-    told = {pod.metadata.uid: (pod, raw) for pod, raw in _objects(folder / PODS_FILE, Pod)}
+    told = {_identity(pod): (pod, raw) for pod, raw in _objects(folder / PODS_FILE, Pod)}
     nodes = {node.metadata.name: node for node, _ in _objects(folder / NODES_FILE, Node)}
-    cards = {name: of_node for name, node in sorted(nodes.items()) if (of_node := _cards(node))}
+    standing = _standing(pod for pod, _ in told.values())
     left_out: Counter[str] = Counter()
-    standing: defaultdict[str | None, list[Pod]] = defaultdict(list)
+    cards = {
+        name: of_node
+        for name, node in sorted(nodes.items())
+        if (of_node := _cards(node, standing.get(name, ()), left_out))
+    }
     pods = []
     for pod, raw in told.values():
-        if any(owner.kind in _OF_EACH_NODE for owner in pod.metadata.owner_references or ()):
-            standing[pod.spec.node_name].append(pod)
-        elif (one := _pod(pod, left_out)) is not None and (one.demand or pod.spec.node_name in cards):
+        if _is_of_its_node(pod):
+            continue
+        if (one := _pod(pod, left_out)) is not None and (one.demand or pod.spec.node_name in cards):
             pods.append(one)
             left_out["pods choose nodes by label or affinity, which nobody asks here"] += _chooses_nodes(raw)
-    machines = tuple(TraceNode(name, *_room(nodes[name], standing[name]), of_node) for name, of_node in cards.items())
-    trace = checked(Trace(folder.name, machines, tuple(pods)), folder / NODES_FILE, folder / PODS_FILE)
+    machines = tuple(
+        TraceNode(name, *_room(nodes[name], standing.get(name, ())), of_node) for name, of_node in cards.items()
+    )
+    trace = checked(Trace(folder.resolve().name, machines, tuple(pods)), folder / NODES_FILE, folder / PODS_FILE)
     return trace, [f"{count} {what}" for what, count in left_out.items() if count]
+
+
+def _identity(pod: Pod) -> str:
+    """What tells it from one that had its name before."""
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _is_of_its_node(pod: Pod) -> bool:
+    """Is it there because the node is?"""
+    return any(owner.kind in _OF_EACH_NODE for owner in pod.metadata.owner_references or ())
+
+
+def _standing(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """By node, what is there because the node is: of each owner the pod that was told of last, if it has not ended."""
+    last = {
+        (
+            pod.spec.node_name or "",
+            tuple((owner.kind, owner.uid or owner.name) for owner in pod.metadata.owner_references or ()),
+        ): pod
+        for pod in pods
+        if _is_of_its_node(pod) and not is_finished(pod)
+    }
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for (node, _), pod in last.items():
+        found[node].append(pod)
+    return found
 
 
 def _objects(path: Path, kind: type[_T]) -> Iterator[tuple[_T, Mapping[str, Any]]]:
     """Each object of a file, as far as the extender reads it and as it is written; of the other kinds none."""
     number = 0
     for item in _documents(path):
-        for one in item.get("items") or () if str(item.get("kind", "")).endswith("List") else (item,):
+        # A list, an event of a watch, or an object.
+        found = item.get("items", item.get("object", item))
+        for one in found if isinstance(found, list) else (found,):
             if not isinstance(one, dict) or one.get("kind", kind.__name__) != kind.__name__:
                 continue
             number += 1
@@ -98,8 +134,19 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
         yield found
 
 
-def _cards(node: Node) -> tuple[Card, ...]:
-    return tuple(Card(device.total, device.model, device.uuid) for device in devices_of(node))
+def _cards(node: Node, standing: Sequence[Pod], left_out: Counter[str]) -> tuple[Card, ...]:
+    """What of its healthy cards those leave that stand there anyway."""
+    taken = Counter[int]()
+    for pod in standing:
+        for index, units in booking_of(pod)[0].shares:
+            taken[index] += units
+    devices = devices_of(node)
+    left_out["cards are sick"] += sum(not device.healthy for device in devices)
+    return tuple(
+        Card(device.total - taken[device.index], device.model, device.uuid)
+        for device in devices
+        if device.healthy and device.total > taken[device.index]
+    )
 
 
 def _room(node: Node, standing: Sequence[Pod]) -> tuple[int, int]:
@@ -120,7 +167,7 @@ def _pod(pod: Pod, left_out: Counter[str]) -> TracePod | None:
     wishes = {name: value for name, value in (metadata.annotations or {}).items() if name in _WISHES}
     if request.wishes.group:
         # All pods of a replay are in one namespace.
-        wishes[wire.WISH_SAME_CARD] = request.wishes.group.replace("/", ".")[-_MOST_NAME:]
+        wishes[wire.WISH_SAME_CARD] = hashlib.sha256(request.wishes.group.encode()).hexdigest()[:_MOST_NAME]
     name = f"{metadata.namespace}.{metadata.name}"
     return TracePod(
         name,

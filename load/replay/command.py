@@ -107,20 +107,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return 2
     try:
-        trace, others = _read(options)
-        if options.plot is not None:
-            charts.check(options.plot)
-        runs = _replay_all(trace, options)
-        over_wire = _check_wire(trace, options)
-        if options.json:
-            found = report.as_json(trace.workload, options.policy, runs, others)
-            print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
-        else:
-            print(report.text(trace.workload, options.policy, runs, others))
-            print(wire_check.text(over_wire), end="\n" if over_wire else "")
-        if options.plot is not None:
-            charts.draw(options.plot, trace.workload, options.policy, report.curve(runs), others)
-            print(f"wrote {options.plot}", file=sys.stderr)
+        return _replay(options)
     except TraceError as error:
         print(f"replay: {error}{_known(options)}", file=sys.stderr)
         return 1
@@ -129,6 +116,24 @@ def run(options: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _replay(options: argparse.Namespace) -> int:
+    trace, others = _read(options)
+    if options.plot is not None:
+        charts.check(options.plot)
+    runs = _replay_all(trace, options)
+    if not options.json:
+        print(report.text(trace.workload, options.policy, runs, others))
+    over_wire = _check_wire(trace, options)
+    if options.json:
+        found = report.as_json(trace.workload, options.policy, runs, others)
+        print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
+    elif over_wire:
+        print(wire_check.text(over_wire))
+    if options.plot is not None:
+        charts.draw(options.plot, trace.workload, options.policy, report.curve(runs), others)
+        print(f"wrote {options.plot}", file=sys.stderr)
     return 1 if any(one.different for one in over_wire) else 0
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clusters.progress import Progress
 from load.replay.arrivals import arrivals
@@ -16,6 +16,9 @@ from load.replay.replay import Step, replay
 from load.replay.trace import Trace
 from load.replay.wire import replay_over_wire, site
 from load.replay.world import expected_of
+
+# So many pods are placed between two looks at what else there is to do.
+_A_LOOK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,13 @@ async def _check(trace: Trace, policy: str, seed: int, progress: Progress) -> Wi
             over_wire = await replay_over_wire(at, trace, pods, seed, tell)
             seconds = time.monotonic() - begun
     progress.text = f"replaying seed {seed} without the wire"
-    alone = await asyncio.to_thread(lambda: list(replay(trace, pods, policy, seed, expected)))
+    alone = []
+    for number, step in enumerate(replay(trace, pods, policy, seed, expected)):
+        alone.append(step)
+        if number % _A_LOOK == 0:
+            # Somebody may have pressed Ctrl-C.
+            tell(number)
+            await asyncio.sleep(0)
     return compare(seed, over_wire, alone, seconds)
 
 

@@ -101,7 +101,8 @@ async def _real(world: World, folder: Path, stack: AsyncExitStack, progress: Pro
     """Object by object; kwok says that pods run."""
     environment = dict(os.environ)
     binaries = locate(minors()[0], environment)
-    binary = kwok.build(environment)
+    # In a thread: a build takes minutes, and somebody may press Ctrl-C.
+    binary = await asyncio.to_thread(kwok.build, environment)
     progress.text = "starting a control plane"
     plane = RealControlPlane(binaries, folder, environment)
     stack.push_async_callback(plane.stop)

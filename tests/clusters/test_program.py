@@ -108,6 +108,23 @@ async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path, monkeypa
     assert await one.stop() == -signal.SIGKILL
 
 
+async def test_what_a_script_started_ends_with_it(tmp_path: Path) -> None:
+    """A user's command may be a script: its children do not survive it, those that hear no SIGTERM neither."""
+    child = "import signal,time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\ntime.sleep(60)"
+    script = f'{PYTHON} -u -c "{child}" & echo child $!; wait'
+    one = Program("it", ["sh", "-c", script], ENVIRONMENT, tmp_path / "log", has_children=True)
+
+    async def says_up() -> bool:
+        return "up" in one.log()
+
+    await one.launch(says_up)
+    pid = int(one.log().partition("child ")[2].split()[0])
+    assert is_alive(pid)
+
+    await one.stop()
+    await until(lambda: not is_alive(pid))
+
+
 async def test_a_harness_that_is_killed_takes_its_programs_with_it(tmp_path: Path) -> None:
     """Not even SIGKILL of the harness leaves anything."""
     code = f"""

@@ -219,15 +219,18 @@ class SchedulerCache:
         if node in nodes:
             nodes.remove(node)
             self._take(self._assumed, node, uid)
-            self._cpu_changed(*self._workload.forget(uid, node))
+            self._cpu_changed(*self._workload.forget(uid, node, min(nodes, default="")))
             self._lay_out(node)
         if not nodes:
             self._assumed_on.pop(uid, None)
 
-    def bound(self, uid: str, node: str, cpu_milli: int) -> None:
-        """The API bound a pod, as the watch will tell. A pod without cards was not assumed: its CPU counts from now on."""
-        if uid not in self._ended:
-            self._cpu_changed(*self._workload.put(uid, node, cpu_milli))
+    def bound(self, metadata: ObjectMeta, node: str, cpu_milli: int) -> None:
+        """The API bound a pod, as the watch will tell. A pod without cards was not assumed: its CPU counts from now on.
+
+        Of a pod that the watch does not show waiting it may have told more already, or never tell anything.
+        """
+        if self.is_pending(metadata):
+            self._cpu_changed(*self._workload.put(metadata.uid, node, cpu_milli))
 
     # What else a decision looks at
 

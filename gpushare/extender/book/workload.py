@@ -119,9 +119,13 @@ class Workload:
         self._noted.discard(uid)
         return self.leave_node(uid)
 
-    def forget(self, uid: str, node: str) -> tuple[str, ...]:
-        """A pod is not on this node; it may be on another. Answers likewise."""
-        return self.leave_node(uid) if self._pods.get(uid, ("", 0))[0] == node else ()
+    def forget(self, uid: str, node: str, other: str = "") -> tuple[str, ...]:
+        """A pod is not on this node; it may be on another, on which it is assumed still. Answers likewise."""
+        on, cpu = self._pods.get(uid, ("", 0))
+        if on != node:
+            return ()
+        left = self.leave_node(uid)
+        return (*left, *self.put(uid, other, cpu)) if other else left
 
     def leave_node(self, uid: str) -> tuple[str, ...]:
         """A pod is on no node that we know of. Answers likewise."""

@@ -149,6 +149,14 @@ def test_figures_are_of_each_verb_of_each_extender() -> None:
     assert [one["wrong"] for one in failures(RECORDS)] == ["status 500", "no card has room"]
 
 
+def test_who_fits_is_the_mean_of_the_questions() -> None:
+    """Of filters; where it was not told nobody knows."""
+    told = [Record(1.0, "filter", "x", 1.0, 5, "", "", fit) for fit in (0.25, 0.75, None)]
+    (found,) = rows(told, 1.0)
+    assert found["fit"] == 0.5
+    assert rows(RECORDS, 2.0)[0]["fit"] is None
+
+
 def test_a_run_is_told_second_by_second() -> None:
     """As a line and as a heat map: each request is in its second, and in the band of its time."""
     ours = [record for record in RECORDS if record.extender == "gpushare"]
@@ -161,8 +169,9 @@ def test_a_run_is_told_second_by_second() -> None:
 
 def test_records_are_read_as_they_were_written() -> None:
     """With what went wrong, which may be any text of one line."""
-    assert parse(["100.5\tfilter\tgpushare\t1.25\t500\t\t\n", "101\tbind\tx\t2\t0\tfull\tstatus 500: no\n"]) == [
-        Record(100.5, "filter", "gpushare", 1.25, 500, "", ""),
+    lines = ["100.5\tfilter\tgpushare\t1.25\t500\t\t\t0.25\n", "101\tbind\tx\t2\t0\tfull\tstatus 500: no\t\n"]
+    assert parse(lines) == [
+        Record(100.5, "filter", "gpushare", 1.25, 500, "", "", 0.25),
         Record(101.0, "bind", "x", 2.0, 0, "full", "status 500: no"),
     ]
 

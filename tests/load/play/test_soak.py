@@ -13,11 +13,17 @@ from load.play.command import CLUSTERS
 from load.play.soak import growth, promises
 
 
-def a_run(*, mib_an_hour: float = 0.0, drift: float = 0.0, over_booked: int = 0, failures: int = 0) -> dict[str, Any]:
+def a_run(
+    *, mib_an_hour: float = 0.0, drift: float = 0.0, over_booked: int = 0, failures: int = 0, failed: int = 0
+) -> dict[str, Any]:
     """Half an hour with a sample a second, an audit every half minute, and memory that jumps at first."""
     samples = [
         {"at": second, "cpu_seconds": 1.0, "rss_mib": (60 if second < 300 else 80) + mib_an_hour * second / 3600}
-        | ({"drift_units": drift * (second == 900), "audits": second / 30} if second % 30 == 0 else {})
+        | (
+            {"drift_units": drift * (second == 900), "audits": second / 30, "failed_audits": failed}
+            if second % 30 == 0
+            else {}
+        )
         for second in range(1800)
     ]
     counts = {"created": 1, "binds": 1, "ended": 1, "over_booked": over_booked}
@@ -43,6 +49,7 @@ def test_what_is_promised_is_kept_where_nothing_is_wrong() -> None:
         (a_run(drift=1), "units"),
         (a_run(over_booked=1), "cards"),
         (a_run(failures=1), "questions"),
+        (a_run(failed=1), "audits"),
     ],
 )
 def test_what_is_wrong_breaks_its_promise_alone(run: dict[str, Any], what: str) -> None:
@@ -55,12 +62,12 @@ def test_what_was_not_measured_is_not_kept() -> None:
     run = a_run()
     run["outcome"]["samples"] = run["outcome"]["samples"][:1]
     assert growth(run["outcome"]["samples"]) is None
-    assert broken(run) == ["memory", "units"]
+    assert broken(run) == ["memory", "units", "audits"]
 
 
 @pytest.mark.timeout(180)
 def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Pods come and go for some seconds; whether memory is flat so few cannot tell."""
+    """Pods come and go for some seconds; whether memory is flat so few cannot tell, which is exit code 1."""
     flags = [
         "--seconds",
         "22",
@@ -71,10 +78,11 @@ def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: p
         "-o",
         str(tmp_path),
     ]
-    assert main(["soak", *flags]) in (0, 99)
+    assert main(["soak", *flags]) == 1
 
     run = json.loads((tmp_path / "load.json").read_text())
-    assert [one["kept"] for one in run["verdicts"][1:]] == [True, True, True]
+    assert [one["kept"] for one in run["verdicts"][1:]] == [True, True, True, True]
+    assert "not measured" in run["verdicts"][0]["text"]
     assert max(one.get("audits", 0) for one in run["outcome"]["samples"]) >= 1
     assert "cards that the API showed over-booked: 0, at most 0" in capfd.readouterr().out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,10 @@ def record(folder: Path, nodes: list[dict[str, Any]], *pods: dict[str, Any]) -> 
 def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
     """With the cards that they publish, or equal ones; with what DaemonSets and static pods leave of CPU and memory."""
     nodes = [node("old"), node("new", published=CARDS), node("none", 0, 0)]
-    standing = [pod("d", on="new", owner="DaemonSet"), pod("s", on="new", owner="Node")]
+    # Of a DaemonSet's pods on a node the last that has not ended is there.
+    ended = pod("d-evicted", on="new", owner="DaemonSet") | {"status": {"phase": "Failed"}}
+    before = pod("d-before", on="new", owner="DaemonSet")
+    standing = [before, pod("d", on="new", owner="DaemonSet"), ended, pod("s", on="new", owner="Node")]
     trace, left_out = read(record(tmp_path, nodes, *standing, pod("p", 3)))
 
     assert trace.nodes == (
@@ -72,6 +76,17 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
         TraceNode("old", 8000, 32 * 1024, (Card(12, ""),) * 2),
     )
     assert left_out == []
+
+
+def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
+    """Without what a DaemonSet's pod has on a card; sick ones are said."""
+    sick = CARDS | {"cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]}  # type: ignore[index, misc]
+    monitor = pod("m", 4, on="n", owner="DaemonSet")
+    monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
+    trace, left_out = read(record(tmp_path, [node("n", 34, 3, sick)], monitor, pod("p", 3)))
+
+    assert [card.units for card in trace.nodes[0].cards] == [10, 10]
+    assert left_out == ["1 cards are sick"]
 
 
 def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path) -> None:
@@ -85,12 +100,24 @@ def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path)
     ]
     trace, _ = read(record(tmp_path, [node("n")], *told))
 
-    prefix = "gpushare.aliyun.com"
+    # Groups are of their namespace, and all pods of a replay are in one.
+    prefix, group = "gpushare.aliyun.com", hashlib.sha256(b"team/g").hexdigest()[:63]
     assert trace.pods == (
         TracePod("team.a", 500, 954, 1, 3, wishes=((f"{prefix}/card-model", "T4"),)),
-        TracePod("team.b", 500, 954, 1, 12, wishes=((f"{prefix}/same-card", "team.g"), (f"{prefix}/split", "8,4"))),
+        TracePod("team.b", 500, 954, 1, 12, wishes=((f"{prefix}/same-card", group), (f"{prefix}/split", "8,4"))),
         TracePod("team.plain", 500, 954, 0, 0),
     )
+
+
+def test_events_of_a_watch_are_read_as_their_objects(tmp_path: Path) -> None:
+    """As ``kubectl get --watch --output-watch-events`` prints them; objects without a uid are told apart by name."""
+    pods = [pod("a", 3), pod("b", 5)]
+    for one in pods:
+        del one["metadata"]["uid"]
+    events: list[dict[str, Any]] = [{"type": "ADDED", "object": one} for one in pods]
+    trace, _ = read(record(tmp_path, [node("n")], *events))
+
+    assert [one.units for one in trace.pods] == [3, 5]
 
 
 def test_what_is_not_replayed_is_said(tmp_path: Path) -> None:
@@ -129,6 +156,7 @@ def test_a_recorded_cluster_is_replayed(tmp_path: Path, capsys: pytest.CaptureFi
         ('{"items": []}\n\n[1]', "", "nodes.json, line 3: no Kubernetes object"),
         ('{"kind": "Node", "metadata": 3}', "", "nodes.json: Node number 1: Expected `object`"),
         ("{}", "", "nodes.json: no node has a card"),
+        ('{"kind": "List", "items": 5}', "", "nodes.json: no node has a card"),
         (json.dumps(node("n")), "", "pods.json: no pod asks for a card"),
         (json.dumps(node("n")), None, "pods.json: No such file or directory"),
     ],

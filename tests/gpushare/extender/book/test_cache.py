@@ -390,6 +390,9 @@ def test_an_assumed_pod_has_its_cpu() -> None:
     cache.assume("m", booking("b", 3, 1), 1000)
     cache.forget("b", "n")
     assert dict(free) == {"n": 5500, "m": 7000}
+    cache.assume("n", booking("b", 3, 1), 1000)
+    cache.forget("b", "n")
+    assert dict(free) == {"n": 5500, "m": 7000}, "it is assumed on the other still"
     cache.forget("b", "m")
     assert dict(free) == {"n": 5500, "m": 8000}
 
@@ -398,12 +401,17 @@ def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
     """As soon as the API server says so, be the watch late; one whose end was seen meanwhile has none."""
     cache = SchedulerCache(Workload(counts_cpu=True))
     cache.set_node(node(cpu="8"))
-    free = cache.snapshot().free_cpu
-    cache.bound("plain", "n", 500)
-    cache.set_pod(pod("plain", 0, on="n", cpu="500m"))
+    free, metadata = cache.snapshot().free_cpu, pod("plain").metadata
+    cache.bound(metadata, "n", 500)
+    assert dict(free) == {"n": 8000}, "nobody would ever say that it has gone"
+    cache.set_pod(pod("plain", 0, cpu="500m"))
+    cache.bound(metadata, "n", 500)
     assert dict(free) == {"n": 7500}
-    cache.remove_pod(pod("plain").metadata)
-    cache.bound("plain", "n", 500)
+    cache.set_pod(pod("plain", 0, on="n", cpu="4"))
+    cache.bound(metadata, "n", 500)
+    assert dict(free) == {"n": 4000}, "the watch knew better"
+    cache.remove_pod(metadata)
+    cache.bound(metadata, "n", 500)
     assert dict(free) == {"n": 8000}
 
 
