@@ -63,8 +63,9 @@ class Records:
             return
         if self._out is None:
             self._out = (Path(PLAN.records) / f"requests-{os.getpid()}.tsv").open("a", buffering=1 << 16)
-        texts = [" ".join(str(text).split()) for text in (context.get("refused", ""), exception or "")]
-        texts.append(context.get("fit", ""))
+        found = context.get("found", {})
+        texts = [" ".join(str(text).split()) for text in (found.get("refused", ""), exception or "")]
+        texts.append(found.get("fit", ""))
         when = f"{time.time():.4f}"
         row = (when, context["verb"], context["extender"], f"{response_time:.4f}", response_length, *texts)
         print(*row, sep="\t", file=self._out)

@@ -142,7 +142,8 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     memory.set(title="memory of the extender after its first sync", xlabel="pods", ylabel="MiB", ylim=(0, None))
     for axes in (by_nodes, by_names, by_fit, by_events):
         axes.set(ylabel="ms as Locust sees it", ylim=(0, None))
-        axes.legend(fontsize="small")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize="small")
         axes.grid(visible=True, which="both", alpha=0.3)
     by_nodes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     memory.grid(visible=True, alpha=0.3)

@@ -77,11 +77,11 @@ class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
     concurrency = 1000
 
     def ask(
-        self, extender: plans.Asked, verb: str, body: bytes | None = None, context: dict[str, str] | None = None
+        self, extender: plans.Asked, verb: str, body: bytes | None = None, found: dict[str, str] | None = None
     ) -> Any:
-        """A response in a context; who opens it says whether it was a failure. ``context`` is recorded when that ends."""
-        context = {} if context is None else context
-        context |= {"verb": verb, "extender": extender.name}
+        """A response in a context; who opens it says whether it was a failure. ``found`` is recorded when that ends."""
+        # Locust copies what it is given here, but not what that holds: what is found out later is in there.
+        context = {"verb": verb, "extender": extender.name, "found": {} if found is None else found}
         return self.client.request(
             "GET" if body is None else "POST",
             f"{extender.url}/{verb}",
@@ -147,14 +147,14 @@ class KubeScheduler(Caller):
         """The best node, "" where none fits. Raises WrongAnswerError."""
         names, question = self._windows[extender.name].turn(), pod_in_question(pod.name, pod.units)
         body = arguments(question, names)
-        context: dict[str, str] = {}
+        found: dict[str, str] = {}
 
         def passing(answer: bytes) -> list[str]:
-            found = fitting(answer, names)
-            context["fit"] = f"{len(found) / len(names):.4f}"
-            return found
+            fit = fitting(answer, names)
+            found["fit"] = f"{len(fit) / len(names):.4f}"
+            return fit
 
-        passed = self._read(extender, "filter", body, passing, context)
+        passed = self._read(extender, "filter", body, passing, found)
         self._ask_floor(extender, body)
         if len(passed) < 2:
             return passed[0] if passed else ""
@@ -162,9 +162,9 @@ class KubeScheduler(Caller):
         return str(self._read(extender, "prioritize", body, lambda answer: best(answer, passed, self._rng)))
 
     def _read(
-        self, extender: plans.Asked, verb: str, body: bytes, meaning: Any, context: dict[str, str] | None = None
+        self, extender: plans.Asked, verb: str, body: bytes, meaning: Any, found: dict[str, str] | None = None
     ) -> Any:
-        with self.ask(extender, verb, body, context) as response:
+        with self.ask(extender, verb, body, found) as response:
             if response.status_code != 200:
                 wrong = f"status {response.status_code}" if response.status_code else f"no answer: {response.error!r}"
                 response.failure(wrong)
@@ -188,14 +188,14 @@ class KubeScheduler(Caller):
             )
 
     def _bind(self, extender: plans.Asked, pod: Waiting, node: str) -> None:
-        context: dict[str, str] = {}
+        found: dict[str, str] = {}
 
         def meaning(answer: bytes) -> str:
-            context["refused"] = refusal(answer)
-            return context["refused"]
+            found["refused"] = refusal(answer)
+            return found["refused"]
 
         try:
-            refused = self._read(extender, "bind", binding_arguments(pod.name, node), meaning, context)
+            refused = self._read(extender, "bind", binding_arguments(pod.name, node), meaning, found)
         except WrongAnswerError:
             refused = "no answer"
         if refused:

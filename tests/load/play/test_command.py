@@ -27,6 +27,32 @@ if any("gpushare-extender" in word for word in sys.orig_argv):
     filter = Verbs.filter
     Verbs.filter = lambda self, body: (time.sleep(0.02), filter(self, body))[1]
 """
+# An extender for which each pod fits on every second node, and that binds none.
+REFUSES = """
+import http.server, json, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        self.answer({})
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        names = asked.get("NodeNames") or []
+        if self.path.endswith("/filter"):
+            self.answer({"NodeNames": names[::2], "FailedNodes": {name: "full" for name in names[1::2]}})
+        elif self.path.endswith("/prioritize"):
+            self.answer([{"Host": name, "Score": 0} for name in names])
+        else:
+            self.answer({"Error": "not today"})
+    def answer(self, what):
+        body = json.dumps(what).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
 LOOSE = "bounds: [{verb: filter, figure: p50, most: 1000}, {verb: filter, figure: failures, most: 0}]"
 
 pytestmark = pytest.mark.timeout(180)
@@ -107,6 +133,25 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     assert done.returncode == 99, done.stderr
     assert "BROKEN  filter p50: at most 5 x floor" in done.stdout
     assert "BROKEN  filter p50: at most 1.5 x baseline" in done.stdout
+
+
+def test_binds_that_are_refused_and_who_fits_are_told(tmp_path: Path) -> None:
+    """Of an extender that refuses all of them, and for which half of the nodes fit; of ours none is refused."""
+    script, bounds = tmp_path / "refuses.py", tmp_path / "bounds.yaml"
+    script.write_text(REFUSES)
+    bounds.write_text("bounds: [{verb: bind, figure: refused, most: 0.05}]")
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", bounds)
+
+    assert done.returncode == 0, done.stderr
+    rows = {
+        (row["extender"], row["verb"]): row for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]
+    }
+    theirs, ours = rows["other", "bind"], rows["gpushare", "bind"]
+    assert (theirs["refused"], theirs["failures"]) == (theirs["count"], 0)
+    assert (ours["refused"], ours["failures"]) == (0, 0)
+    assert rows["other", "filter"]["fit"] == 0.5
+    assert 0.5 < rows["gpushare", "filter"]["fit"] <= 1
+    assert "not today" in done.stdout
 
 
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
