@@ -25,8 +25,7 @@ from load.play.others import BASELINE, is_url
 from load.play.plan import Plan
 from load.play.running import OURS, Order, Outcome, run
 from load.play.shapes import SHAPES, TRACE, weights_of
-from load.replay.command import SAMPLE
-from load.replay.trace import TraceError, creation_times
+from load.replay.trace import SAMPLE, TraceError, creation_times
 from load.simulated.cluster_file import ClusterFileError, read
 
 CLUSTERS: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "load"

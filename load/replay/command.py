@@ -27,11 +27,10 @@ from load.play.questions import WrongAnswerError
 from load.replay import charts, cluster_record, report, wire_check
 from load.replay.arrivals import arrivals
 from load.replay.replay import ratios, replay
-from load.replay.trace import Trace, TraceError, pods_file, read, workloads
+from load.replay.trace import SAMPLE, Trace, TraceError, pods_file, read, workloads
 from load.replay.world import expected_of
 
 _NO_WIRE: Final = (ClusterError, CannotMeasureError, WrongAnswerError, ApiError)
-SAMPLE: Final = Path(__file__).parent / "sample"
 _EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 %% of all
 cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
 1 the trace cannot be read, the picture not be written, or a pod lies elsewhere over the wire; 2 wrong flags."""

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 CARD_UNITS: Final = 1000
+# A small synthetic trace.
+SAMPLE: Final = Path(__file__).parent / "sample"
 NODES_FILE: Final = "openb_node_list_gpu_node.csv"
 _PODS_FILE: Final = "openb_pod_list_{}.csv"
 # More than any machine has.

@@ -21,8 +21,7 @@ from load.play.questions import (
 )
 from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
 from load.play.shapes import BURST_PODS, SHAPES, weighed, weights_of
-from load.replay.command import SAMPLE
-from load.replay.trace import creation_times
+from load.replay.trace import SAMPLE, creation_times
 
 NAMES = ["a", "b", "c", "d", "e"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from load.__main__ import main
-from load.replay.command import SAMPLE
+from load.replay.trace import SAMPLE
 
 PUBLISHED = """workload,policy,runs,arrived_pct,mean_allocated_pct,stdev
 openb_pod_list_default,01-Random,10,90,85.02,0.27

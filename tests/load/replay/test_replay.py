@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from load.replay.arrivals import arrivals
-from load.replay.command import SAMPLE
 from load.replay.replay import Step, ratios, replay
-from load.replay.trace import CARD_UNITS, Card, Trace, TraceNode, TracePod, read
+from load.replay.trace import CARD_UNITS, SAMPLE, Card, Trace, TraceNode, TracePod, read
 from load.replay.world import expected_of
 
 

@@ -10,9 +10,8 @@ import pytest
 from gpushare import wire
 from load.__main__ import main
 from load.replay.arrivals import arrivals
-from load.replay.command import SAMPLE
 from load.replay.replay import replay
-from load.replay.trace import read
+from load.replay.trace import SAMPLE, read
 from load.replay.wire import replay_over_wire, site
 from load.replay.wire_check import compare, text
 
