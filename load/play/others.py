@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -29,8 +30,9 @@ BASELINE: Final = "baseline"
 _COMMAND: Final = "other"
 _ROOT: Final = Path(__file__).parents[2]
 _JSON: Final = {"content-type": "application/json"}
-# How long somebody else's extender may take to follow the API server of the run, in seconds.
+# How long somebody else's extender may take to follow the API server of the run, and until it listens at all, in seconds.
 _FOLLOW_SECONDS: Final = 300.0
+_LISTEN_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 1.0
 
 
@@ -93,7 +95,7 @@ async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> 
     plan = read(cluster)
     names = node_names(plan)
     body = arguments(pod_in_question("does-it-follow", min(plan.units)), names)
-    wrong = ""
+    wrong, begun = "", time.monotonic()
     try:
         async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession() as session:
             while True:
@@ -101,6 +103,12 @@ async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> 
                     async with session.post(f"{other.url}/filter", data=body, headers=_JSON) as answer:
                         # Nodes that it does not know do not fit.
                         wrong = "" if fitting(await answer.read(), names) else "no node fits"
+                except aiohttp.ClientSSLError as error:
+                    raise CannotMeasureError(f"{other.name}: {error}") from error
+                except aiohttp.ClientConnectorError as error:
+                    wrong = str(error)
+                    if time.monotonic() - begun > _LISTEN_SECONDS:
+                        raise CannotMeasureError(f"{other.name} cannot be reached: {error}") from error
                 except (aiohttp.ClientError, WrongAnswerError) as error:
                     wrong = str(error)
                 if not wrong:

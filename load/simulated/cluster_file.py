@@ -25,7 +25,10 @@ class ClusterFileError(Exception):
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that are alike: ``cards`` of a model of ``fake_nvml/cards.yaml``, and so many ``pods`` a node on average."""
+    """Nodes that are alike: ``cards`` of a model of ``fake_nvml/cards.yaml``, and so many ``pods`` a node on average.
+
+    ``numa``: the cards are at so many NUMA nodes, one half at the first of two.
+    """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
     nodes: Annotated[int, msgspec.Meta(ge=1, le=_MOST_NODES)]
@@ -33,6 +36,7 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cards: Annotated[int, msgspec.Meta(ge=1, le=32)]
     pods: Annotated[int, msgspec.Meta(ge=0, le=500)] = 0
     labels: dict[str, str] = {}
+    numa: Annotated[int, msgspec.Meta(ge=1, le=16)] = 1
 
 
 class ClusterPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,6 +100,7 @@ def build(plan: ClusterPlan) -> World:
                 card.name(_DRIVER),
                 mib,
                 {"pool": pool.name, **pool.labels},
+                pool.numa,
             )
             nodes.append(node)
             sizes = rng.choices(list(plan.units), list(plan.units.values()), k=rng.randint(0, 2 * pool.pods))

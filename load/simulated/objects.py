@@ -99,7 +99,12 @@ def published_cards(node: Node) -> str:
     """As our device plugin writes them on its node."""
     cards = tuple(
         CardFacts(
-            index=index, uuid=f"GPU-{node.name}-{index}", model=node.model, mib=node.card_mib, units=node.card_units
+            index=index,
+            uuid=f"GPU-{node.name}-{index}",
+            model=node.model,
+            mib=node.card_mib,
+            units=node.card_units,
+            numa=index * node.numa // node.cards,
         )
         for index in range(node.cards)
     )

@@ -10,7 +10,10 @@ NAMESPACE: Final = "load"
 
 
 class Node(NamedTuple):
-    """A node: so many equal cards of ``card_units`` each. ``model`` is "" where nobody says it (a node of the Go plugin)."""
+    """A node: so many equal cards of ``card_units`` each. ``model`` is "" where nobody says it (a node of the Go plugin).
+
+    The cards are at ``numa`` NUMA nodes.
+    """
 
     name: str
     cards: int
@@ -18,6 +21,7 @@ class Node(NamedTuple):
     model: str = ""
     card_mib: int = 0
     labels: Mapping[str, str] = {}  # of a NamedTuple: shared, and never changed
+    numa: int = 1
 
 
 class Pod(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from load.play.command import CLUSTERS
 from load.simulated.cluster_file import ClusterFileError, build, node_names, read
+from load.simulated.objects import published_cards
 
 TEXT = """
 seed: 3
@@ -40,6 +42,14 @@ def test_nodes_are_of_their_pools(path: Path) -> None:
     }
     assert world.nodes[0].labels == {"pool": "small", "zone": "a"}
     assert world.sizes == {1: 2.0, 4: 1.0}
+
+
+def test_cards_are_at_the_numa_nodes_of_their_pool(path: Path) -> None:
+    """Spread evenly, as the plugin publishes them; one where nothing is said."""
+    path.write_text(TEXT.replace("cards: 8,", "cards: 8, numa: 2,"))
+    first, *_, last = build(read(path)).nodes
+    found = [[card["numa"] for card in json.loads(published_cards(node))["cards"]] for node in (first, last)]
+    assert found == [[0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
 
 
 def test_no_card_is_over_booked_and_pods_are_as_dense_as_asked(path: Path) -> None:
