@@ -9,14 +9,22 @@ from clusters.kind.run_records import RunRecord, record
 from clusters.kind.sweeping import docker_commands, folder_of_runs, sweep, sweep_all
 
 
+def _started(name: str) -> subprocess.Popen[bytes]:
+    """A process of this name that waits; it has said so: the kernel shows the words of one that begins a moment late."""
+    pipe = subprocess.PIPE
+    argv = [name, "-c", "echo; read x", "gpushare-1-worker"]
+    process = subprocess.Popen(argv, executable="/bin/sh", stdin=pipe, stdout=pipe)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
 def test_docker_commands_of_a_cluster_are_seen_and_others_are_not() -> None:
     """By the name of the program and by the cluster in its words: an editor of its log is no such command."""
-    with subprocess.Popen(
-        ["docker", "-c", "read x", "gpushare-1-worker"], executable="/bin/sh", stdin=subprocess.PIPE
-    ) as one:
+    with _started("docker") as one:
         assert (docker_commands("gpushare-1"), docker_commands("gpushare-2")) == ([one.pid], [])
         one.kill()
-    with subprocess.Popen(["sh", "-c", "read x", "gpushare-1-worker"], stdin=subprocess.PIPE) as other:
+    with _started("sh") as other:
         assert docker_commands("gpushare-1") == []
         other.kill()
 
