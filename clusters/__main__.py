@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from clusters.kubeconfig_copy import Copy
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
-from clusters.waiting import NotReachedError
+from clusters.waiting import NotReachedError, unless
 
 # Whoever waits longer wants to know that it goes on, in seconds.
 _TELL_SECONDS: Final = 2.0
@@ -139,11 +139,11 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     with running.record():
         try:
             async with _telling("starting"):
-                if not await _unless(ended, cluster.start):
+                if not await unless(ended, cluster.start):
                     return 0
             if arguments.verb == "demo":
                 demo = Demo(cluster, target, _with_path(dict(os.environ)), say)
-                if not await _unless(ended, demo.run):
+                if not await unless(ended, demo.run):
                     return 0
                 demo.step("every step was as said")
             if arguments.verb == "up" or arguments.keep:
@@ -165,20 +165,6 @@ def _what_is_real(arguments: argparse.Namespace) -> str:
     if arguments.provider == "controlplane":
         return f"control plane: the real Kubernetes {arguments.kubernetes}; {simulated}"
     return f"control plane: embedded, in this process; {simulated}"
-
-
-async def _unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> bool:
-    """Do the work unless a signal comes first; was it done?"""
-    doing = asyncio.ensure_future(work())
-    ending = asyncio.ensure_future(ended.wait())
-    await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
-    ending.cancel()
-    if doing.done():
-        doing.result()
-        return True
-    doing.cancel()
-    await asyncio.wait([doing])
-    return False
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -49,6 +49,31 @@ async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def for_each(act: Callable[[T], Awaitable[object]], items: Iterable[T], at_once: int) -> None:
+    """Do it for each, in their order, so many at once. Raises what the first of them raises."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await act(item)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+async def unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> bool:
+    """Do the work unless the event comes first; was it done? Raises what it raised."""
+    doing = asyncio.ensure_future(work())
+    ending = asyncio.ensure_future(ended.wait())
+    await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if doing.done():
+        doing.result()
+        return True
+    doing.cancel()
+    await asyncio.wait([doing])
+    return False
 
 
 async def all_or_none(*works: Coroutine[Any, Any, None]) -> None:

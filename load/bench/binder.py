@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from load.bench.connection import Answer, Connection
-from load.bench.questions import PREFIX, bind_body, binding_body, head
+from load.bench.questions import PREFIX, binding_body, head
+from load.play.questions import binding_arguments
 from load.simulated.world import NAMESPACE
 
 # What a server that does nothing answers: as many bytes as an extender's `{"Error":""}`.
@@ -48,7 +49,7 @@ def main() -> int:
 
 def request(kind: str, name: str, node: str) -> bytes:
     """One bind as the server of this kind is asked for it: ``extender``, ``api_server`` or ``nothing``."""
-    body = binding_body(name, node) if kind == "api_server" else bind_body(name, node)
+    body = binding_body(name, node) if kind == "api_server" else binding_arguments(name, node)
     paths = {
         "extender": f"{PREFIX}/bind",
         "api_server": f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/binding",

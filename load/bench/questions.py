@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from load.bench.figures import ROUND
 from load.bench.worlds import UNITS_OF, asker_name
 from load.simulated.objects import pod_object
-from load.simulated.world import NAMESPACE, Pod
+from load.simulated.world import Pod
 
 PREFIX = "/gpushare-scheduler"
 
@@ -35,12 +35,6 @@ def filter_bodies(
         chosen = json.dumps(rng.sample(names, count), separators=(",", ":")).encode()
         bodies.append((b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (pod, chosen), count))
     return bodies
-
-
-def bind_body(name: str, node: str) -> bytes:
-    """``ExtenderBindingArgs``."""
-    order = {"PodName": name, "PodNamespace": NAMESPACE, "PodUID": f"uid-{name}", "Node": node}
-    return json.dumps(order, separators=(",", ":")).encode()
 
 
 def binding_body(name: str, node: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -89,10 +90,7 @@ def bytes_a_pod(rows: Sequence[Mapping[str, Any]]) -> float | None:
     points = sorted({(one["pods"], one["rss_mib"]) for one in rows if one["rss_mib"] is not None})
     if len({pods for pods, _ in points}) < 2:
         return None
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread
+    slope = statistics.linear_regression(*zip(*points, strict=True)).slope
     return float(round(slope * 1024 * 1024, 1))
 
 

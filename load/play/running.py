@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.ports import free_port
 from clusters.progress import Progress
+from load import metrics_page
 from load.bench.questions import PREFIX
 from load.bench.servers import (
     Bed,
@@ -224,17 +224,14 @@ async def _audited(port: int) -> dict[str, float]:
     """What the last audit of the book found, and how many came to their end."""
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
         page = await answer.text()
-    # The page has a line for each card.
-    lines = [line for line in page.splitlines() if line.startswith(_AUDIT_SERIES)]
     found = {"drift_units": 0.0, "audits": 0.0, "failed_audits": 0.0}
-    for family in text_string_to_metric_families("\n".join([*lines, ""])):
-        for one in family.samples:
-            if one.name.startswith("gpushare_book_drift_units"):
-                found["drift_units"] += one.value
-            elif one.labels.get("outcome") == "done":
-                found["audits"] += one.value
-            else:
-                found["failed_audits"] += one.value
+    for one in metrics_page.samples(page, _AUDIT_SERIES):
+        if one.name.startswith("gpushare_book_drift_units"):
+            found["drift_units"] += one.value
+        elif one.labels.get("outcome") == "done":
+            found["audits"] += one.value
+        else:
+            found["failed_audits"] += one.value
     return found
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.provider import ClusterError
@@ -16,6 +17,7 @@ from load.bench.servers import CannotMeasureError
 from load.flags import count
 from load.play import pictures
 from load.play.command import CLUSTERS, has_locust, measure
+from load.play.growth import Promise
 from load.play.plan import Plan
 from load.play.running import Order
 from load.simulated.cluster_file import ClusterFileError, read
@@ -30,24 +32,6 @@ _WARM_UP: Final = 0.25
 _EPILOG: Final = """The API server is simulated, and counts cards that have more than they hold; a pod ends for each that is
 bound. Exit codes: 0 measured, and all is as promised; 1 something could not be measured, as memory in a run of minutes; 2 wrong
 flags; 99 a promise is broken; 130 stopped."""
-
-
-class Promise(NamedTuple):
-    """``value`` is None where the run does not say."""
-
-    what: str
-    most: float
-    value: float | None
-
-    @property
-    def is_kept(self) -> bool:
-        """What was not measured is not kept."""
-        return self.value is not None and self.value <= self.most
-
-    def text(self) -> str:
-        """One line."""
-        value = "not measured" if self.value is None else f"{self.value:g}"
-        return f"{'kept   ' if self.is_kept else 'BROKEN '} {self.what}: {value}, at most {self.most:g}"
 
 
 def add_to(commands: Any) -> None:
@@ -91,14 +75,14 @@ def run_command(flags: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return 130
     found = promises(run)
-    run["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in found]
+    run["verdicts"] = [{"text": _line(one), "kept": bool(one.is_kept)} for one in found]
     path = flags.output / "load.json"
     path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     paths = [path, *(pictures.draw(run, flags.output) if pictures.can_draw() else ())]
     print(text(run))
-    print("\n".join(one.text() for one in found))
+    print("\n".join(map(_line, found)))
     print("\n" + "\n".join(f"wrote {one}" for one in paths))
-    if any(one.value is not None and not one.is_kept for one in found):
+    if any(one.is_kept is False for one in found):
         return 99
     return 0 if all(one.is_kept for one in found) else 1
 
@@ -118,15 +102,21 @@ def promises(run: Mapping[str, Any]) -> list[Promise]:
     ]
 
 
+def _line(promise: Promise) -> str:
+    """What was not measured is not kept."""
+    value = "not measured" if promise.value is None else f"{promise.value:g}"
+    return f"{'kept   ' if promise.is_kept else 'BROKEN '} {promise.what}: {value}, at most {promise.most:g}"
+
+
 def growth(samples: Sequence[Mapping[str, float]]) -> float | None:
     """By how much memory grows in an hour, in parts of its mean, by least squares after the warm-up; None for too short a run."""
     points = [(one["at"] / 3600, one["rss_mib"]) for one in samples[int(len(samples) * _WARM_UP) :]]
     if len(points) < 2 or (points[-1][0] - points[0][0]) * 3600 < _SHORTEST:
         return None
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread / mean_y
+    hours, memory = zip(*points, strict=True)
+    slope: float = statistics.linear_regression(hours, memory).slope
+    mean: float = statistics.mean(memory)
+    return slope / mean
 
 
 def text(run: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client.parser import text_string_to_metric_families
+from load.metrics_page import samples
 
 # A histogram, the label by which it is told apart, and the words for it.
 _OF_SCHEDULER: Final = (
@@ -42,19 +42,15 @@ def of_extender(page: str) -> dict[str, Spent]:
 
 def _read(page: str, wanted: Iterable[tuple[str, str, str]]) -> dict[str, Spent]:
     names = {name: (label, words) for name, label, words in wanted}
-    # A page of thousands of cards is long, and parsing it takes as many milliseconds.
-    lines = [line for line in page.splitlines() if line.partition("{")[0].rpartition("_")[0] in names]
     buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     sums: dict[str, float] = defaultdict(float)
-    for family in text_string_to_metric_families("\n".join([*lines, ""])):
-        for one in family.samples:
-            base = one.name.rpartition("_")[0]
-            label, words = names[base]
-            key = f"{words} {one.labels[label]}" if label else words
-            if one.name.endswith(_BUCKET):
-                buckets[key][float(one.labels["le"])] += one.value
-            elif one.name.endswith("_sum"):
-                sums[key] += one.value
+    for one in samples(page, (f"{name}_" for name in names)):
+        label, words = names[one.name.rpartition("_")[0]]
+        key = f"{words} {one.labels[label]}" if label else words
+        if one.name.endswith(_BUCKET):
+            buckets[key][float(one.labels["le"])] += one.value
+        elif one.name.endswith("_sum"):
+            sums[key] += one.value
     return {key: _spent(of, sums[key]) for key, of in buckets.items() if max(of.values())}
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,9 @@ from clusters.readiness import says_ready
 from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
-from clusters.waiting import eventually
+from clusters.waiting import eventually, for_each
 from load.bench.servers import CannotMeasureError
+from load.play.questions import binding_arguments
 from load.processes import cpu_seconds
 from load.real_scheduler.figures import BINDS, BINDS_AT_ONCE, WITHOUT, Turn
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
@@ -83,7 +83,7 @@ class Stage:
         await self._api.create(
             {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "metadata": {"name": "default"}}, NAMESPACE
         )
-        await _all(self._api.create, map(node, range(self._order.nodes)))
+        await for_each(self._api.create, map(node, range(self._order.nodes)), _AT_ONCE)
 
     async def start_kwok(self, binary: Path, stack: AsyncExitStack) -> None:
         """From now on pods that are bound run. Raises ClusterError."""
@@ -113,7 +113,7 @@ class Stage:
 
     async def _create_all(self) -> None:
         self._progress.text = f"creating {self._order.pods} pods"
-        await _all(lambda one: self._api.create(one, NAMESPACE), map(pod, range(self._order.pods)))
+        await for_each(lambda one: self._api.create(one, NAMESPACE), map(pod, range(self._order.pods)), _AT_ONCE)
 
     async def _ordered(self, extender: _Extender) -> Turn:
         """All pods are ordered to nodes in turn."""
@@ -121,22 +121,18 @@ class Stage:
         self._progress.text = f"binding {self._order.pods} pods, {BINDS}"
         nodes = itertools.cycle([one["metadata"]["name"] for one in await self._api.list(NODES)])
         pods = [one["metadata"] for one in await self._api.list(PODS, NAMESPACE)]
-        orders = [
-            {"PodName": one["name"], "PodNamespace": NAMESPACE, "PodUID": one["uid"], "Node": next(nodes)}
-            for one in pods
-        ]
+        orders = [binding_arguments(one["name"], next(nodes), NAMESPACE, one["uid"]) for one in pods]
         async with Connection(extender.url) as http:
 
-            async def bind(order: dict[str, Any]) -> None:
-                content = json.dumps(order).encode()
+            async def bind(order: bytes) -> None:
                 answer = await http.request(
-                    "POST", "/gpushare-scheduler/bind", content=content, headers={"content-type": "application/json"}
+                    "POST", "/gpushare-scheduler/bind", content=order, headers={"content-type": "application/json"}
                 )
                 if answer.json().get("Error"):
                     raise CannotMeasureError(f"a bind was refused: {answer.text}")
 
             before, begun = self._cpu(extender), time.monotonic()
-            await _all(bind, orders, BINDS_AT_ONCE)
+            await for_each(bind, orders, BINDS_AT_ONCE)
             seconds = time.monotonic() - begun
         return Turn(BINDS, self._order.pods / seconds, self._took(extender, before))
 
@@ -187,13 +183,7 @@ class Stage:
             created[one["metadata"]["name"]] = time.monotonic()
             await self._api.create(one, NAMESPACE)
 
-        left = iter(range(self._order.pods))
-
-        async def work() -> None:
-            for number in left:
-                await create(number)
-
-        await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+        await for_each(create, range(self._order.pods), _AT_ONCE)
 
     async def _spent(self, extender: _Extender | None) -> dict[str, Spent]:
         found = of_scheduler(await self._control_plane.scheduler_metrics())
@@ -239,16 +229,3 @@ def _configuration(extender: _Extender | None) -> dict[str, Any]:
         "clientConnection": limits,
         "extenders": [{**entry, "urlPrefix": f"{extender.url}/gpushare-scheduler"}],
     }
-
-
-async def _all(
-    act: Callable[[dict[str, Any]], Awaitable[object]], items: Iterable[dict[str, Any]], at_once: int = _AT_ONCE
-) -> None:
-    """Do it for each, so many at once."""
-    left = iter(items)
-
-    async def work() -> None:
-        for item in left:
-            await act(item)
-
-    await asyncio.gather(*(work() for _ in range(at_once)))

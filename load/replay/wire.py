@@ -26,7 +26,7 @@ from gpushare.model.allocation import decode
 from gpushare.model.outlook import Outlook
 from load.bench.questions import PREFIX
 from load.bench.servers import Bed, start_extender
-from load.play.questions import WrongAnswerError, arguments, fitting, highest, refusal
+from load.play.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
 from load.replay.objects import NAMESPACE, node_object, pod_object
 from load.replay.replay import Step
 from load.replay.trace import Trace, TracePod
@@ -105,8 +105,8 @@ async def _schedule(at: Site, pod: dict[str, Any], names: list[str], rng: random
         await at.api.delete(PODS, metadata["name"], NAMESPACE, grace_seconds=0)
         return ""
     node = rng.choice(highest(await at.ask("prioritize", arguments(told, names)), names))
-    order = {"PodName": metadata["name"], "PodNamespace": NAMESPACE, "PodUID": metadata["uid"], "Node": node}
-    if reason := refusal(await at.ask("bind", json.dumps(order).encode())):
+    order = binding_arguments(metadata["name"], node, NAMESPACE, metadata["uid"])
+    if reason := refusal(await at.ask("bind", order)):
         raise WrongAnswerError(f"bind of {metadata['name']} to {node}: {reason}")
     return node
 

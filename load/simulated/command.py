@@ -23,6 +23,7 @@ from clusters.kubeconfig_copy import Copy
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
+from clusters.waiting import for_each, unless
 from load.simulated import kwok
 from load.simulated.cluster_file import ClusterFileError, build, read
 from load.simulated.documents import kept, namespaced
@@ -71,13 +72,9 @@ async def _up(flags: argparse.Namespace) -> None:
         with Progress("cluster", f"{flags.file.name}: laying it out", sys.stderr) as progress:
             world = build(read(flags.file))
             bringing = _embedded if flags.provider == "embedded" else _real
-            starting = asyncio.create_task(bringing(world, folder, stack, progress))
-            await asyncio.wait([starting, asyncio.create_task(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
-            if not starting.done():
-                starting.cancel()
-                await asyncio.wait([starting])
+            if not await unless(ended, lambda: bringing(world, folder, stack, progress)):
                 return
-            kubeconfig = starting.result()
+        kubeconfig = folder / "kubeconfig"
         print(f"{len(world.nodes)} nodes, {len(world.running)} pods: export KUBECONFIG={kubeconfig}", flush=True)
         if copy is not None:
             copy.put(kubeconfig)
@@ -86,19 +83,18 @@ async def _up(flags: argparse.Namespace) -> None:
         await ended.wait()
 
 
-async def _embedded(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> Path:
-    """All objects at once, as an API server would find them that starts anew."""
+async def _embedded(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> None:
+    """All objects at once, as an API server would find them that starts anew; its kubeconfig is in the folder, too."""
     state = folder / "state.json"
     await asyncio.to_thread(lambda: state.write_bytes(msgspec.json.encode(kept(world, str(uuid.uuid4())))))
     progress.text = "starting the embedded API server"
     plane = EmbeddedControlPlane(folder, state=state)
     stack.push_async_callback(plane.stop)
     await plane.start(controllers=False)
-    return plane.kubeconfig
 
 
-async def _real(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> Path:
-    """Object by object; kwok says that pods run."""
+async def _real(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> None:
+    """Object by object; kwok says that pods run. The kubeconfig is in the folder."""
     environment = dict(os.environ)
     binaries = locate(minors()[0], environment)
     # In a thread: a build takes minutes, and somebody may press Ctrl-C.
@@ -109,20 +105,18 @@ async def _real(world: World, folder: Path, stack: AsyncExitStack, progress: Pro
     await plane.start(controllers=False)
     api = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubeconfig))
     progress.text = "creating nodes and pods"
-    left, done, total = iter(list(namespaced(world))), 0, len(world.nodes) + len(world.running)
+    left, done, total = namespaced(world), 0, len(world.nodes) + len(world.running)
     for _ in range(2):
         # The namespace, and the account without which no pod is taken.
         await api.create(next(left))
 
-    async def create() -> None:
+    async def create(item: dict[str, Any]) -> None:
         nonlocal done
-        for item in left:
-            await api.create(item)
-            done += 1
-            progress.detail = f"{done} of {total}"
+        await api.create(item)
+        done += 1
+        progress.detail = f"{done} of {total}"
 
-    await asyncio.gather(*(create() for _ in range(_AT_ONCE)))
+    await for_each(create, left, _AT_ONCE)
     progress.text, progress.detail = "starting kwok", ""
     program = await kwok.start(binary, plane.kubeconfig, environment, folder)
     stack.push_async_callback(program.stop)
-    return plane.kubeconfig

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -45,7 +45,7 @@ class World:
 
     def fitting(self, units: int) -> float:
         """The share of the nodes that have a card with so much room now."""
-        return sum(room >= units for room in self._rooms()) / len(self.nodes)
+        return _share(self._rooms(), units)
 
     def size_for(self, share: float) -> int:
         """The size of a pod that fits as nearly as can be on this share of the nodes: of several the largest; for 0 on none."""
@@ -53,8 +53,7 @@ class World:
         sizes = range(1, max(rooms) + 2)
         if not share:
             return sizes[-1]
-        shares = {units: sum(room >= units for room in rooms) / len(rooms) for units in sizes}
-        return min(sizes, key=lambda units: (abs(shares[units] - share), -units))
+        return min(sizes, key=lambda units: (abs(_share(rooms, units) - share), -units))
 
     def _rooms(self) -> list[int]:
         """Of each node what is free on its emptiest card."""
@@ -62,3 +61,8 @@ class World:
         for pod in self.running:
             free[pod.node][pod.card] -= pod.units
         return [max(cards) for cards in free.values()]
+
+
+def _share(rooms: Sequence[int], units: int) -> float:
+    """Of nodes with so much room, those that hold so much."""
+    return sum(room >= units for room in rooms) / len(rooms)
