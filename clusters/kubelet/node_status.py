@@ -140,9 +140,10 @@ class NodeStatus:
 
     async def _report(self, is_due: bool) -> None:
         """Write what differs from the object, and where a report is due also that all is as it was."""
-        if self._seen is None:
+        seen = self._seen
+        if seen is None:
             return
-        status = self._seen.get("status") or {}
+        status = seen.get("status") or {}
         counts = self._counts()
         patch = difference(status, resources_of(self._machine, counts, status.get("capacity") or {}))
         patch |= {name: value for name, value in self._facts().items() if not _covers(status.get(name), value)}
@@ -150,8 +151,11 @@ class NodeStatus:
         if is_due or patch or not _covers(status.get("conditions"), [_lasting(one) for one in conditions]):
             patch["conditions"] = conditions
             body = {"status": patch}
-            self._seen = await self._client.patch(NODES, self._machine.name, body, subresource="status")
+            written = await self._client.patch(NODES, self._machine.name, body, subresource="status")
             self._reported = asyncio.get_running_loop().time()
+            # What the watch told meanwhile holds: the Node may have been deleted, and be another one.
+            if self._seen is seen:
+                self._seen = written
         self._told([resource for resource, count in counts.items() if not count.capacity])
 
     async def _zero(self, capacity: Mapping[str, str]) -> None:

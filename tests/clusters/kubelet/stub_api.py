@@ -29,6 +29,9 @@ class StubApi:
         self.objects: dict[tuple[str, str, str], Object] = {}
         self.writes: list[tuple[str, str]] = []
         self.away = False
+        self.answers_patches = asyncio.Event()
+        """Unset: a patch is done, and its answer waits."""
+        self.answers_patches.set()
         self._history: list[tuple[str, str, Object]] = []
         self._news = asyncio.Condition()
         self._version = 0
@@ -111,9 +114,10 @@ class StubApi:
         elif scope["method"] == "GET" and "watch" in query:
             await self._watch(send, parts[0], query)
         else:
-            await self._answer(
-                send, *await self._handle(scope["method"], parts, namespace, query, json.loads(body or b"{}"))
-            )
+            answer = await self._handle(scope["method"], parts, namespace, query, json.loads(body or b"{}"))
+            if scope["method"] == "PATCH":
+                await self.answers_patches.wait()
+            await self._answer(send, *answer)
 
     async def _handle(
         self, method: str, parts: list[str], namespace: str, query: dict[str, str], body: Object

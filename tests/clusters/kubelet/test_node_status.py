@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import asyncio
+import time
+from dataclasses import replace
+
 from clusters.kubelet.devices import Count
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.node_status import difference, resources_of
+from clusters.kubelet.node_status import NodeStatus, difference, resources_of
+from clusters.kubelet.timings import Timings
+from tests.clusters.kubelet.waiting import until
 
 R = "example.com/slice"
 
@@ -21,3 +27,25 @@ def test_only_what_differs_is_written():
 
     assert difference(status, wanted) == {"allocatable": {R: "1", "odd.com/x": None}}
     assert difference({"capacity": wanted[0], "allocatable": wanted[1]}, wanted) == {}
+
+
+async def test_an_answer_that_comes_late_is_not_taken_for_the_node_that_was_created_anew_meanwhile(api):
+    """What was written to the old Node says nothing about the new one, which must get all of its status."""
+    counts = {R: Count(9, 9)}
+    node = NodeStatus(api.client, Machine("n1"), lambda: counts, replace(Timings(), node_sync=0.0), time.time)
+    await node.register(10250, is_new_machine=False)
+    tasks = [asyncio.create_task(node.follow()), asyncio.create_task(node.run())]
+    api.answers_patches.clear()
+
+    counts[R] = Count(9, 4)
+    node.changed()
+    await until(lambda: api.node()["status"]["allocatable"][R] == "4", "the old Node's status")
+    await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
+    await api.put({"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"odd.com/x": "1"}}})
+    await until(lambda: "odd.com/x" in node.allocatable, "the kubelet sees the new Node")
+    api.answers_patches.set()
+
+    await until(lambda: api.node()["status"].get("allocatable", {}).get(R) == "4", "the new Node's status")
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
