@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Where the end-to-end cases run, and what they judge.
 CLUSTER ?= embedded
