@@ -15,7 +15,7 @@ from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
 from clusters.waiting import eventually
-from e2e import distribution, real_kubelets, summary
+from e2e import distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer
 from e2e.report import plugin as verdicts
 
@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """The markers of the cases, who runs which of them, and the table of their verdicts."""
     real_kubelets.add_markers(config)
     config.pluginmanager.register(distribution)
+    config.pluginmanager.register(uncounted)
     config.pluginmanager.register(summary)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
 
