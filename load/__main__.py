@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from load.play import command as run
-from load.play import compare, curves, soak
+from load.play import compare, curves
 from load.replay import command as replay
 from load.simulated import command as cluster
+from load.soak import command as soak
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -38,10 +38,7 @@ def draw(run: Mapping[str, Any], folder: Path) -> list[Path]:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
-    paths = [folder / f"load.{kind}" for kind in ("svg", "png")]
-    for path in paths:
-        figure.savefig(path)
-    return paths
+    return _saved(figure, folder, "load")
 
 
 def _cuts(axes: Any, run: Mapping[str, Any]) -> None:
@@ -102,6 +99,18 @@ def _taken(axes: Any, run: Mapping[str, Any]) -> None:
     axes.grid(visible=True, alpha=0.3)
 
 
+def draw_taken(run: Mapping[str, Any], folder: Path) -> list[Path]:
+    """What the extender took over a run of which no single question was seen: ``load.svg`` and ``load.png`` in the folder."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(run["setting"])
+    _taken(figure.subplots(), run)
+    return _saved(figure, folder, "load")
+
+
 def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     """``curves.svg`` and ``curves.png``: latency by nodes, by names and by events, and memory by pods."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -147,7 +156,11 @@ def draw_growth(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
         axes.grid(visible=True, which="both", alpha=0.3)
     by_nodes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     memory.grid(visible=True, alpha=0.3)
-    paths = [folder / f"curves.{kind}" for kind in ("svg", "png")]
+    return _saved(figure, folder, "curves")
+
+
+def _saved(figure: Any, folder: Path, name: str) -> list[Path]:
+    paths = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
     for path in paths:
         figure.savefig(path)
     return paths

@@ -140,14 +140,14 @@ async def _load(
     progress.text = f"load for {plan.seconds:.0f} s"
     progress.say(progress.text)
     before, begun, samples = await _counts(port), time.time(), list[dict[str, float]]()
-    sampling = asyncio.create_task(_sample(server, samples, metrics_port, order.audit_seconds))
+    sampling = asyncio.create_task(sample(server, samples, metrics_port, order.audit_seconds))
     try:
         async with asyncio.timeout(plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
             for argv in _commands(order, folder):
                 shows_table = order.shows_table and "--worker" not in argv
                 group.create_task(_locust(argv, environment, folder, shows_table=shows_table))
         if metrics_port and samples:
-            samples[-1] |= await _audited(metrics_port)
+            samples[-1] |= await audited(metrics_port)
     except TimeoutError as error:
         raise CannotMeasureError("Locust did not end") from error
     except ExceptionGroup as group_error:
@@ -206,7 +206,7 @@ async def _locust(argv: Sequence[str], environment: dict[str, str], folder: Path
         raise CannotMeasureError(f"Locust ended with {code}; it says why above, or in {folder / 'locust.log'}")
 
 
-async def _sample(server: Server, samples: list[dict[str, float]], metrics_port: int, audit_seconds: int) -> None:
+async def sample(server: Server, samples: list[dict[str, float]], metrics_port: int, audit_seconds: int) -> None:
     """Each second what the extender has: processor time in seconds so far, memory in MiB; now and then the drift, too."""
     while True:
         cpu = server.cpu_seconds()
@@ -216,11 +216,11 @@ async def _sample(server: Server, samples: list[dict[str, float]], metrics_port:
         samples.append(sample)
         # An audit comes after 0.8 to 1.2 times that, and its page stands until the next: none is missed.
         if audit_seconds and len(samples) % (audit_seconds // 3) == 0:
-            sample |= await _audited(metrics_port)
+            sample |= await audited(metrics_port)
         await asyncio.sleep(_SAMPLE_SECONDS)
 
 
-async def _audited(port: int) -> dict[str, float]:
+async def audited(port: int) -> dict[str, float]:
     """What the last audit of the book found, and how many came to their end."""
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
         page = await answer.text()

@@ -10,22 +10,16 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import yaml
+from typing import Final
 
 from clusters.api_client import ApiClient
 from clusters.connection import Connection
 from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.control_plane import API_SERVER, SCHEDULER, RealControlPlane
-from clusters.local_cluster import SCHEDULER_CONFIG
-from clusters.ports import free_port
 from clusters.program import Program
 from clusters.progress import Progress
-from clusters.readiness import says_ready
 from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
 from clusters.simulated_node import environment_of_programs
-from clusters.targets import load_target
 from clusters.waiting import eventually, for_each
 from load.bench.servers import CannotMeasureError
 from load.play.questions import binding_arguments
@@ -33,10 +27,9 @@ from load.processes import cpu_seconds
 from load.real_scheduler.figures import BINDS, BINDS_AT_ONCE, WITHOUT, Turn
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.objects import NAMESPACE, node, pod
+from load.real_scheduler.programs import Extender, scheduler_configuration, start_extender
 from load.simulated import kwok
 
-# No limit that anybody reaches.
-_QUESTIONS_A_SECOND: Final = 10_000
 # How many objects are created at once.
 _AT_ONCE: Final = 32
 # Against hangs, in seconds.
@@ -51,15 +44,6 @@ class Order:
     nodes: int
     pods: int
     rate: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Extender:
-    """Our extender, and where it answers."""
-
-    program: Program
-    url: str
-    metrics_url: str
 
 
 class Stage:
@@ -90,10 +74,13 @@ class Stage:
         self._kwok = await kwok.start(binary, self._control_plane.kubeconfig, self._environment, self._folder)
         stack.push_async_callback(self._kwok.stop)
 
+    async def _start_extender(self, stack: AsyncExitStack) -> Extender:
+        return await start_extender(self._control_plane.kubeconfig, self._environment, self._folder, stack)
+
     async def turn(self, kind: str) -> Turn:
         """Have all pods bound, and remove them."""
         async with AsyncExitStack() as stack:
-            extender = None if kind == WITHOUT else await self._extender(stack)
+            extender = None if kind == WITHOUT else await self._start_extender(stack)
             if kind == BINDS and extender is not None:
                 turn = await self._ordered(extender)
             else:
@@ -115,7 +102,7 @@ class Stage:
         self._progress.text = f"creating {self._order.pods} pods"
         await for_each(lambda one: self._api.create(one, NAMESPACE), map(pod, range(self._order.pods)), _AT_ONCE)
 
-    async def _ordered(self, extender: _Extender) -> Turn:
+    async def _ordered(self, extender: Extender) -> Turn:
         """All pods are ordered to nodes in turn."""
         await self._create_all()
         self._progress.text = f"binding {self._order.pods} pods, {BINDS}"
@@ -136,7 +123,7 @@ class Stage:
             seconds = time.monotonic() - begun
         return Turn(BINDS, self._order.pods / seconds, self._took(extender, before))
 
-    async def _scheduled(self, kind: str, extender: _Extender | None) -> Turn:
+    async def _scheduled(self, kind: str, extender: Extender | None) -> Turn:
         """All pods are bound by kube-scheduler; those that are there first, or those that come."""
         created: dict[str, float] = {}
         bound: dict[str, float] = {}
@@ -156,13 +143,13 @@ class Stage:
         return Turn(kind, (self._order.pods - 1) / seconds, took, waited, await self._spent(extender))
 
     async def _follow(
-        self, extender: _Extender | None, created: dict[str, float], bound: dict[str, float], group: asyncio.TaskGroup
+        self, extender: Extender | None, created: dict[str, float], bound: dict[str, float], group: asyncio.TaskGroup
     ) -> dict[str, float]:
         """Until all pods are bound; what each program had taken when the first was."""
         before: dict[str, float] = {}
         async for what, item in self._api.watch(PODS, NAMESPACE):
             if what == "SYNCED":
-                await self._control_plane.start_scheduler(_configuration(extender))
+                await self._control_plane.start_scheduler(scheduler_configuration(extender))
                 if self._order.rate:
                     group.create_task(self._arrive(created))
             elif what == "MODIFIED" and item["spec"].get("nodeName"):
@@ -185,17 +172,16 @@ class Stage:
 
         await for_each(create, range(self._order.pods), _AT_ONCE)
 
-    async def _spent(self, extender: _Extender | None) -> dict[str, Spent]:
+    async def _spent(self, extender: Extender | None) -> dict[str, Spent]:
         found = of_scheduler(await self._control_plane.scheduler_metrics())
         if extender is not None:
-            async with Connection(extender.metrics_url) as http:
-                found |= of_extender((await http.request("GET", "/metrics")).text)
+            found |= of_extender(await extender.metrics())
         return found
 
-    def _took(self, extender: _Extender | None, before: Mapping[str, float]) -> dict[str, float]:
+    def _took(self, extender: Extender | None, before: Mapping[str, float]) -> dict[str, float]:
         return {name: seconds - before.get(name, 0.0) for name, seconds in self._cpu(extender).items()}
 
-    def _cpu(self, extender: _Extender | None) -> dict[str, float]:
+    def _cpu(self, extender: Extender | None) -> dict[str, float]:
         """Processor seconds of each program so far, and of this one, which follows the pods."""
         pids = {name: self._control_plane.pid(name) for name in (SCHEDULER, API_SERVER, ETCD)}
         if extender is not None:
@@ -205,27 +191,3 @@ class Stage:
         return {
             name: cpu_seconds(pid) for name, pid in {**pids, "this program": os.getpid()}.items() if pid is not None
         }
-
-    async def _extender(self, stack: AsyncExitStack) -> _Extender:
-        port, metrics = free_port(), free_port()
-        kubeconfig = str(self._control_plane.kubeconfig)
-        argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=kubeconfig)
-        argv += ["--metrics-address", f"127.0.0.1:{metrics}"]
-        program = Program("extender", argv, {**self._environment, **own}, self._folder / "extender.log")
-        stack.push_async_callback(program.stop)
-        await program.launch(lambda: says_ready(f"http://127.0.0.1:{port}/readyz"))
-        return _Extender(program, f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}")
-
-
-def _configuration(extender: _Extender | None) -> dict[str, Any]:
-    """The one that we ship, without limits; with the extender where there is one."""
-    shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
-    limits = {"qps": _QUESTIONS_A_SECOND, "burst": _QUESTIONS_A_SECOND}
-    if extender is None:
-        return {**shipped, "clientConnection": limits, "extenders": []}
-    (entry,) = shipped["extenders"]
-    return {
-        **shipped,
-        "clientConnection": limits,
-        "extenders": [{**entry, "urlPrefix": f"{extender.url}/gpushare-scheduler"}],
-    }

@@ -23,14 +23,13 @@ from clusters.kubeconfig_copy import Copy
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
-from clusters.waiting import for_each, unless
+from clusters.waiting import unless
 from load.simulated import kwok
 from load.simulated.cluster_file import ClusterFileError, build, read
-from load.simulated.documents import kept, namespaced
+from load.simulated.documents import kept
+from load.simulated.filling import fill
 from load.simulated.world import World
 
-# How many objects are created at once.
-_AT_ONCE: Final = 32
 _EPILOG: Final = """Nodes are objects without kubelets. On the embedded API server pods run because they are said to; on a real
 control plane (make control-plane) kwok says so, which Go builds once, in minutes. Exit codes: 0 ended by Ctrl-C; 1 it could not be
 brought up; 2 wrong flags."""
@@ -104,19 +103,7 @@ async def _real(world: World, folder: Path, stack: AsyncExitStack, progress: Pro
     stack.push_async_callback(plane.stop)
     await plane.start(controllers=False)
     api = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubeconfig))
-    progress.text = "creating nodes and pods"
-    left, done, total = namespaced(world), 0, len(world.nodes) + len(world.running)
-    for _ in range(2):
-        # The namespace, and the account without which no pod is taken.
-        await api.create(next(left))
-
-    async def create(item: dict[str, Any]) -> None:
-        nonlocal done
-        await api.create(item)
-        done += 1
-        progress.detail = f"{done} of {total}"
-
-    await for_each(create, left, _AT_ONCE)
-    progress.text, progress.detail = "starting kwok", ""
+    await fill(api, world, progress)
+    progress.text = "starting kwok"
     program = await kwok.start(binary, plane.kubeconfig, environment, folder)
     stack.push_async_callback(program.stop)

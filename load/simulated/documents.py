@@ -48,7 +48,13 @@ def node_document(node: Node) -> dict[str, Any]:
 
 
 def pod_document(pod: Pod) -> dict[str, Any]:
-    """On its node, with its card; whoever plays the kubelet says that it runs."""
+    """On its node, with its card, and whoever plays the kubelet says that it runs; or waiting for both."""
+    annotations = {
+        wire.ANNOTATION_INDEX: str(pod.card),
+        wire.ANNOTATION_POD_UNITS: str(pod.units),
+        wire.ANNOTATION_DEVICE_UNITS: str(pod.card_units),
+        wire.ANNOTATION_ASSIGNED: "true",
+    }
     amounts = {wire.RESOURCE_MEMORY: str(pod.units), "cpu": "100m"}
     return {
         "apiVersion": "v1",
@@ -56,18 +62,14 @@ def pod_document(pod: Pod) -> dict[str, Any]:
         "metadata": {
             "name": pod.name,
             "namespace": NAMESPACE,
-            "annotations": {
-                wire.ANNOTATION_INDEX: str(pod.card),
-                wire.ANNOTATION_POD_UNITS: str(pod.units),
-                wire.ANNOTATION_DEVICE_UNITS: str(pod.card_units),
-                wire.ANNOTATION_ASSIGNED: "true",
-            },
+            "annotations": annotations if pod.node else {},
         },
         "spec": {
-            "nodeName": pod.node,
+            **({"nodeName": pod.node} if pod.node else {}),
             "containers": [
                 {"name": "main", "image": "nobody/starts:it", "resources": {"limits": amounts, "requests": amounts}}
             ],
+            # Nodes without a kubelet are tainted.
             "tolerations": [{"operator": "Exists"}],
         },
     }

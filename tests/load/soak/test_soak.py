@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
 from load.__main__ import main
 from load.play.command import CLUSTERS
-from load.play.soak import growth, promises
+from load.soak.on_control_plane import rows
+from load.soak.promises import growth, promises
 
 
 def a_run(
@@ -85,6 +88,56 @@ def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: p
     assert "not measured" in run["verdicts"][0]["text"]
     assert max(one.get("audits", 0) for one in run["outcome"]["samples"]) >= 1
     assert "cards that the API showed over-booked: 0, at most 0" in capfd.readouterr().out
+
+
+@pytest.mark.timeout(180)
+def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Pods come, are bound by kube-scheduler, run because kwok says so, and as many end; audits and cards are read."""
+    try:
+        locate(minors()[0], os.environ)
+    except MissingBinariesError as error:
+        pytest.skip(str(error))
+    if KWOK not in cached(kwok(), os.environ):
+        pytest.skip("kwok is not built, which takes minutes: python -m load.real_scheduler --kwok builds it")
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("units: {1: 1, 4: 1}\npools: [{name: t4, nodes: 5, card: t4, cards: 2, pods: 4}]\n")
+    flags = ["--provider", "controlplane", "--seconds", "13", "--rate", "4", "--audit-seconds", "10"]
+    assert main(["soak", *flags, "--cluster", str(cluster), "-o", str(tmp_path)]) == 1, capfd.readouterr().err
+
+    run = json.loads((tmp_path / "load.json").read_text())
+    kept = {one["text"]: one["kept"] for one in run["verdicts"]}
+    assert [text for text, is_kept in kept.items() if not is_kept] == [
+        "BROKEN  memory grows, parts of it an hour: not measured, at most 0.05"
+    ]
+    counts = run["outcome"]["counts"]
+    assert (counts["created"], counts["binds"]) == (52, 52)
+    assert counts["ended"] > 0
+    assert {"filter", "bind", "attempt scheduled"} <= {row["verb"] for row in run["rows"]}
+
+
+def test_events_are_of_the_simulated_api_server_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Said before anything is started."""
+    with pytest.raises(SystemExit) as ended:
+        main(["soak", "--provider", "controlplane", "--events", "5"])
+    assert ended.value.code == 2
+    assert "--events is of the simulated API server alone" in capsys.readouterr().err
+
+
+def test_failures_are_the_extenders_own_and_the_schedulers_errors() -> None:
+    """A pod that fits nowhere is no failure; an answer that is an error, and an attempt that ended in one, are."""
+    requests, seconds = "gpushare_extender_requests_total", "gpushare_extender_request_duration_seconds"
+    ours = (
+        f'{requests}{{verb="bind",verdict="failed",reason="API server"}} 2.0\n'
+        f'{requests}{{verb="bind",verdict="refused",reason="x"}} 5.0\n'
+        f'{seconds}_bucket{{verb="bind",le="+Inf"}} 9.0\n{seconds}_sum{{verb="bind"}} 0.9\n'
+    )
+    attempt = "scheduler_scheduling_attempt_duration_seconds"
+    theirs = "".join(
+        f'{attempt}_bucket{{result="{result}",le="+Inf"}} {count}\n{attempt}_sum{{result="{result}"}} 1\n'
+        for result, count in (("error", 3), ("unschedulable", 4))
+    )
+    found = {row["verb"]: (row["count"], row["failures"]) for row in rows(ours, theirs)}
+    assert found == {"bind": (9, 2), "attempt error": (3, 3), "attempt unschedulable": (4, 0)}
 
 
 def test_audits_that_the_extender_refuses_are_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,62 @@
+"""Our extender beside a real control plane, and kube-scheduler's configuration for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters.connection import Connection
+from clusters.local_cluster import SCHEDULER_CONFIG
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.readiness import says_ready
+from clusters.targets import load_target
+
+# No limit that anybody reaches.
+_QUESTIONS_A_SECOND: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """Our extender, and where it answers on loopback."""
+
+    program: Program
+    url: str
+    metrics_port: int
+
+    async def metrics(self) -> str:
+        """Its page for Prometheus."""
+        async with Connection(f"http://127.0.0.1:{self.metrics_port}") as http:
+            return (await http.request("GET", "/metrics")).text
+
+
+async def start_extender(
+    kubeconfig: Path, environment: Mapping[str, str], folder: Path, stack: AsyncExitStack, flags: Sequence[str] = ()
+) -> Extender:
+    """Synced; its log goes to the folder, and it ends with the stack. Raises ClusterError."""
+    port, metrics_port = free_port(), free_port()
+    argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=str(kubeconfig))
+    argv += ["--metrics-address", f"127.0.0.1:{metrics_port}", *flags]
+    program = Program("extender", argv, {**environment, **own}, folder / "extender.log")
+    stack.push_async_callback(program.stop)
+    await program.launch(lambda: says_ready(f"http://127.0.0.1:{port}/readyz"))
+    return Extender(program, f"http://127.0.0.1:{port}", metrics_port)
+
+
+def scheduler_configuration(extender: Extender | None) -> dict[str, Any]:
+    """The one that we ship, without limits; with the extender where there is one."""
+    shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+    limits = {"qps": _QUESTIONS_A_SECOND, "burst": _QUESTIONS_A_SECOND}
+    if extender is None:
+        return {**shipped, "clientConnection": limits, "extenders": []}
+    (entry,) = shipped["extenders"]
+    return {
+        **shipped,
+        "clientConnection": limits,
+        "extenders": [{**entry, "urlPrefix": f"{extender.url}/gpushare-scheduler"}],
+    }

@@ -1,0 +1,76 @@
+"""What a soak must keep, and what it came to, as text. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from load.play.growth import Promise
+
+# Memory is flat where it grows by no more than this an hour, in parts of what it is: a leak of a pod's size for each pod that comes
+# would be many times that.
+MOST_GROWTH: Final = 0.05
+# Over less than this, in seconds, memory has no slope: what is filled once would be a leak.
+_SHORTEST: Final = 600.0
+# Until the extender has met all sizes of pods, and its tables are as full as they get: this part of the run counts for no slope.
+_WARM_UP: Final = 0.25
+# What only a run with the real scheduler counts.
+_SEEN_ON_A_REAL_ONE: Final = {
+    "without_a_card": "pods that were bound without a card",
+    "waiting": "pods that still waited at the end",
+}
+
+
+def promises(run: Mapping[str, Any]) -> list[Promise]:
+    """What is promised, with what was found."""
+    counts, samples = run["outcome"]["counts"], run["outcome"]["samples"]
+    slope = growth(samples)
+    failed = [one["failed_audits"] for one in samples if "failed_audits" in one]
+    drifts = [one["drift_units"] for one in samples if one.get("audits")]
+    found = [
+        Promise("memory grows, parts of it an hour", MOST_GROWTH, None if slope is None else round(slope, 4)),
+        Promise("units that an audit found booked otherwise than the API says", 0, max(drifts, default=None)),
+        Promise("audits that failed", 0, max(failed, default=None)),
+        Promise("cards that the API showed over-booked", 0, counts["over_booked"]),
+        Promise("questions that failed", 0, sum(row["failures"] for row in run["rows"])),
+    ]
+    return found + [Promise(what, 0, counts[name]) for name, what in _SEEN_ON_A_REAL_ONE.items() if name in counts]
+
+
+def growth(samples: Sequence[Mapping[str, float]]) -> float | None:
+    """By how much memory grows in an hour, in parts of its mean, by least squares after the warm-up; None for too short a run."""
+    points = [(one["at"] / 3600, one["rss_mib"]) for one in samples[int(len(samples) * _WARM_UP) :]]
+    if len(points) < 2 or (points[-1][0] - points[0][0]) * 3600 < _SHORTEST:
+        return None
+    hours, memory = zip(*points, strict=True)
+    slope: float = statistics.linear_regression(hours, memory).slope
+    mean: float = statistics.mean(memory)
+    return slope / mean
+
+
+def line(promise: Promise) -> str:
+    """As it is printed: what was not measured is not kept."""
+    value = "not measured" if promise.value is None else f"{promise.value:g}"
+    return f"{'kept   ' if promise.is_kept else 'BROKEN '} {promise.what}: {value}, at most {promise.most:g}"
+
+
+def text(run: Mapping[str, Any]) -> str:
+    """What happened, in a few lines."""
+    outcome, samples = run["outcome"], run["outcome"]["samples"]
+    counts, memory = outcome["counts"], [one["rss_mib"] for one in samples]
+    audits = max((one.get("audits", 0.0) for one in samples), default=0.0)
+    lines = [
+        f"{run['setting']}: {counts['created']} pods came, {counts['binds']} were bound, {counts['ended']} ended",
+        f"the extender had {memory[0]:.1f} MiB at first, {memory[-1]:.1f} at the end, {max(memory):.1f} at most; "
+        f"{audits:.0f} audits"
+        if memory
+        else "the extender's memory was not seen",
+    ]
+    lines += [
+        f"{row['verb']}: {row['count']}, p50 {row['p50']:.2f} ms, p99 {row['p99']:.2f} ms"
+        + (f", longest {row['max']:.2f} ms" if "max" in row else "")
+        for row in run["rows"]
+        if row["extender"] == "gpushare" and row["p50"] is not None
+    ]
+    return "\n".join(lines)
