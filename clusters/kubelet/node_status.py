@@ -140,10 +140,9 @@ class NodeStatus:
 
     async def _report(self, is_due: bool) -> None:
         """Write what differs from the object, and where a report is due also that all is as it was."""
-        seen = self._seen
-        if seen is None:
+        if self._seen is None:
             return
-        status = seen.get("status") or {}
+        status = self._seen.get("status") or {}
         counts = self._counts()
         patch = difference(status, resources_of(self._machine, counts, status.get("capacity") or {}))
         patch |= {name: value for name, value in self._facts().items() if not _covers(status.get(name), value)}
@@ -153,8 +152,8 @@ class NodeStatus:
             body = {"status": patch}
             written = await self._client.patch(NODES, self._machine.name, body, subresource="status")
             self._reported = asyncio.get_running_loop().time()
-            # What the watch told meanwhile holds: the Node may have been deleted, and be another one.
-            if self._seen is seen:
+            # Meanwhile the Node may have been deleted, and be another one.
+            if self._seen is not None and self._seen["metadata"]["uid"] == written["metadata"]["uid"]:
                 self._seen = written
         self._told([resource for resource, count in counts.items() if not count.capacity])
 

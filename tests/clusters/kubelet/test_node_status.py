@@ -41,7 +41,9 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_node_that_was_crea
     node.changed()
     await until(lambda: api.node()["status"]["allocatable"][R] == "4", "the old Node's status")
     await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
-    await api.put({"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"odd.com/x": "1"}}})
+    await api.put(
+        {"kind": "Node", "metadata": {"name": "n1", "uid": "another"}, "status": {"capacity": {"odd.com/x": "1"}}}
+    )
     await until(lambda: "odd.com/x" in node.allocatable, "the kubelet sees the new Node")
     api.answers_patches.set()
 
