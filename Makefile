@@ -113,7 +113,7 @@ load-full: $(READY) ## The same on 100 to 15,000 nodes, with more names and more
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
 	@$(BIN)/python -m load curves $(ARGS)
 
-soak-load: $(READY) ## Let pods come and go for half an hour: is memory flat, the book right, no card over-booked? (ARGS="--seconds 600")
+soak-load: $(READY) ## Let pods come and go for half an hour: is memory flat, the book right, no card over-booked? (ARGS="--provider controlplane": with the real kube-scheduler)
 	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
 	@$(BIN)/python -m load soak $(ARGS)
 

@@ -15,7 +15,7 @@ from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target, load_target
 from clusters.waiting import eventually
-from e2e import distribution, real_kubelets, summary, uncounted
+from e2e import collected, distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer
 from e2e.report import plugin as verdicts
 
@@ -62,13 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
     real_kubelets.add_markers(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
+    config.pluginmanager.register(collected)
     config.pluginmanager.register(summary)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """All cases share the event loop in which the session's cluster lives; some are not for every kind of cluster."""
-    cases = [item for item in items if _HERE in item.path.parents]
+    cases = [item for item in items if item.path.is_relative_to(_HERE)]
     real_kubelets.sort_out(config, cases)
     mark = pytest.mark.asyncio(loop_scope="session")
     for item in cases:

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import settings
 
 # Whose modules pyproject.toml wants covered: only their tests count lines, which makes a test slower by a third.
-_COVERED: Final = tuple(Path(__file__).parent / package for package in ("gpushare", "fake_nvml"))
+_HERE: Final = Path(__file__).parent
+_COVERED: Final = tuple(_HERE / package for package in ("gpushare", "fake_nvml"))
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
@@ -25,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lines are counted where they are wanted."""
-    here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and not any(package in item.path.parents for package in _COVERED):
+        path = item.path
+        if path.is_relative_to(_HERE) and not any(path.is_relative_to(package) for package in _COVERED):
             item.add_marker("no_cover")

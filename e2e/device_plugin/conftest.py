@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where kubelets are real these cases have nothing to say of them."""
     mark = pytest.mark.stand_in_only("the kubelet of this case is one that records what it is told")
     for item in items:
-        if _HERE in item.path.parents and "stage" in getattr(item, "fixturenames", ()):
+        if item.path.is_relative_to(_HERE) and "stage" in getattr(item, "fixturenames", ()):
             item.add_marker(mark)
 
 

@@ -22,7 +22,7 @@ _LIMIT_SECONDS = 300
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The limit of these cases."""
     for item in items:
-        if _HERE in item.path.parents:
+        if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))
 
 
