@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 # Against hangs, not a promise about speed, in seconds.
 DEFAULT_SECONDS: Final = 60.0
+# Between two looks, in seconds. A look may cost a program tens of milliseconds, so it comes the more seldom the longer it takes.
 _LOOK_SECONDS: Final = 0.05
+_LONGEST_LOOK_SECONDS: Final = 0.5
+_OF_THE_WAIT: Final = 0.1
 
 
 class NotReachedError(AssertionError):
@@ -27,6 +30,7 @@ async def eventually(
 ) -> T:
     """Look again and again until it is good; the value that was. Raises NotReachedError with the last value."""
     seen: object = "nothing yet"
+    begun = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -34,9 +38,15 @@ async def eventually(
                 if good(value):
                     return value
                 seen = value
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(until_next_look(begun))
     except TimeoutError as error:
         raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {seen}") from error
+
+
+def until_next_look(begun: float) -> float:
+    """Seconds to sleep for who has waited since ``begun`` on the running loop's clock: a tenth of that, within bounds."""
+    waited = asyncio.get_running_loop().time() - begun
+    return min(max(_LOOK_SECONDS, waited * _OF_THE_WAIT), _LONGEST_LOOK_SECONDS)
 
 
 @contextlib.asynccontextmanager

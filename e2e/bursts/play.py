@@ -10,7 +10,7 @@ from typing import Final
 
 from clusters.api_client import ApiError, Object
 from clusters.resources import PODS
-from clusters.waiting import NotReachedError, eventually
+from clusters.waiting import NotReachedError, eventually, until_next_look
 from e2e.bursts.judge import (
     Seen,
     findings,
@@ -29,7 +29,6 @@ from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
 SETTLE_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 0.1
 # What the device plugin logs when it has put two annotations right.
 _REPAIR: Final = re.compile(r"\bexchanged\b|\bmoved\b")
 _PROGRAM: Final = "device_plugin"
@@ -118,6 +117,7 @@ class Player:
         """Until every pod runs or waits for a reason that holds; whom a restart turned away is replaced, as an owner would."""
         expected, sizes = frozenset(burst.staying), await self._sizes()
         left: list[str] = []
+        begun = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._settle_seconds):
                 while True:
@@ -131,7 +131,7 @@ class Player:
                     if not refused and not (left := unsettled(pods, expected, sizes)):
                         return []
                     await asyncio.gather(*(self._replace(pod, burst) for pod in refused))
-                    await asyncio.sleep(_LOOK_SECONDS)
+                    await asyncio.sleep(until_next_look(begun))
         except TimeoutError:
             return left
 

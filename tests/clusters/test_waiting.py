@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clusters.waiting import all_or_none
+from clusters.waiting import all_or_none, until_next_look
 
 
 async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
@@ -39,3 +39,9 @@ async def test_all_are_done() -> None:
             pass
 
     await all_or_none(meet(), meet(), meet())
+
+
+async def test_who_waits_for_long_looks_less_often() -> None:
+    """A look costs the programs that are looked at: a tenth of the wait so far passes, within bounds."""
+    now = asyncio.get_running_loop().time()
+    assert [round(until_next_look(now - waited), 2) for waited in (0, 2, 60)] == [0.05, 0.2, 0.5]
