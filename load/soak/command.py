@@ -26,6 +26,8 @@ from load.soak import on_control_plane
 from load.soak.promises import line, promises, text
 
 SIMULATED, CONTROLPLANE = "simulated", "controlplane"
+# Pods a second. Two cores are full with what real programs do for 40.
+_RATES: Final = {SIMULATED: 40, CONTROLPLANE: 20}
 # Watch events a second beside, where the API server is simulated.
 _EVENTS: Final = 200
 _EPILOG: Final = """Simulated: a simulated API server, and Locust plays kube-scheduler. Control plane (make control-plane
@@ -39,12 +41,17 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "soak",
         help="pods come and go for half an hour: is memory flat, and the book right?",
-        description="Twice as many pods as in make load are scheduled, for long, while the book is audited.",
+        description="Pods come and as many end, for long, while the book is audited.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add("--seconds", type=count, default=1800, metavar="N", help="how long pods come (default: %(default)s)")
-    add("--rate", type=count, default=40, metavar="N", help="pods a second (default: %(default)s)")
+    add(
+        "--rate",
+        type=count,
+        metavar="N",
+        help=f"pods a second (default: {_RATES[SIMULATED]}, on a control plane {_RATES[CONTROLPLANE]})",
+    )
     add(
         "--provider",
         choices=(SIMULATED, CONTROLPLANE),
@@ -77,6 +84,7 @@ def add_to(commands: Any) -> None:
 def run_command(flags: argparse.Namespace) -> int:
     """The exit code."""
     is_real = flags.provider == CONTROLPLANE
+    flags.rate = flags.rate or _RATES[flags.provider]
     if is_real and flags.events is not None:
         flags.refuse("--events is of the simulated API server alone")
     if not is_real and not has_locust():
