@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DRAWING := $(VENV)/.drawing
 # The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
@@ -35,6 +36,11 @@ $(READY): pyproject.toml .ci/constraints.txt
 	@echo "setting up $(VENV) (once, about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[dev]'
+	@touch $@
+
+# What draws pictures: only the load tests need it, and it is large.
+$(DRAWING): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
 	@touch $@
 
 demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
@@ -105,16 +111,13 @@ bench: $(READY) ## Measure the extender beside a C server that does nothing, and
 	@$(BIN)/python -m load.bench $(BENCH) $(ARGS)
 	@$(BIN)/python -m load.device_list
 
-load: $(READY) ## Play kube-scheduler in front of the extender with Locust, on 1,000 simulated nodes for a minute (ARGS="--shape burst", ARGS=--help)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
+load: $(DRAWING) ## Play kube-scheduler in front of the extender with Locust, on 1,000 simulated nodes for a minute (ARGS="--shape burst", ARGS=--help)
 	@$(BIN)/python -m load run $(ARGS)
 
-load-full: $(READY) ## The same on 100 to 15,000 nodes, with more names and more events: curves and promises of growth (about eight minutes)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
+load-full: $(DRAWING) ## The same on 100 to 15,000 nodes, with more names and more events: curves and promises of growth (about eight minutes)
 	@$(BIN)/python -m load curves $(ARGS)
 
-soak-load: $(READY) ## Let pods come and go for half an hour: is memory flat, the book right, no card over-booked? (ARGS="--provider controlplane": with the real kube-scheduler)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
+soak-load: $(DRAWING) ## Let pods come and go for half an hour: is memory flat, the book right, no card over-booked? (ARGS="--provider controlplane": with the real kube-scheduler)
 	@$(BIN)/python -m load soak $(ARGS)
 
 fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")

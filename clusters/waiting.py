@@ -72,7 +72,7 @@ async def for_each(act: Callable[[T], Awaitable[object]], items: Iterable[T], at
     await asyncio.gather(*(work() for _ in range(at_once)))
 
 
-async def unless(ended: asyncio.Event, work: Callable[[], Awaitable[None]]) -> bool:
+async def unless(ended: asyncio.Event, work: Callable[[], Awaitable[object]]) -> bool:
     """Do the work unless the event comes first; was it done? Raises what it raised."""
     doing = asyncio.ensure_future(work())
     ending = asyncio.ensure_future(ended.wait())

@@ -1,8 +1,35 @@
-"""Types of flags that several programs here have."""
+"""Flags that several programs here have, and their types."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Final
+
+CLUSTERS: Final = Path(__file__).parents[1] / "clusters" / "simulated" / "load"
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Which simulated cluster; one that ships with this where nobody says it."""
+    parser.add_argument(
+        "--cluster",
+        type=Path,
+        default=CLUSTERS / "nodes-1000.yaml",
+        metavar="FILE",
+        help="simulated cluster (default: 1,000 nodes)",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, folder: str) -> None:
+    """Where the results go."""
+    parser.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        default=Path(folder),
+        metavar="DIR",
+        help="folder of the results (default: %(default)s)",
+    )
 
 
 def count(text: str) -> int:

@@ -20,19 +20,18 @@ from load.bench.figures import targets
 from load.bench.measuring import Measuring
 from load.bench.plan import Plan, read
 from load.bench.servers import Bed, CannotMeasureError
+from load.exit_code import exit_code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; ``--help`` lists them."""
     plan = read(argv)
-    try:
-        plan.output.mkdir(parents=True, exist_ok=True)
-        run = asyncio.run(measure(plan))
-    except (CannotMeasureError, ClusterError, OSError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_code("bench", lambda: _run(plan), CannotMeasureError, ClusterError, OSError)
+
+
+def _run(plan: Plan) -> int:
+    plan.output.mkdir(parents=True, exist_ok=True)
+    run = asyncio.run(measure(plan))
     paths = write(run, plan.output)
     print(report.text(run))
     print("\n" + "\n".join(f"wrote {path}" for path in paths))

@@ -17,7 +17,7 @@ from typing import Any, Final
 from load.bench.connection import Connection, TlsClient
 from load.bench.figures import ROUND
 from load.bench.questions import PREFIX, filter_bodies, head, wrong_with
-from load.bench.worlds import node_name
+from load.simulated.measured_world import node_name
 
 # Questions before those that count: whatever a server does once is done, and each answer is read.
 _WARM_UP: Final = ROUND

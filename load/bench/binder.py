@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from load.bench.connection import Answer, Connection
 from load.bench.questions import PREFIX, binding_body, head
-from load.play.questions import binding_arguments
+from load.questions import binding_arguments
 from load.simulated.world import NAMESPACE
 
 # What a server that does nothing answers: as many bytes as an extender's `{"Error":""}`.

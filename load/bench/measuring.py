@@ -23,7 +23,7 @@ from load.bench.servers import (
     start_extender,
     until_it_follows,
 )
-from load.bench.worlds import binder_name, build, node_name
+from load.simulated.measured_world import binder_name, build, node_name
 
 _API_SERVER: Final = "API server alone"
 # In so many turns each server binds its pods, so that drift hits all.

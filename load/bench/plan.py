@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from load.bench.worlds import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
 from load.flags import count
+from load.simulated.measured_world import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
 
 CONCURRENCIES: Final = (1, 8, 64)
 # Of a full run, and of a quick one.

@@ -7,7 +7,8 @@ import random
 from collections.abc import Sequence
 
 from load.bench.figures import ROUND
-from load.bench.worlds import UNITS_OF, asker_name
+from load.questions import arguments
+from load.simulated.measured_world import UNITS_OF, asker_name
 from load.simulated.objects import pod_object
 from load.simulated.world import Pod
 
@@ -32,8 +33,7 @@ def filter_bodies(
     bodies = []
     for number in range(first, first + ROUND):
         pod = pod_object(Pod(asker_name(fit, number), UNITS_OF[fit]), 1)
-        chosen = json.dumps(rng.sample(names, count), separators=(",", ":")).encode()
-        bodies.append((b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (pod, chosen), count))
+        bodies.append((arguments(pod, rng.sample(names, count)), count))
     return bodies
 
 

@@ -22,8 +22,8 @@ from clusters.program import Program
 from clusters.targets import load_target
 from load.bench.connection import TlsClient
 from load.bench.questions import PREFIX, filter_bodies, wrong_with
-from load.bench.worlds import node_name
 from load.processes import cpu_seconds
+from load.simulated.measured_world import node_name
 
 # How long the first sync of the largest world may take, in seconds: against hangs only.
 _SYNC_SECONDS: Final = 900.0

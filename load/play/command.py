@@ -19,7 +19,8 @@ from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
 from load.bench.servers import Bed, CannotMeasureError
-from load.flags import count, port, seed
+from load.exit_code import exit_code
+from load.flags import add_cluster, add_output, count, port, seed
 from load.play import guard, pictures, report, results
 from load.play.others import BASELINE, is_url
 from load.play.plan import Plan
@@ -28,7 +29,6 @@ from load.play.shapes import SHAPES, TRACE, weights_of
 from load.replay.trace import SAMPLE, TraceError, creation_times
 from load.simulated.cluster_file import ClusterFileError, read
 
-CLUSTERS: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "load"
 _BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
 measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken; 130 stopped. Quote ratios:
@@ -44,13 +44,7 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add(
-        "--cluster",
-        type=Path,
-        default=CLUSTERS / "nodes-1000.yaml",
-        metavar="FILE",
-        help="simulated cluster (default: 1,000 nodes)",
-    )
+    add_cluster(parser)
     add("--seconds", type=count, default=60, metavar="N", help="how long pods come (default: %(default)s)")
     add("--rate", type=count, default=20, metavar="N", help="pods a second on average (default: %(default)s)")
     add("--shape", choices=[*sorted(SHAPES), TRACE], default="steady", help="when they come (default: %(default)s)")
@@ -116,14 +110,7 @@ def add_to(commands: Any) -> None:
     )
     add("--bounds", type=Path, default=_BOUNDS, metavar="FILE", help="what a run must keep (default: load/bounds.yaml)")
     add("--seed", type=seed, default=1, metavar="N", help="of the pods that come (default: %(default)s)")
-    add(
-        "--output",
-        "-o",
-        type=Path,
-        default=Path("load-results"),
-        metavar="DIR",
-        help="folder of the results (default: %(default)s)",
-    )
+    add_output(parser, "load-results")
     parser.set_defaults(run=run_command)
 
 
@@ -148,15 +135,13 @@ def run_command(flags: argparse.Namespace) -> int:
     if flags.baseline and flags.tls:
         print("load: --baseline is asked over plain HTTP, so it cannot be compared over --tls", file=sys.stderr)
         return 2
-    try:
-        bounds = [one for one in guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
-        order = _order(flags)
-        found = asyncio.run(measure(order, flags.output))
-    except (CannotMeasureError, ClusterError, ClusterFileError, TraceError, guard.GuardError, OSError) as error:
-        print(f"load: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    errors = (CannotMeasureError, ClusterError, ClusterFileError, TraceError, guard.GuardError, OSError)
+    return exit_code("load", lambda: _run(flags), *errors)
+
+
+def _run(flags: argparse.Namespace) -> int:
+    bounds = [one for one in guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
+    found = asyncio.run(measure(_order(flags), flags.output))
     verdicts = guard.judge(bounds, found["rows"], OURS)
     found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
     path = flags.output / "load.json"

@@ -12,9 +12,10 @@ from typing import Any, Final
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.provider import ClusterError
 from load.bench.servers import CannotMeasureError
-from load.flags import count
+from load.exit_code import exit_code
+from load.flags import CLUSTERS, add_output, count
 from load.play import growth, pictures
-from load.play.command import CLUSTERS, has_locust, measure
+from load.play.command import has_locust, measure
 from load.play.growth import Cell
 from load.play.plan import Plan
 from load.play.running import Order
@@ -45,14 +46,7 @@ def add_to(commands: Any) -> None:
     )
     add("--seconds", type=count, default=20, metavar="N", help="of each run (default: %(default)s)")
     add("--rate", type=count, default=40, metavar="N", help="pods a second (default: %(default)s)")
-    add(
-        "--output",
-        "-o",
-        type=Path,
-        default=Path("load-results") / "curves",
-        metavar="DIR",
-        help="(default: %(default)s)",
-    )
+    add_output(parser, "load-results/curves")
     parser.set_defaults(run=run_command)
 
 
@@ -60,13 +54,11 @@ def run_command(flags: argparse.Namespace) -> int:
     """The exit code."""
     if not has_locust():
         return 1
-    try:
-        rows = asyncio.run(_rows(flags))
-    except (CannotMeasureError, ClusterError, ClusterFileError, OSError) as error:
-        print(f"load: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_code("load", lambda: _run(flags), CannotMeasureError, ClusterError, ClusterFileError, OSError)
+
+
+def _run(flags: argparse.Namespace) -> int:
+    rows = asyncio.run(_rows(flags))
     promises = growth.promises(rows)
     path = flags.output / "curves.json"
     said = [{**promise._asdict(), "is_kept": promise.is_kept} for promise in promises]

@@ -22,7 +22,7 @@ from clusters.progress import Progress
 from load.bench.questions import PREFIX
 from load.bench.servers import Bed, CannotMeasureError, answers
 from load.play.plan import Asked
-from load.play.questions import WrongAnswerError, arguments, fitting, pod_in_question
+from load.questions import WrongAnswerError, arguments, fitting, pod_in_question
 from load.simulated.cluster_file import node_names, read
 
 # How ours of another commit is named in records and bounds.

@@ -19,7 +19,7 @@ import gevent
 from locust import FastHttpUser, constant, task
 
 from load.play import plan as plans
-from load.play.questions import (
+from load.questions import (
     Window,
     WrongAnswerError,
     arguments,

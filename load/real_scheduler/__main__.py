@@ -31,12 +31,22 @@ from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
 from clusters.waiting import NotReachedError
 from load.bench.servers import CannotMeasureError
+from load.exit_code import exit_code
 from load.flags import count, seed
 from load.real_scheduler import figures
 from load.real_scheduler.figures import BINDS, SHARE, WITH, WITHOUT, Turn
 from load.real_scheduler.stage import Order, Stage
 from load.simulated import kwok
 
+_ERRORS: Final = (
+    ApiError,
+    BuildError,
+    CannotMeasureError,
+    ClusterError,
+    MissingBinariesError,
+    NotReachedError,
+    OSError,
+)
 _EPILOG: Final = """Exit codes: 0 measured; 1 something could not be measured; 2 wrong flags; 99 with --check, when gpushare
 reaches less than 85 %% of what the scheduler does alone. All is on loopback, and nothing is left behind but the output."""
 
@@ -44,34 +54,17 @@ reaches less than 85 %% of what the scheduler does alone. All is on loopback, an
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; ``--help`` lists them."""
     flags = _parser().parse_args(argv)
-    try:
-        turns = asyncio.run(_measure(flags))
-    except (
-        ApiError,
-        CannotMeasureError,
-        ClusterError,
-        MissingBinariesError,
-        BuildError,
-        NotReachedError,
-        OSError,
-    ) as error:
-        print(f"real-scheduler: {error}", file=sys.stderr)
-        return 1
-    except TimeoutError:
-        print("real-scheduler: not all pods were bound in ten minutes", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return exit_code("real-scheduler", lambda: _run(flags), *_ERRORS)
+
+
+def _run(flags: argparse.Namespace) -> int:
+    turns = asyncio.run(_measure(flags))
     share = figures.share(turns)
     print(figures.text(turns, _setting(flags), flags.pods))
     if flags.output:
         order = {"nodes": flags.nodes, "pods": flags.pods, "rate": flags.rate, "kwok": flags.kwok}
         document = {**order, "share": share, "turns": [asdict(turn) for turn in turns]}
-        try:
-            flags.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            print(f"real-scheduler: {error}", file=sys.stderr)
-            return 1
+        flags.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 99 if flags.check and share < SHARE else 0
 
 

@@ -22,8 +22,8 @@ from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
 from clusters.simulated_node import environment_of_programs
 from clusters.waiting import eventually, for_each
 from load.bench.servers import CannotMeasureError
-from load.play.questions import binding_arguments
 from load.processes import cpu_seconds
+from load.questions import binding_arguments
 from load.real_scheduler.figures import BINDS, BINDS_AT_ONCE, WITHOUT, Turn
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.objects import NAMESPACE, node, pod
@@ -136,6 +136,10 @@ class Stage:
         except ExceptionGroup as failed:
             # A pod that could not be created: nobody waits for it.
             raise failed.exceptions[0] from None
+        except TimeoutError:
+            raise CannotMeasureError(
+                f"{len(bound)} of {self._order.pods} pods were bound in {_LONGEST:.0f} s"
+            ) from None
         self._progress.detail = ""
         seconds = max(bound.values()) - min(bound.values())
         took = self._took(extender, before)

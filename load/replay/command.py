@@ -23,7 +23,7 @@ from clusters.tied import die_with_parent
 from gpushare import wire
 from load.bench.servers import CannotMeasureError
 from load.flags import count, seed
-from load.play.questions import WrongAnswerError
+from load.questions import WrongAnswerError
 from load.replay import charts, cluster_record, report, wire_check
 from load.replay.arrivals import arrivals
 from load.replay.replay import ratios, replay

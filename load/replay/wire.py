@@ -26,7 +26,7 @@ from gpushare.model.allocation import decode
 from gpushare.model.outlook import Outlook
 from load.bench.questions import PREFIX
 from load.bench.servers import Bed, start_extender
-from load.play.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
+from load.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
 from load.replay.objects import NAMESPACE, node_object, pod_object
 from load.replay.replay import Step
 from load.replay.trace import Trace, TracePod

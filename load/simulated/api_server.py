@@ -20,7 +20,7 @@ from typing import Final
 
 from aiohttp import web
 
-from load.bench import worlds
+from load.simulated import measured_world
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
 from load.simulated.cluster_file import ClusterFileError, build, read
 from load.simulated.objects import node_object
@@ -260,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _world(flags: argparse.Namespace) -> World:
     if flags.cluster is not None:
         return build(read(flags.cluster))
-    return worlds.simulated(worlds.build(flags.nodes, flags.pods, flags.seed), flags.binds)
+    return measured_world.simulated(measured_world.build(flags.nodes, flags.pods, flags.seed), flags.binds)
 
 
 async def _serve(cluster: Cluster, port: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 import uuid
@@ -14,20 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.api_client import ApiClient, ApiError
-from clusters.controlplane.binaries import MissingBinariesError, locate, minors
+from clusters.api_client import ApiError
+from clusters.controlplane.binaries import MissingBinariesError
 from clusters.controlplane.build import BuildError
-from clusters.controlplane.control_plane import RealControlPlane
 from clusters.embedded.control_plane import EmbeddedControlPlane
 from clusters.kubeconfig_copy import Copy
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
 from clusters.waiting import unless
-from load.simulated import kwok
+from load.simulated import on_control_plane
 from load.simulated.cluster_file import ClusterFileError, build, read
 from load.simulated.documents import kept
-from load.simulated.filling import fill
 from load.simulated.world import World
 
 _EPILOG: Final = """Nodes are objects without kubelets. On the embedded API server pods run because they are said to; on a real
@@ -70,7 +67,7 @@ async def _up(flags: argparse.Namespace) -> None:
         folder = stack.enter_context(scratch_folder())
         with Progress("cluster", f"{flags.file.name}: laying it out", sys.stderr) as progress:
             world = build(read(flags.file))
-            bringing = _embedded if flags.provider == "embedded" else _real
+            bringing = _embedded if flags.provider == "embedded" else on_control_plane.bring_up
             if not await unless(ended, lambda: bringing(world, folder, stack, progress)):
                 return
         kubeconfig = folder / "kubeconfig"
@@ -90,20 +87,3 @@ async def _embedded(world: World, folder: Path, stack: AsyncExitStack, progress:
     plane = EmbeddedControlPlane(folder, state=state)
     stack.push_async_callback(plane.stop)
     await plane.start(controllers=False)
-
-
-async def _real(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> None:
-    """Object by object; kwok says that pods run. The kubeconfig is in the folder."""
-    environment = dict(os.environ)
-    binaries = locate(minors()[0], environment)
-    # In a thread: a build takes minutes, and somebody may press Ctrl-C.
-    binary = await asyncio.to_thread(kwok.build, environment)
-    progress.text = "starting a control plane"
-    plane = RealControlPlane(binaries, folder, environment)
-    stack.push_async_callback(plane.stop)
-    await plane.start(controllers=False)
-    api = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubeconfig))
-    await fill(api, world, progress)
-    progress.text = "starting kwok"
-    program = await kwok.start(binary, plane.kubeconfig, environment, folder)
-    stack.push_async_callback(program.stop)

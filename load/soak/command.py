@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +15,10 @@ from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.provider import ClusterError
 from clusters.waiting import NotReachedError
 from load.bench.servers import CannotMeasureError
-from load.flags import count
+from load.exit_code import exit_code
+from load.flags import add_cluster, add_output, count
 from load.play import pictures
-from load.play.command import CLUSTERS, has_locust, measure
+from load.play.command import has_locust, measure
 from load.play.plan import Plan
 from load.play.running import Order
 from load.simulated.cluster_file import ClusterFileError, read
@@ -30,6 +30,16 @@ SIMULATED, CONTROLPLANE = "simulated", "controlplane"
 _RATES: Final = {SIMULATED: 40, CONTROLPLANE: 20}
 # Watch events a second beside, where the API server is simulated.
 _EVENTS: Final = 200
+_ERRORS: Final = (
+    ApiError,
+    BuildError,
+    CannotMeasureError,
+    ClusterError,
+    ClusterFileError,
+    MissingBinariesError,
+    NotReachedError,
+    OSError,
+)
 _EPILOG: Final = """Simulated: a simulated API server, and Locust plays kube-scheduler. Control plane (make control-plane
 builds it): both are real, and kwok says that pods run. Cards are counted by what the API shows, and a pod ends for each that is
 bound. Exit codes: 0 measured, and all is as promised; 1 something could not be measured, as memory in a run of minutes; 2 wrong
@@ -64,10 +74,7 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help=f"watch events a second beside, on the simulated API server (default: {_EVENTS})",
     )
-    add(
-        "--cluster", type=Path, default=CLUSTERS / "nodes-1000.yaml", metavar="FILE",
-        help="simulated cluster (default: 1,000 nodes)",
-    )  # fmt: skip
+    add_cluster(parser)
     add(
         "--audit-seconds",
         type=_audit_seconds,
@@ -75,9 +82,7 @@ def add_to(commands: Any) -> None:
         metavar="N",
         help="between two audits (default: %(default)s)",
     )
-    add(
-        "--output", "-o", type=Path, default=Path("load-results") / "soak", metavar="DIR", help="(default: %(default)s)"
-    )  # fmt: skip
+    add_output(parser, "load-results/soak")
     parser.set_defaults(run=run_command, refuse=parser.error)
 
 
@@ -89,23 +94,8 @@ def run_command(flags: argparse.Namespace) -> int:
         flags.refuse("--events is of the simulated API server alone")
     if not is_real and not has_locust():
         return 1
-    try:
-        run = asyncio.run(_on_control_plane(flags) if is_real else _simulated(flags))
-    except (
-        ApiError,
-        BuildError,
-        CannotMeasureError,
-        ClusterError,
-        ClusterFileError,
-        MissingBinariesError,
-        NotReachedError,
-        OSError,
-    ) as error:
-        print(f"load: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return _tell(run, flags.output)
+    soak = _on_control_plane if is_real else _simulated
+    return exit_code("load", lambda: _tell(asyncio.run(soak(flags)), flags.output), *_ERRORS)
 
 
 def _tell(run: dict[str, Any], folder: Path) -> int:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api_client import ApiClient
-from clusters.controlplane.binaries import locate, minors
 from clusters.controlplane.control_plane import RealControlPlane
 from clusters.progress import Progress
 from clusters.scratch import scratch_folder
@@ -24,9 +22,8 @@ from load.bench.servers import CannotMeasureError, Server
 from load.play.running import OURS, audited, sample
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.programs import Extender, scheduler_configuration, start_extender
-from load.simulated import kwok
 from load.simulated.cluster_file import build, read
-from load.simulated.filling import fill
+from load.simulated.on_control_plane import bring_up
 from load.soak.churn import Churn
 
 # Until all pods of the cluster run at first, in seconds: against hangs only.
@@ -50,25 +47,13 @@ async def measure(order: Order) -> dict[str, Any]:
 
     Raises ApiError, BuildError, ClusterError, ClusterFileError, MissingBinariesError, NotReachedError.
     """
-    world = build(read(order.cluster))
-    environment = dict(os.environ)
-    binaries = locate(minors()[0], environment)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
-        progress = stack.enter_context(Progress("load", "looking for kwok", sys.stderr))
-        # In a thread: a build takes minutes, and somebody may press Ctrl-C.
-        kubelets = await asyncio.to_thread(kwok.build, environment)
-        progress.text = "starting a control plane"
-        plane = RealControlPlane(binaries, folder, environment)
-        stack.push_async_callback(plane.stop)
-        await plane.start(controllers=False)
-        api = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubeconfig))
-        await fill(api, world, progress)
-        programs = environment_of_programs(os.environ)
-        program = await kwok.start(kubelets, plane.kubeconfig, programs, folder)
-        stack.push_async_callback(program.stop)
+        progress = stack.enter_context(Progress("load", f"{order.cluster.name}: laying it out", sys.stderr))
+        world = build(read(order.cluster))
+        plane, api = await bring_up(world, folder, stack, progress)
         audits = ("--audit-interval", f"{order.audit_seconds}s")
-        extender = await start_extender(plane.kubeconfig, programs, folder, stack, audits)
+        extender = await start_extender(plane.kubeconfig, environment_of_programs(os.environ), folder, stack, audits)
         await plane.start_scheduler(scheduler_configuration(extender))
         churn = Churn(api, world, order.rate, order.seconds, order.seed)
         return await _soak(order, churn, extender, plane, progress)

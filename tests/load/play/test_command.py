@@ -15,7 +15,7 @@ import pytest
 from clusters.ports import free_port
 from clusters.targets import load_target
 from load.bench.servers import write_kubeconfig
-from load.play.command import CLUSTERS
+from load.flags import CLUSTERS
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "5", "--rate", "30"]

@@ -13,8 +13,8 @@ from clusters.certificates import Authority
 from clusters.ports import free_port
 from clusters.progress import Progress
 from load.bench.servers import CannotMeasureError
+from load.flags import CLUSTERS
 from load.play import others
-from load.play.command import CLUSTERS
 from load.play.plan import Asked
 
 CLUSTER = CLUSTERS / "nodes-100.yaml"

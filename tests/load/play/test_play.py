@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from load.play.guard import GuardError, judge, read
-from load.play.questions import (
+from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
+from load.play.shapes import BURST_PODS, SHAPES, weighed, weights_of
+from load.questions import (
     Window,
     WrongAnswerError,
     arguments,
@@ -19,8 +21,6 @@ from load.play.questions import (
     pod_in_question,
     refusal,
 )
-from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
-from load.play.shapes import BURST_PODS, SHAPES, weighed, weights_of
 from load.replay.trace import SAMPLE, creation_times
 
 NAMES = ["a", "b", "c", "d", "e"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from load.play.command import CLUSTERS
+from load.flags import CLUSTERS
 from load.simulated.cluster_file import ClusterFileError, build, node_names, read
 from load.simulated.objects import published_cards
 

@@ -11,7 +11,7 @@ import pytest
 
 from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
 from load.__main__ import main
-from load.play.command import CLUSTERS
+from load.flags import CLUSTERS
 from load.soak.on_control_plane import rows
 from load.soak.promises import growth, promises
 

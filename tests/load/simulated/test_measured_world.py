@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from load.bench.worlds import CARD_UNITS, CARDS, UNITS_OF, World, build, simulated
+from load.simulated.measured_world import CARD_UNITS, CARDS, UNITS_OF, World, build, simulated
 from load.simulated.objects import node_object, pod_object
 from load.simulated.world import Pod
 

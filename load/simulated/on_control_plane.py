@@ -1,0 +1,41 @@
+"""A simulated cluster on a real etcd and kube-apiserver: nodes that are nothing but objects, and kwok, which says that pods run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from clusters.api_client import ApiClient
+from clusters.controlplane.binaries import locate, minors
+from clusters.controlplane.control_plane import RealControlPlane
+from clusters.progress import Progress
+from clusters.simulated_node import environment_of_programs
+from load.simulated import kwok
+from load.simulated.filling import fill
+from load.simulated.world import World
+
+
+async def bring_up(
+    world: World, folder: Path, stack: AsyncExitStack, progress: Progress
+) -> tuple[RealControlPlane, ApiClient]:
+    """All of the world, and pods that are bound run; logs and the kubeconfig are in the folder. It ends with the stack.
+
+    Raises ApiError, BuildError, ClusterError, MissingBinariesError.
+    """
+    binaries = locate(minors()[0], os.environ)
+    progress.text = "looking for kwok"
+    # In a thread: a build takes minutes, and somebody may press Ctrl-C.
+    binary = await asyncio.to_thread(kwok.build, os.environ)
+    progress.text = "starting a control plane"
+    environment = environment_of_programs(os.environ)
+    plane = RealControlPlane(binaries, folder, environment)
+    stack.push_async_callback(plane.stop)
+    await plane.start(controllers=False)
+    api = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubeconfig))
+    await fill(api, world, progress)
+    progress.text = "starting kwok"
+    program = await kwok.start(binary, plane.kubeconfig, environment, folder)
+    stack.push_async_callback(program.stop)
+    return plane, api
