@@ -142,5 +142,5 @@ async def _simulated(flags: argparse.Namespace) -> dict[str, Any]:
 async def _on_control_plane(flags: argparse.Namespace) -> dict[str, Any]:
     """Raises ApiError, BuildError, ClusterError, ClusterFileError, MissingBinariesError, NotReachedError, OSError."""
     flags.output.mkdir(parents=True, exist_ok=True)
-    order = on_control_plane.Order(flags.cluster, flags.rate, flags.seconds, flags.audit_seconds)
+    order = on_control_plane.Order(flags.cluster, flags.rate, flags.seconds, flags.audit_seconds, flags.output / "logs")
     return await on_control_plane.measure(order)

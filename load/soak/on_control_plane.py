@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -39,6 +40,8 @@ class Order:
     rate: int
     seconds: int
     audit_seconds: int
+    logs: Path
+    """What the programs log is left in this folder."""
     seed: int = 1
 
 
@@ -49,6 +52,8 @@ async def measure(order: Order) -> dict[str, Any]:
     """
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
+        # When all have ended, and whatever ended them.
+        stack.callback(_keep_logs, folder, order.logs)
         progress = stack.enter_context(Progress("load", f"{order.cluster.name}: laying it out", sys.stderr))
         world = build(read(order.cluster))
         plane, api = await bring_up(world, folder, stack, progress)
@@ -57,6 +62,12 @@ async def measure(order: Order) -> dict[str, Any]:
         await plane.start_scheduler(scheduler_configuration(extender))
         churn = Churn(api, world, order.rate, order.seconds, order.seed)
         return await _soak(order, churn, extender, plane, progress)
+
+
+def _keep_logs(folder: Path, kept: Path) -> None:
+    kept.mkdir(parents=True, exist_ok=True)
+    for log in folder.glob("*.log"):
+        shutil.copy(log, kept)
 
 
 async def _soak(

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gpushare.extender.book.cache import ENDED_REMEMBERED
 from load.play.growth import Promise
 
 # Memory is flat where it grows by no more than this an hour, in parts of what it is: a leak of a pod's size for each pod that comes
@@ -13,7 +14,7 @@ from load.play.growth import Promise
 MOST_GROWTH: Final = 0.05
 # Over less than this, in seconds, memory has no slope: what is filled once would be a leak.
 _SHORTEST: Final = 600.0
-# Until the extender has met all sizes of pods, and its tables are as full as they get: this part of the run counts for no slope.
+# Until the extender has met all sizes of pods this part of the run counts for no slope, or more: see ``warm_up``.
 _WARM_UP: Final = 0.25
 # What only a run with the real scheduler counts.
 _SEEN_ON_A_REAL_ONE: Final = {
@@ -25,7 +26,7 @@ _SEEN_ON_A_REAL_ONE: Final = {
 def promises(run: Mapping[str, Any]) -> list[Promise]:
     """What is promised, with what was found."""
     counts, samples = run["outcome"]["counts"], run["outcome"]["samples"]
-    slope = growth(samples)
+    slope = growth(samples, warm_up(run))
     failed = [one["failed_audits"] for one in samples if "failed_audits" in one]
     drifts = [one["drift_units"] for one in samples if one.get("audits")]
     found = [
@@ -38,9 +39,22 @@ def promises(run: Mapping[str, Any]) -> list[Promise]:
     return found + [Promise(what, 0, counts[name]) for name, what in _SEEN_ON_A_REAL_ONE.items() if name in counts]
 
 
-def growth(samples: Sequence[Mapping[str, float]]) -> float | None:
-    """By how much memory grows in an hour, in parts of its mean, by least squares after the warm-up; None for too short a run."""
-    points = [(one["at"] / 3600, one["rss_mib"]) for one in samples[int(len(samples) * _WARM_UP) :]]
+def warm_up(run: Mapping[str, Any]) -> float:
+    """How long tables get fuller though nothing leaks, in seconds.
+
+    As many pods must have come as ran at first, whose places they take, and as the extender remembers after their end.
+    """
+    order, pods = run["order"], run["outcome"]["counts"]["running"] + ENDED_REMEMBERED
+    return float(max(order["seconds"] * _WARM_UP, pods / order["rate"]))
+
+
+def growth(samples: Sequence[Mapping[str, float]], since: float) -> float | None:
+    """By how much memory grows in an hour, in parts of its mean, by least squares from so many seconds on.
+
+    None where less than ten minutes are left.
+    """
+    begun = samples[0]["at"] if samples else 0.0
+    points = [(one["at"] / 3600, one["rss_mib"]) for one in samples if one["at"] - begun >= since]
     if len(points) < 2 or (points[-1][0] - points[0][0]) * 3600 < _SHORTEST:
         return None
     hours, memory = zip(*points, strict=True)
@@ -66,6 +80,7 @@ def text(run: Mapping[str, Any]) -> str:
         f"{audits:.0f} audits"
         if memory
         else "the extender's memory was not seen",
+        f"memory is judged from {warm_up(run):.0f} s on: by then the extender has forgotten as many pods as it has come to know",
     ]
     lines += [
         f"{row['verb']}: {row['count']}, p50 {row['p50']:.2f} ms, p99 {row['p99']:.2f} ms"

@@ -17,11 +17,18 @@ from load.soak.promises import growth, promises
 
 
 def a_run(
-    *, mib_an_hour: float = 0.0, drift: float = 0.0, over_booked: int = 0, failures: int = 0, failed: int = 0
+    *,
+    mib_an_hour: float = 0.0,
+    drift: float = 0.0,
+    over_booked: int = 0,
+    failures: int = 0,
+    failed: int = 0,
+    rate: int = 40,
+    jump: int = 300,
 ) -> dict[str, Any]:
-    """Half an hour with a sample a second, an audit every half minute, and memory that jumps at first."""
+    """Half an hour with a sample a second, an audit every half minute, and memory that jumps in this second."""
     samples = [
-        {"at": second, "cpu_seconds": 1.0, "rss_mib": (60 if second < 300 else 80) + mib_an_hour * second / 3600}
+        {"at": second, "cpu_seconds": 1.0, "rss_mib": (60 if second < jump else 80) + mib_an_hour * second / 3600}
         | (
             {"drift_units": drift * (second == 900), "audits": second / 30, "failed_audits": failed}
             if second % 30 == 0
@@ -29,9 +36,13 @@ def a_run(
         )
         for second in range(1800)
     ]
-    counts = {"created": 1, "binds": 1, "ended": 1, "over_booked": over_booked}
+    counts = {"created": 1, "binds": 1, "ended": 1, "over_booked": over_booked, "running": 2000}
     rows = [{"extender": "gpushare", "verb": "filter", "failures": failures}]
-    return {"outcome": {"samples": samples, "counts": counts}, "rows": rows}
+    return {
+        "order": {"rate": rate, "seconds": 1800},
+        "outcome": {"samples": samples, "counts": counts},
+        "rows": rows,
+    }
 
 
 def broken(run: dict[str, Any]) -> list[str]:
@@ -60,11 +71,20 @@ def test_what_is_wrong_breaks_its_promise_alone(run: dict[str, Any], what: str) 
     assert broken(run) == [what]
 
 
+def test_memory_is_judged_when_tables_are_full() -> None:
+    """With few pods a second they are later: 10,000 pods that ended are remembered, and 2,000 of the beginning are replaced."""
+    assert broken(a_run(rate=20, jump=599)) == []
+    assert broken(a_run(rate=20, jump=700)) == ["memory"]
+    assert broken(a_run(rate=20, mib_an_hour=5)) == ["memory"]
+    # Too few come in the whole of it.
+    assert broken(a_run(rate=9)) == ["memory"]
+
+
 def test_what_was_not_measured_is_not_kept() -> None:
     """No audit came to its end, and the extender was gone before memory was seen twice."""
     run = a_run()
     run["outcome"]["samples"] = run["outcome"]["samples"][1:2]
-    assert growth(run["outcome"]["samples"]) is None
+    assert growth(run["outcome"]["samples"], 0) is None
     assert broken(run) == ["memory", "units", "audits"]
 
 
