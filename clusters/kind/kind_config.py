@@ -32,6 +32,18 @@ _KUBELET: Final = {
     # Where only the other is set, this becomes the same, and every node would write its status every second.
     "nodeStatusReportFrequency": "5m",
 }
+# The programs of the control plane live for minutes: with less collecting they take an eighth less processor time, and what a run
+# writes need not survive a power cut. Of kubeadm's newer language: without it they run as they are.
+_OFTEN_ENOUGH: Final = [{"name": "GOGC", "value": "400"}]
+_PROGRAMS: Final = {
+    "apiVersion": "kubeadm.k8s.io/v1beta4",
+    "kind": "ClusterConfiguration",
+    "apiServer": {"extraEnvs": _OFTEN_ENOUGH},
+    "controllerManager": {"extraEnvs": _OFTEN_ENOUGH},
+    "etcd": {
+        "local": {"extraEnvs": _OFTEN_ENOUGH, "extraArgs": [{"name": "unsafe-no-fsync", "value": "true"}]},
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,10 @@ def cluster_config(
                     mount(files.no_cards, CARDS),
                 ],
                 # All kubelets have what this one is told.
-                "kubeadmConfigPatches": [patches.scheduler, yaml.safe_dump(_KUBELET, sort_keys=False)],
+                "kubeadmConfigPatches": [
+                    patches.scheduler,
+                    *(yaml.safe_dump(one, sort_keys=False) for one in (_KUBELET, _PROGRAMS)),
+                ],
             },
             *(_worker(image, worker, on_every_node) for worker in workers),
         ],

@@ -59,6 +59,11 @@ def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
     }
 
 
+def patches_of(node: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """What kubeadm is told on a node about this kind of object."""
+    return [one for one in map(yaml.safe_load, node["kubeadmConfigPatches"]) if one["kind"] == kind]
+
+
 def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
     """It is mounted where the documentation says, and the patch that we ship is given to kubeadm."""
     control_plane, *_ = config()["nodes"]
@@ -79,9 +84,21 @@ def test_every_node_can_put_its_cards_into_containers() -> None:
 def test_a_kubelet_tells_of_its_devices_soon_and_of_nothing_more_often() -> None:
     """A status goes out when something changed, else as seldom as by default."""
     control_plane, *_ = config()["nodes"]
-    _, kubelet = map(yaml.safe_load, control_plane["kubeadmConfigPatches"])
+    (kubelet,) = patches_of(control_plane, "KubeletConfiguration")
 
     assert (kubelet["nodeStatusUpdateFrequency"], kubelet["nodeStatusReportFrequency"]) == ("1s", "5m")
+
+
+def test_programs_of_the_control_plane_are_light_where_kubeadm_can_be_told() -> None:
+    """Kubeadm's older language has no environment; a patch that names the newer is passed over there."""
+    control_plane, *_ = config()["nodes"]
+    ours, lighter = patches_of(control_plane, "ClusterConfiguration")
+
+    assert "apiVersion" not in ours
+    assert lighter["apiVersion"] == "kubeadm.k8s.io/v1beta4"
+    assert (
+        lighter["apiServer"]["extraEnvs"] == lighter["etcd"]["local"]["extraEnvs"] == [{"name": "GOGC", "value": "400"}]
+    )
 
 
 def test_what_is_handed_in_cannot_be_written() -> None:
