@@ -21,7 +21,7 @@ from clusters.kubeconfig_copy import Copy
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
-from clusters.waiting import unless
+from clusters.waiting import NotReachedError, unless
 from load.simulated import on_control_plane
 from load.simulated.cluster_file import ClusterFileError, build, read
 from load.simulated.documents import kept
@@ -52,7 +52,15 @@ def run(flags: argparse.Namespace) -> int:
     """The exit code."""
     try:
         asyncio.run(_up(flags))
-    except (ApiError, BuildError, ClusterError, ClusterFileError, MissingBinariesError, OSError) as error:
+    except (
+        ApiError,
+        BuildError,
+        ClusterError,
+        ClusterFileError,
+        MissingBinariesError,
+        NotReachedError,
+        OSError,
+    ) as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
     return 0

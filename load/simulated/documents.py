@@ -12,12 +12,10 @@ from load.simulated.world import NAMESPACE, Node, Pod, World
 _TIME: Final = "2026-01-01T00:00:00Z"
 
 
-def namespaced(world: World) -> Iterator[dict[str, Any]]:
-    """All objects, in an order in which they can be created: what pods need first."""
+def needed_by_pods() -> Iterator[dict[str, Any]]:
+    """Their namespace, and the account without which no pod is taken."""
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}, "status": {"phase": "Active"}}
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
-    yield from map(node_document, world.nodes)
-    yield from map(pod_document, world.running)
 
 
 def node_document(node: Node) -> dict[str, Any]:
@@ -78,7 +76,8 @@ def pod_document(pod: Pod) -> dict[str, Any]:
 def kept(world: World, uid: str) -> dict[str, Any]:
     """The same as the saved state of an embedded API server: with versions, uids and, of pods, that they run."""
     objects = []
-    for version, item in enumerate(namespaced(world), start=2):
+    nodes, pods = map(node_document, world.nodes), map(pod_document, world.running)
+    for version, item in enumerate((*needed_by_pods(), *nodes, *pods), start=2):
         item["metadata"] |= {"uid": f"{uid}-{version}", "resourceVersion": str(version), "creationTimestamp": _TIME}
         if item["kind"] == "Pod":
             item["status"] = {"phase": "Running", "startTime": _TIME, "containerStatuses": [_runs(item)]}

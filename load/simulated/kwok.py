@@ -13,6 +13,8 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.readiness import says_ready
 
+# Of a node that it knows, by the stages.
+NODE_PHASE: Final = "Running"
 _STAGES: Final = Path(__file__).with_name("kwok_stages.yaml")
 
 
