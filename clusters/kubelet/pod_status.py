@@ -5,7 +5,7 @@ A running container counts as ready: probes are not run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -66,7 +66,7 @@ def phase_of(state: PodState) -> str:
         return "Failed"
     apps = [c for c in state.containers if c.container.kind is Kind.APP]
     if any(c.is_running for c in state.containers):
-        return "Running" if any(c.runs for c in apps) else "Pending"
+        return _once_begun(apps)
     inits = [c for c in state.containers if c.container.kind is Kind.INIT]
     if any(_has_failed(c, state) for c in inits):
         return "Failed"
@@ -74,7 +74,12 @@ def phase_of(state: PodState) -> str:
         return "Failed" if any(c.exit_code for c in apps) else "Succeeded"
     if state.stopping:
         return "Failed"
-    return "Running" if any(c.runs for c in apps) else "Pending"
+    return _once_begun(apps)
+
+
+def _once_begun(apps: Iterable[ContainerState]) -> str:
+    """A pod runs from when each of its containers has been started, whatever became of them."""
+    return "Running" if all(c.runs for c in apps) else "Pending"
 
 
 def _has_ended(one: ContainerState, state: PodState) -> bool:

@@ -33,7 +33,10 @@ def state_of(*containers, policy="Always", **more):
     ("state", "phase"),
     [
         (state_of(one()), "Pending"),
-        (state_of(one(running=True), one()), "Running"),
+        # As a real kubelet has it: a pod runs when each of its containers has been started.
+        (state_of(one(running=True), one()), "Pending"),
+        (state_of(one(Kind.APP, 1), one()), "Pending"),
+        (state_of(one(running=True), one(Kind.APP, 1)), "Running"),
         (state_of(one(Kind.APP, 1)), "Running"),
         (state_of(one(Kind.APP, 0), policy="Never"), "Succeeded"),
         (state_of(one(Kind.APP, 0), one(Kind.APP, 3), policy="Never"), "Failed"),
