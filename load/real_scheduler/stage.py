@@ -35,6 +35,8 @@ _AT_ONCE: Final = 32
 # Against hangs, in seconds.
 _LONGEST: Final = 600.0
 _EXTENDER: Final = "gpushare-extender"
+# What is counted for each pod that is bound.
+_SCHEDULED, _BOUND = "scheduler: attempt scheduled", "gpushare bind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +179,18 @@ class Stage:
         await for_each(create, range(self._order.pods), _AT_ONCE)
 
     async def _spent(self, extender: Extender | None) -> dict[str, Spent]:
-        found = of_scheduler(await self._control_plane.scheduler_metrics())
-        if extender is not None:
-            found |= of_extender(await extender.metrics())
-        return found
+        """As soon as all binds are counted: the watch shows the last one before those who asked for it have their answers."""
+
+        async def look() -> dict[str, Spent]:
+            found = of_scheduler(await self._control_plane.scheduler_metrics())
+            return found if extender is None else found | of_extender(await extender.metrics())
+
+        counted = [_SCHEDULED] if extender is None else [_SCHEDULED, _BOUND]
+        return await eventually(
+            look,
+            lambda found: all(name in found and found[name].count >= self._order.pods for name in counted),
+            "all binds are counted",
+        )
 
     def _took(self, extender: Extender | None, before: Mapping[str, float]) -> dict[str, float]:
         return {name: seconds - before.get(name, 0.0) for name, seconds in self._cpu(extender).items()}
