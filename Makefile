@@ -10,6 +10,7 @@ READY := $(VENV)/.ready
 # What is installed at first, of pyproject.toml's extras.
 EXTRAS ?= dev
 DRAWING := $(VENV)/.drawing
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 # The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
@@ -37,12 +38,15 @@ $(READY): pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpushare needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "setting up $(VENV) (once, about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[$(EXTRAS)]'
+	@# The pip that comes with Python 3.11 takes twice as long to find what to install, and no pip compiles on more than one core.
+	@$(INSTALL) --upgrade pip
+	@$(INSTALL) --no-compile --editable '.[$(EXTRAS)]'
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 	@touch $@
 
 # What draws pictures: only the load tests need it, and it is large.
 $(DRAWING): $(READY)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(INSTALL) --editable '.[bench]'
 	@touch $@
 
 demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
@@ -123,7 +127,7 @@ soak-load: $(DRAWING) ## Let pods come and go for half an hour: is memory flat, 
 	@$(BIN)/python -m load soak $(ARGS)
 
 fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[fuzz]'
+	@$(INSTALL) --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 generate: $(READY) ## Regenerate the gRPC stubs from their .proto files
@@ -135,8 +139,8 @@ verify: generate ## Fail if a generated file is not what its source says
 
 constraints: ## Renew .ci/constraints.txt with the newest versions that pyproject.toml allows
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
-	$(PYTHON) -m venv "$$folder" && "$$folder/bin/pip" install --quiet '.[dev]' && \
-	{ head -n 1 .ci/constraints.txt; "$$folder/bin/pip" freeze --exclude gpushare; } > "$$folder/new" && mv "$$folder/new" .ci/constraints.txt
+	$(PYTHON) -m venv --upgrade-deps "$$folder" && "$$folder/bin/pip" install --quiet '.[dev,bench]' && \
+	"$$folder/bin/pip" freeze --all --exclude setuptools --exclude gpushare > "$$folder/new" && mv "$$folder/new" .ci/constraints.txt
 
 clean-clone: ## Clone into a temporary folder, set up, run demo and tests there
 	@folder=$$(mktemp -d /tmp/gpushare-clone-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
