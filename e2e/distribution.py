@@ -30,6 +30,8 @@ _FIRST: Final = (
     "e2e/scenarios/test_churn.py",
     "e2e/scenarios/test_burst.py",
     "e2e/faults/",
+    # Cases mostly wait, unit tests compute: these fill the processors to the end.
+    "e2e/",
 )
 # What leaves the session's cluster other than it was.
 _LAST: Final = "e2e/scenarios/test_node_operations.py"
@@ -55,13 +57,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes, then the files with the most tests, then what spoils a cluster; within a file nothing changes."""
+    """What takes minutes, then cases, then unit tests, larger files first, then what spoils a cluster; a file's order stays."""
     counts = Counter(_path(item.nodeid) for item in items)
 
     def place(item: pytest.Item) -> tuple[bool, int, int, str]:
         path = _path(item.nodeid)
         early = next((number for number, first in enumerate(_FIRST) if path.startswith(first)), len(_FIRST))
-        return path == _LAST, early, 0 if early < len(_FIRST) else -counts[path], path
+        return path == _LAST, early, -counts[path], path
 
     items.sort(key=place)
 
