@@ -128,7 +128,7 @@ class Both:
 
     @asynccontextmanager
     async def in_namespace(self, name: str) -> AsyncIterator[Both]:
-        """Both sides with a fresh namespace, ready for pods; removed afterwards."""
+        """Both sides with a fresh namespace; removed afterwards, its pods at once: the next case's scheduler sees them."""
         sides = [replace(side, namespace=name) for side in (self.embedded, self.real)]
         for side in sides:
             await _make_namespace(side)
@@ -137,6 +137,7 @@ class Both:
         finally:
             for side in sides:
                 await side.call("DELETE", f"/api/v1/namespaces/{name}")
+                await side.call("DELETE", f"/api/v1/namespaces/{name}/pods", body={"gracePeriodSeconds": 0})
 
 
 async def _run(observe: Observe, side: Side) -> Any:
