@@ -47,13 +47,25 @@ def filter_nodes(
 
     ``known`` are the answers of all nodes to the same question, by name, where somebody keeps them: the reason, "" where it fits.
     """
-    asked_names = _each_once(names)
     if asked.request.units == 0:
-        return FilterResult(asked_names, {}, {})
+        return FilterResult(_each_once(names), {}, {})
     if known is None:
-        found = ((name, snapshot.nodes.get(name)) for name in asked_names)
+        names = _each_once(names)
+        found = ((name, snapshot.nodes.get(name)) for name in names)
         known = {name: reason_against(node, asked) for name, node in found if node is not None}
-    return _sort(asked_names, _answers(asked_names, known))
+    return _sort(*_answered(list(names), known))
+
+
+def _answered(names: list[str], known: Mapping[str, str]) -> tuple[list[str], Sequence[str]]:
+    """The names, each once, and the answer of each."""
+    if 2 * len(names) >= len(known):
+        try:
+            # What has been taken out is not found again. A set of so many names would be larger than the copy.
+            return names, list(map(dict(known).pop, names))
+        except KeyError:
+            pass
+    once = _each_once(names)
+    return once, _answers(once, known)
 
 
 def _each_once(names: Iterable[str]) -> list[str]:

@@ -56,7 +56,10 @@ def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
     assert filter_nodes(Question(Request(0)), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
 
 
-@given(st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12), st.integers(0, 20))
+ASKED = st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12)
+
+
+@given(ASKED, st.integers(0, 20))
 def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> None:
     """In one of the three answers, under one reason, in the order asked; nothing is invented."""
     result = filter_nodes(Question(Request(request)), names, CLUSTER)
@@ -66,6 +69,18 @@ def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> N
     assert all(answer == [name for name in dict.fromkeys(names) if name in answer] for answer in answers)
     for refused in (result.failed, result.unresolvable):
         assert list(refused) == sorted(refused, key=lambda reason: names.index(refused[reason][0]))
+
+
+@given(ASKED, st.integers(1, 20), st.sampled_from([0, 40]))
+def test_answers_that_are_known_make_no_difference(names: list[str], request: int, others: int) -> None:
+    """Whether most nodes are asked about or few of them; and who keeps them has them all afterwards."""
+    asked = Question(Request(request))
+    nodes = dict(CLUSTER.nodes) | {name: lay_out(name, (), []) for name in map("other-{}".format, range(others))}
+    known = {name: reason_against(node, asked) for name, node in nodes.items()}
+    before = dict(known)
+
+    assert filter_nodes(asked, names, Snapshot(nodes), known) == filter_nodes(asked, names, CLUSTER)
+    assert known == before
 
 
 def test_reasons_name_no_node() -> None:
