@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpushare import wire
 from gpushare.errors import InvalidWishError
@@ -77,8 +76,7 @@ def worst_moment(pod: Pod, amount_of: Callable[[Container], int]) -> int:
     return max(worst, sidecars + sum(amount_of(container) for container in pod.spec.containers or ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What a pod asks of one card: units of its memory, slots where the node counts containers; and which card it wishes for.
 
     ``names_slots`` says that each container which asks for memory also asks for exactly one ``gpu-slot``: without it, a
@@ -93,20 +91,23 @@ class Request:
 
 def request_of(pod: Pod) -> Request:
     """What the pod asks for. Raises InvalidQuantityError, and InvalidWishError for wishes that make no sense."""
-    units = pod_request(pod)
+    containers = pod.spec.containers or ()
+    if len(containers) == 1 and not pod.spec.init_containers:
+        # Nearly every pod; and who asks a question about it waits.
+        units, slots = container_request(containers[0]), 1
+    else:
+        units, slots = pod_request(pod), slot_request(pod)
     if units == 0:
         return Request(0, 0)
     wishes = wishes_of(pod)
     if wishes.split and (sum(wishes.split) != units or split_container(pod) is None):
         raise InvalidWishError(f"annotation {wire.WISH_SPLIT} is not what the pod's one container asks for, in parts")
-    return Request(units, slot_request(pod), _names_slots(pod), wishes)
+    return Request(units, slots, _names_slots(pod), wishes)
 
 
 def _names_slots(pod: Pod) -> bool:
-    asking = (
-        one for one in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())) if container_request(one)
-    )
-    return all(_slots_named(container) == 1 for container in asking)
+    asking = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    return all(_slots_named(one) == 1 for one in asking if container_request(one))
 
 
 def _slots_named(container: Container) -> int:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpushare import wire
 from gpushare.errors import InvalidWishError
@@ -27,8 +26,7 @@ _MOST_PARTS: Final = 64
 Words = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(NamedTuple):
     """What a pod wishes; empty, 0 and False where it says nothing.
 
     ``models`` and ``banned_models`` are the words of one model each; ``group`` is ``namespace/name`` of those who share a card;

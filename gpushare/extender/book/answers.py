@@ -65,7 +65,8 @@ class KnownAnswers:
             answers = self._by_request[request] = _Answers(Question(request), set(self._nodes))
             if len(self._by_request) > self._most:
                 self._by_request.popitem(last=False)
-        self._by_request.move_to_end(request)
+        else:
+            self._by_request.move_to_end(request)
         return self._up_to_date(answers).reasons
 
     def known(self, request: Request) -> Mapping[str, str] | None:

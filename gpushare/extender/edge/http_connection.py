@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
@@ -168,11 +169,15 @@ class HttpConnection(asyncio.Protocol):
     def on_url(self, url: bytes) -> None:
         """Where to; maybe in pieces."""
         self._url += url
-        self._count_head(len(url))
+        self._head_size += len(url)
+        if self._head_size > LARGEST_HEAD_BYTES:
+            self._refuse_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of headers only one matters here; the parser has read the lengths."""
-        self._count_head(len(name) + len(value))
+        self._head_size += len(name) + len(value)
+        if self._head_size > LARGEST_HEAD_BYTES:
+            self._refuse_head()
         if name.lower() == b"expect" and value.lower() == b"100-continue":
             self._expects = True
 
@@ -200,11 +205,9 @@ class HttpConnection(asyncio.Protocol):
 
     # Inside
 
-    def _count_head(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > LARGEST_HEAD_BYTES:
-            self._refusal = Answer(431, body=f"line and headers are larger than {LARGEST_HEAD_BYTES} bytes\n".encode())
-            raise ValueError
+    def _refuse_head(self) -> None:
+        self._refusal = Answer(431, body=f"line and headers are larger than {LARGEST_HEAD_BYTES} bytes\n".encode())
+        raise ValueError
 
     def _refuse(self, answer: Answer) -> None:
         """The rest of what comes is no request of ours: after this answer, and those before it, nothing is read."""
@@ -288,6 +291,8 @@ def _head(answer: Answer, length: int, is_kept: bool) -> bytes:
     )
 
 
+# A scheduler's two or three, again and again.
+@lru_cache(maxsize=64)
 def _path(url: bytes) -> str:
     """The path of what a request line names, without the query; a proxy's form names a host before it."""
     path = url.partition(b"?")[0]
