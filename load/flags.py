@@ -39,6 +39,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def milliseconds(text: str) -> float:
+    """From 0 to 1,000. Raises argparse.ArgumentTypeError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds from 0 to 1000")
+    return value
+
+
 def port(text: str) -> int:
     """A port, or 0. Raises argparse.ArgumentTypeError."""
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535):

@@ -1,7 +1,8 @@
 """``python -m load.bench.asker``: asks several servers the same filter questions in turn, on one connection each.
 
 A process of its own that does nothing else; what to ask comes as JSON on standard input, the microseconds go to standard output.
-kube-scheduler asks one question after the other, so this does. All bytes are made before the clock of a round runs.
+kube-scheduler asks one question after the other, with work of its own between them, so this does. All bytes are made before the
+clock of a round runs.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def ask(plan: dict[str, Any]) -> list[dict[str, Any]]:
     asked = 0
     while asked < plan["questions"]:
         bodies = filter_bodies(names, plan["names"], plan["fit"], asked, rng)[: plan["questions"] - asked]
-        ask_round(servers, [body for body, _ in bodies])
+        ask_round(servers, [body for body, _ in bodies], plan["pause_ms"] / 1000)
         asked += len(bodies)
     for server in servers:
         server.connection.close()
@@ -104,15 +105,17 @@ def warm_up(servers: list[Asked], bodies: list[tuple[bytes, int]], fit: str) -> 
                 other.size = sum(sizes) // len(sizes)
 
 
-def ask_round(servers: list[Asked], bodies: list[bytes]) -> None:
-    """Each question to all of them, another one first each time."""
+def ask_round(servers: list[Asked], bodies: list[bytes], pause: float) -> None:
+    """Each question to all of them, another one first each time; before each so many seconds of work."""
     requests = [(server, [server.request(body) for body in bodies]) for server in servers]
     clock = time.perf_counter
     for at in range(len(bodies)):
         first = at % len(requests)
         for server, made in requests[first:] + requests[:first]:
             request, ask_it = made[at], server.connection.ask
-            begun = clock()
+            answered = begun = clock()
+            while begun - answered < pause:
+                begun = clock()
             answer = ask_it(request)
             server.microseconds.append(round((clock() - begun) * 1e6, 1))
             server.answer_bytes += len(answer.body)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from load.bench.figures import EXTENDER, NOTHING, Row
+from load.bench.figures import EXTENDER, NOTHING, Row, as_scheduler_asks
 
 
 def can_draw() -> bool:
@@ -40,7 +40,7 @@ def growth(rows: Sequence[Row], key: str) -> Curves:
     """A figure of filter by the names asked, for each server and fit, while it is quiet and plain."""
     curves: dict[str, list[tuple[float, float]]] = {}
     largest = max((row["nodes"] for row in rows), default=0)
-    for row in rows:
+    for row in as_scheduler_asks(rows):
         # Short questions are the same in each world but for its size: those of the largest are drawn.
         if row["events"] or row["with_tls"] or (row["names"] < row["nodes"] < largest):
             continue

@@ -74,7 +74,14 @@ def ratio(row: Row | None, floor: Row | None, key: str) -> float | None:
 
 def cell_of(row: Row) -> dict[str, Any]:
     """Which cell a filter's row belongs to: in the same one, servers were asked in turn."""
-    return {key: row[key] for key in ("nodes", "names", "fit", "events", "with_tls")}
+    return {key: row[key] for key in ("nodes", "names", "fit", "events", "with_tls", "pause_ms")}
+
+
+def as_scheduler_asks(rows: Iterable[Row]) -> list[Row]:
+    """Those with work between the questions; what was asked without beside them is there to be compared with."""
+    rows = list(rows)
+    pause = max((row["pause_ms"] for row in rows), default=0)
+    return [row for row in rows if row["pause_ms"] == pause]
 
 
 def over_nothing(rows: Sequence[Row], row: Row | None, key: str) -> float | None:
@@ -91,7 +98,7 @@ def over_nothing(rows: Sequence[Row], row: Row | None, key: str) -> float | None
 
 def targets(run: Mapping[str, Any]) -> list[Target]:
     """Each promise of the project with what this run found."""
-    rows: Sequence[Row] = run["filter"]
+    rows = as_scheduler_asks(run["filter"])
     quiet = {"nodes": 5000, "fit": "half", "events": 0, "with_tls": False, "server": EXTENDER}
     few, all_names = find(rows, names=500, **quiet), find(rows, names=5000, **quiet)
     busy = next((row for row in rows if row["events"] and few and _is_same_but_events(row, few)), None)

@@ -111,12 +111,13 @@ class Measuring:
     async def _cell(self, cell: Cell, servers: Sequence[Server]) -> None:
         plan = self._plan
         what = f"{cell.names} names of {cell.nodes}, {cell.fit} fit, {cell.events:.0f} events/s"
-        self._say(f"/filter: {what}{', TLS' if cell.tls else ''}")
+        self._say(f"/filter: {what}{', TLS' if cell.tls else ''}{'' if cell.pause_ms else ', at once'}")
         asked = {
             "nodes": cell.nodes,
             "names": cell.names,
             "fit": cell.fit,
             "questions": plan.questions_of(cell),
+            "pause_ms": cell.pause_ms,
             "seed": plan.seed,
         }
         before = await set_events(self._port, cell.events)
@@ -128,7 +129,14 @@ class Measuring:
         finally:
             seconds = time.monotonic() - begun
             events = (await set_events(self._port, 0) - before) / seconds
-        where = {"nodes": cell.nodes, "names": cell.names, "fit": cell.fit, "events": cell.events, "with_tls": cell.tls}
+        where = {
+            "nodes": cell.nodes,
+            "names": cell.names,
+            "fit": cell.fit,
+            "events": cell.events,
+            "with_tls": cell.tls,
+            "pause_ms": cell.pause_ms,
+        }
         for server, cpu_before, one in zip(servers, cpu, found, strict=True):
             row = {**where, "server": server.name, "events_measured": round(events, 1), **summary(one["microseconds"])}
             taken = None if cpu_before is None else (server.cpu_seconds() or 0) - cpu_before

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from load.flags import count
+from load.flags import count, milliseconds
 from load.simulated.measured_world import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
 
 CONCURRENCIES: Final = (1, 8, 64)
@@ -29,7 +29,7 @@ this machine's."""
 class Cell:
     """One measure of filter: so many names of a world's nodes, where all, half or none fit, with so many events a second.
 
-    With ``tls`` the extender is asked over TLS too, in the same run.
+    With ``tls`` the extender is asked over TLS too, in the same run. Who asks works for ``pause_ms`` before each question.
     """
 
     nodes: int
@@ -37,6 +37,7 @@ class Cell:
     fit: str
     events: float
     tls: bool
+    pause_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Plan:
     names: int
     questions: int
     events: float
+    pause_ms: float
     pods_a_node: int
     binds: int
     sync_nodes: int
@@ -83,17 +85,19 @@ class Plan:
         """What is asked in one world.
 
         A quick run asks half-fit questions in all ways, but over TLS only in the largest world; the others while it is quiet
-        and plain.
+        and plain. Quiet, plain and half-fit ones come without a pause, too: what the pause does to a figure shall be seen.
         """
         if self.quick and tls and nodes != max(self.nodes):
             return []
         counts = sorted({min(self.names, nodes), nodes})
         return [
-            Cell(nodes, names, fit, events, tls)
+            Cell(nodes, names, fit, events, tls, pause)
             for names in counts
             for fit in FITS
             for events in (0.0, self.events)
+            for pause in sorted({0.0, self.pause_ms}, reverse=True)
             if not self.quick or fit == "half" or (not events and not tls)
+            if pause == self.pause_ms or (fit == "half" and not events and not tls)
         ]
 
 
@@ -118,6 +122,7 @@ def read(argv: Sequence[str] | None) -> Plan:
         names=flags.names,
         questions=flags.questions or _QUESTIONS[quick],
         events=flags.events,
+        pause_ms=flags.pause_ms,
         pods_a_node=pods_a_node,
         binds=_BINDS[quick] if flags.binds is None else flags.binds,
         sync_nodes=flags.sync_nodes,
@@ -152,6 +157,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--names", type=count, default=500, help="names in a short question; a long one has all (default: %(default)s)")
     add("--questions", type=count, help="questions to each server in each cell (default: 2000; quick: 1000)")
     add("--events", type=count, default=500, help="watch events a second where it is not quiet (default: %(default)s)")
+    add(
+        "--pause-ms",
+        type=milliseconds,
+        default=1.0,
+        metavar="MS",
+        help="work of the asker's own before each question, in milliseconds: a scheduler has some, and servers fall asleep "
+        "meanwhile; 0: none (default: %(default)g)",
+    )
     add("--pods-per-node", type=count, default=10, help="on average; each node has 8 to 32 (default: %(default)s)")
     add(
         "--binds",

@@ -96,11 +96,11 @@ def _left_out(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cell_head() -> str:
-    return f"{'nodes':>6}{'names':>7} {'fit':<5}{'events/s':>9}  "
+    return f"{'nodes':>6}{'names':>7} {'fit':<5}{'events/s':>9}{'pause ms':>9}  "
 
 
 def _cell(row: Row) -> str:
-    return f"{row['nodes']:>6}{row['names']:>7} {row['fit']:<5}{row['events']:>9.0f}  "
+    return f"{row['nodes']:>6}{row['names']:>7} {row['fit']:<5}{row['events']:>9.0f}{row['pause_ms']:>9g}  "
 
 
 def _number(value: float | None, width: int, digits: int = 0) -> str:

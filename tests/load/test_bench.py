@@ -22,17 +22,19 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys):
     floor = {"C, does nothing"} if any(map(shutil.which, ("cc", "gcc", "clang"))) else set()
     cells: dict[tuple[object, ...], dict[str, dict[str, float]]] = {}
     for row in run["filter"]:
-        cell = tuple(row[key] for key in ("nodes", "names", "fit", "events", "with_tls"))
+        cell = tuple(row[key] for key in ("nodes", "names", "fit", "events", "with_tls", "pause_ms"))
         cells.setdefault(cell, {})[row["server"]] = row
     assert set(cells) == {
-        (40, names, fit, events, tls)
+        (40, names, fit, events, tls, pause)
         for names in (20, 40)
         for fit in ("all", "half", "none")
         for events in (0, 500)
         for tls in (False, True)
+        for pause in (1, 0)
+        if pause or (fit == "half" and not events and not tls)
     }
     for cell, rows in cells.items():
-        assert set(rows) == {"extender"} | floor | ({"extender, TLS"} if cell[-1] else set())
+        assert set(rows) == {"extender"} | floor | ({"extender, TLS"} if cell[4] else set())
         assert all(row.keys() >= FIGURES and row["count"] == 5 and row["answer_bytes"] > 0 for row in rows.values())
         # Where all names come back the answers are of one length, which who does nothing was told.
         assert cell[2] != "all" or len({row["answer_bytes"] for row in rows.values()}) == 1

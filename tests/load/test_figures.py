@@ -19,9 +19,9 @@ from load.bench.figures import (
 from load.bench.report import text
 
 
-def row(server, p50, p99, *, nodes=5000, names=500, fit="half", events=0.0, with_tls=False):
+def row(server, p50, p99, *, nodes=5000, names=500, fit="half", events=0.0, with_tls=False, pause_ms=1.0):
     return {
-        "server": server, "nodes": nodes, "names": names, "fit": fit, "events": events, "with_tls": with_tls,
+        "server": server, "nodes": nodes, "names": names, "fit": fit, "events": events, "with_tls": with_tls, "pause_ms": pause_ms,
         "p50": p50, "rounds_p50": [p50], "p99": p99, "p999": None, "cpu_microseconds": None, "answer_bytes": 10.0,
     }  # fmt: skip
 
@@ -43,6 +43,9 @@ RUN = {
         # Over TLS the plain one is asked once more; it is no evidence for the targets.
         row(EXTENDER, 9000.0, 9000.0, with_tls=True),
         row(NOTHING, 1.0, 1.0, with_tls=True),
+        # Without a pause: to be compared with, and no evidence either.
+        row(EXTENDER, 300.0, 350.0, pause_ms=0.0),
+        row(NOTHING, 30.0, 50.0, pause_ms=0.0),
     ],
     "machine": {"load_before": 0.1, "cpus": 2},
     "bind": [],
@@ -95,6 +98,13 @@ def test_a_figure_is_compared_with_the_floor_of_its_own_cell():
     """Only what was asked in turn is compared."""
     assert over_nothing(RUN["filter"], RUN["filter"][0], "p50") == 4.0
     assert over_nothing(RUN["filter"], RUN["filter"][2], "p99") == pytest.approx(1300 / 700)
+    assert over_nothing(RUN["filter"], RUN["filter"][-2], "p50") == 10.0
+
+
+def test_a_run_without_pauses_is_judged_as_it_is():
+    """Whoever asks for none gets figures of none."""
+    at_once = [one for one in RUN["filter"] if not one["pause_ms"]]
+    assert next(iter(targets({**RUN, "filter": at_once}))).value == 10.0
 
 
 def test_targets_are_judged_by_the_cells_that_they_name():

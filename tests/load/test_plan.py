@@ -30,6 +30,18 @@ def test_a_quick_run_has_what_the_targets_need():
     assert {cell.fit for cell in plan.cells(5000, tls=True)} == {"half"}
 
 
+def test_what_the_targets_judge_is_asked_without_a_pause_too():
+    """So that whoever quotes a ratio sees what the pause does to it; with no pause there is nothing to compare."""
+    for flags, pauses in ((["--quick"], [1.0, 0.0]), (["--pause-ms", "2.5"], [2.5, 0.0]), (["--pause-ms", "0"], [0.0])):
+        plan = read(flags)
+        cells = plan.cells(5000, tls=False)
+        for names in (500, 5000):
+            quiet = [one.pause_ms for one in cells if (one.names, one.fit, one.events) == (names, "half", 0)]
+            assert quiet == pauses
+        rest = (*(one for one in cells if one.fit != "half" or one.events), *plan.cells(5000, tls=True))
+        assert {one.pause_ms for one in rest} == {plan.pause_ms}
+
+
 def test_the_first_sync_has_a_world_of_its_own_where_no_other_is_the_same():
     """It is not measured twice, and never forgotten."""
     assert not read([]).syncs_alone
@@ -53,6 +65,8 @@ def test_short_questions_of_a_small_world_are_not_asked_twice():
     [
         (["--nodes", "0"], "not a number from 1 up"),
         (["--pods-per-node", "40"], "not 8 to 32"),
+        (["--pause-ms", "-1"], "not a number of milliseconds"),
+        (["--pause-ms", "nan"], "not a number of milliseconds"),
         (["--sync-pods", "10"], "for each of --sync-nodes"),
         (["--against", "https://127.0.0.1:1", "--api-port", "8000"], "not of the form"),
         (["--against", "http://127.0.0.1:1"], "needs --api-port"),
