@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import random
-import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from clusters.program import Program
 from clusters.targets import load_target
 from load.bench.connection import TlsClient
 from load.bench.questions import PREFIX, filter_bodies, wrong_with
+from load.compiled import CannotCompileError, compiled
 from load.processes import cpu_seconds
 from load.simulated.measured_world import node_name
 
@@ -32,7 +32,6 @@ _ASK_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 10.0
 # How long somebody else's extender may take to follow, in seconds.
 _FOLLOW_SECONDS: Final = 300.0
-_COMPILERS: Final = ("cc", "gcc", "clang")
 _SOURCE: Final = Path(__file__).parent / "do_nothing.c"
 _KUBECONFIG: Final = """apiVersion: v1
 kind: Config
@@ -126,16 +125,13 @@ def write_kubeconfig(folder: Path, port: int) -> None:
 
 async def start_do_nothing(bed: Bed) -> Server | None:
     """The C server, compiled here; None where there is no compiler. Raises CannotMeasureError where the compiler fails."""
-    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
-    if compiler is None:
+    try:
+        binary = await compiled(_SOURCE, bed.folder)
+    except CannotCompileError as error:
+        raise CannotMeasureError(str(error)) from error
+    if binary is None:
         return None
-    binary, port = bed.folder / "do_nothing", free_port()
-    process = await asyncio.create_subprocess_exec(
-        compiler, "-O2", "-o", str(binary), str(_SOURCE), stderr=asyncio.subprocess.PIPE
-    )
-    _, errors = await process.communicate()
-    if process.returncode != 0:
-        raise CannotMeasureError(f"{compiler} cannot compile {_SOURCE.name}:\n{errors.decode(errors='replace')}")
+    port = free_port()
     program = Program("do_nothing", [str(binary), str(port)], bed.environment, bed.folder / "do_nothing.log")
     url = f"http://127.0.0.1:{port}"
     await program.launch(lambda: answers(url + "/2"))

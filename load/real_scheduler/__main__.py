@@ -4,7 +4,8 @@ the extender binds for one who orders many at once.
 ``python -m load.real_scheduler``: etcd, kube-apiserver and kube-scheduler are real; nodes are Node objects and nothing more, so
 nothing starts pods and no controller is at work. All pods are there before the scheduler is; what is timed is from its first
 binding to its last. Its limits on questions to the API server are raised far beyond what it can use. Without the extender the
-scheduler itself counts the units of a node, which is the least that anybody can do: that is the ceiling.
+scheduler itself counts the units of a node, which is the least that anybody can do. With an extender in C that agrees to
+every node it still does, and asks: more than that no extender reaches on this machine.
 
 With ``--kwok`` pods run once they are bound, and with ``--rate`` they come while the scheduler is at work.
 """
@@ -31,16 +32,19 @@ from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
 from clusters.waiting import NotReachedError
 from load.bench.servers import CannotMeasureError
+from load.compiled import CannotCompileError
 from load.exit_code import exit_code
 from load.flags import count, seed
 from load.real_scheduler import figures
-from load.real_scheduler.figures import BINDS, SHARE, WITH, WITHOUT, Turn
+from load.real_scheduler.figures import AGREES, BINDS, SHARE, WITH, WITHOUT, Turn
+from load.real_scheduler.programs import compile_agreeing
 from load.real_scheduler.stage import Order, Stage
 from load.simulated import kwok
 
 _ERRORS: Final = (
     ApiError,
     BuildError,
+    CannotCompileError,
     CannotMeasureError,
     ClusterError,
     MissingBinariesError,
@@ -111,7 +115,9 @@ async def _measure(flags: argparse.Namespace) -> list[Turn]:
         await stage.furnish()
         if kubelets is not None:
             await stage.start_kwok(kubelets, stack)
-        kinds = (WITHOUT, WITH) if flags.rate else (WITHOUT, WITH, BINDS)
+        stage.agreeing = await compile_agreeing(folder)
+        ceiling = () if stage.agreeing is None else (AGREES,)
+        kinds = (WITHOUT, *ceiling, WITH) if flags.rate else (WITHOUT, *ceiling, WITH, BINDS)
         return [await stage.turn(kind) for _ in range(flags.turns) for kind in kinds]
 
 

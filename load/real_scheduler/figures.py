@@ -12,6 +12,8 @@ from load.real_scheduler.histograms import Spent
 # What the project promises: of the pods a second without an extender.
 SHARE: Final = 0.85
 WITHOUT, WITH = "without an extender", "with gpushare"
+# An extender in C that decides nothing and binds nothing: the most that the scheduler reaches with any on this machine.
+AGREES: Final = "with one that agrees"
 # Orders to bind, so many at once, by nobody's schedule: what limits them, we or the API server?
 BINDS_AT_ONCE: Final = 64
 BINDS: Final = f"{BINDS_AT_ONCE} binds at once"
@@ -49,14 +51,23 @@ def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
     """What is printed: the share first, then each turn with the processor time of a pod by program, and whose time it was."""
     lines = [
         f"{setting}: gpushare reaches {share(turns):.0%} of what kube-scheduler binds alone (promised: {SHARE:.0%})",
+        *_ceiling(turns),
         f"{'':24}{'pods/s':>8}   processor ms a pod",
     ]
     for turn in turns:
         programs = ", ".join(f"{name} {_MS * seconds / pods:.2f}" for name, seconds in turn.cpu_seconds.items())
         lines.append(f"{turn.kind:24}{turn.pods_per_second:8.1f}   {programs}")
-    for kind in (WITHOUT, WITH):
+    for kind in (WITHOUT, AGREES, WITH):
         lines += _details([turn for turn in turns if turn.kind == kind])
     return "\n".join(lines)
+
+
+def _ceiling(turns: Sequence[Turn]) -> Iterator[str]:
+    if any(turn.kind == AGREES for turn in turns):
+        part = rate(turns, AGREES) / rate(turns, WITHOUT)
+        yield f"an extender in C that only agrees, and leaves binding to the scheduler, reaches {part:.0%}"
+    else:
+        yield "what an extender that only agrees reaches was left out: no cc, gcc or clang here"
 
 
 def _details(turns: Sequence[Turn]) -> Iterator[str]:

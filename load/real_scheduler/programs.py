@@ -1,4 +1,4 @@
-"""Our extender beside a real control plane, and kube-scheduler's configuration for it."""
+"""Extenders beside a real control plane, ours and one that only agrees, and kube-scheduler's configuration for each."""
 
 from __future__ import annotations
 
@@ -16,21 +16,28 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.readiness import says_ready
 from clusters.targets import load_target
+from load.compiled import compiled
 
 # No limit that anybody reaches.
 _QUESTIONS_A_SECOND: Final = 10_000
+_AGREES: Final = Path(__file__).parent / "agrees.c"
 
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """Our extender, and where it answers on loopback."""
+    """An extender, and where it answers on loopback; ours ``decides``, and shows metrics."""
 
     program: Program
     url: str
-    metrics_port: int
+    metrics_port: int = 0
+
+    @property
+    def decides(self) -> bool:
+        """Which nodes, and binds; or does it agree to every node, and leave binding to the scheduler?"""
+        return self.metrics_port > 0
 
     async def metrics(self) -> str:
-        """Its page for Prometheus."""
+        """Our page for Prometheus."""
         async with Connection(f"http://127.0.0.1:{self.metrics_port}") as http:
             return (await http.request("GET", "/metrics")).text
 
@@ -48,6 +55,20 @@ async def start_extender(
     return Extender(program, f"http://127.0.0.1:{port}", metrics_port)
 
 
+async def compile_agreeing(folder: Path) -> Path | None:
+    """The extender that only agrees; None where there is no C compiler. Raises CannotCompileError."""
+    return await compiled(_AGREES, folder)
+
+
+async def start_agreeing(binary: Path, environment: Mapping[str, str], folder: Path, stack: AsyncExitStack) -> Extender:
+    """It ends with the stack. Raises ClusterError."""
+    port = free_port()
+    program = Program("agreeing extender", [str(binary), str(port)], environment, folder / "agrees.log")
+    stack.push_async_callback(program.stop)
+    await program.launch(lambda: says_ready(f"http://127.0.0.1:{port}/"))
+    return Extender(program, f"http://127.0.0.1:{port}")
+
+
 def scheduler_configuration(extender: Extender | None) -> dict[str, Any]:
     """The one that we ship, without limits; with the extender where there is one."""
     shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
@@ -55,6 +76,10 @@ def scheduler_configuration(extender: Extender | None) -> dict[str, Any]:
     if extender is None:
         return {**shipped, "clientConnection": limits, "extenders": []}
     (entry,) = shipped["extenders"]
+    if not extender.decides:
+        # Somebody must count units and bind, so the scheduler does.
+        entry = {key: value for key, value in entry.items() if key not in ("bindVerb", "preemptVerb")}
+        entry["managedResources"] = [{**one, "ignoredByScheduler": False} for one in entry["managedResources"]]
     return {
         **shipped,
         "clientConnection": limits,

@@ -24,10 +24,10 @@ from clusters.waiting import eventually, for_each
 from load.bench.servers import CannotMeasureError
 from load.processes import cpu_seconds
 from load.questions import binding_arguments
-from load.real_scheduler.figures import BINDS, BINDS_AT_ONCE, WITHOUT, Turn
+from load.real_scheduler.figures import AGREES, BINDS, BINDS_AT_ONCE, WITHOUT, Turn
 from load.real_scheduler.histograms import Spent, of_extender, of_scheduler
 from load.real_scheduler.objects import NAMESPACE, node, pod
-from load.real_scheduler.programs import Extender, scheduler_configuration, start_extender
+from load.real_scheduler.programs import Extender, scheduler_configuration, start_agreeing, start_extender
 from load.simulated import kwok
 
 # How many objects are created at once.
@@ -35,6 +35,7 @@ _AT_ONCE: Final = 32
 # Against hangs, in seconds.
 _LONGEST: Final = 600.0
 _EXTENDER: Final = "gpushare-extender"
+_AGREEING: Final = "agreeing extender"
 # What is counted for each pod that is bound.
 _SCHEDULED, _BOUND = "scheduler: attempt scheduled", "gpushare bind"
 
@@ -61,6 +62,8 @@ class Stage:
         self._progress = progress
         self._order = order
         self._kwok: Program | None = None
+        # The program of the extender that only agrees, where there is a compiler.
+        self.agreeing: Path | None = None
 
     async def furnish(self) -> None:
         """The nodes, and the ServiceAccount without which no pod is taken."""
@@ -76,13 +79,18 @@ class Stage:
         self._kwok = await kwok.start(binary, self._control_plane.kubeconfig, self._environment, self._folder)
         stack.push_async_callback(self._kwok.stop)
 
-    async def _start_extender(self, stack: AsyncExitStack) -> Extender:
+    async def _start_extender(self, kind: str, stack: AsyncExitStack) -> Extender | None:
+        if kind == WITHOUT:
+            return None
+        if kind == AGREES:
+            assert self.agreeing is not None
+            return await start_agreeing(self.agreeing, self._environment, self._folder, stack)
         return await start_extender(self._control_plane.kubeconfig, self._environment, self._folder, stack)
 
     async def turn(self, kind: str) -> Turn:
         """Have all pods bound, and remove them."""
         async with AsyncExitStack() as stack:
-            extender = None if kind == WITHOUT else await self._start_extender(stack)
+            extender = await self._start_extender(kind, stack)
             if kind == BINDS and extender is not None:
                 turn = await self._ordered(extender)
             else:
@@ -183,9 +191,10 @@ class Stage:
 
         async def look() -> dict[str, Spent]:
             found = of_scheduler(await self._control_plane.scheduler_metrics())
-            return found if extender is None else found | of_extender(await extender.metrics())
+            return found if ours is None else found | of_extender(await ours.metrics())
 
-        counted = [_SCHEDULED] if extender is None else [_SCHEDULED, _BOUND]
+        ours = extender if extender is not None and extender.decides else None
+        counted = [_SCHEDULED] if ours is None else [_SCHEDULED, _BOUND]
         return await eventually(
             look,
             lambda found: all(name in found and found[name].count >= self._order.pods for name in counted),
@@ -199,7 +208,7 @@ class Stage:
         """Processor seconds of each program so far, and of this one, which follows the pods."""
         pids = {name: self._control_plane.pid(name) for name in (SCHEDULER, API_SERVER, ETCD)}
         if extender is not None:
-            pids[_EXTENDER] = extender.program.pid
+            pids[_EXTENDER if extender.decides else _AGREEING] = extender.program.pid
         if self._kwok is not None:
             pids[KWOK] = self._kwok.pid
         return {
