@@ -20,15 +20,13 @@ from e2e.checkers.pod_requests import units_of
 from e2e.extender import schedulers
 from e2e.observer import Observer
 
-# Of all units; from here on one pod leaves for each that comes.
+# Of all units; pods leave only as far as so much of them stays booked.
 FULL: Final = 0.95
 # So many wait at least, and so many of them for one unit: there is always one who fits into what is left.
 _WAIT: Final = 12
 _SMALL_WAIT: Final = 6
 _MOST_UNITS: Final = 5
 _TURN_SECONDS: Final = 0.1
-# How many leave at once where cards are full.
-_LEAVE: Final = 4
 _SETTLE_SECONDS: Final = 180.0
 
 
@@ -46,6 +44,7 @@ class Crowd:
         self._units = units
         self._rng = random.Random(seed)
         self._numbers = itertools.count(1)
+        self._next = ""
 
     @contextlib.asynccontextmanager
     async def milling(self) -> AsyncIterator[None]:
@@ -88,11 +87,28 @@ class Crowd:
             for _ in range(_WAIT - _SMALL_WAIT - (len(waiting) - small)):
                 await self._create(self._rng.randint(2, _MOST_UNITS))
             self.fill.append(sum(self._history.booked().values()) / self._units)
-            if self.fill[-1] >= FULL:
-                running = [pod for pod in self._staying() if is_running(pod)]
-                for pod in self._rng.sample(running, min(_LEAVE, len(running))):
-                    await self._observer.delete(pod["metadata"]["name"], 1)
+            for pod in self._who_leaves():
+                await self._observer.delete(pod["metadata"]["name"], 1)
             await asyncio.sleep(_TURN_SECONDS)
+
+    def _who_leaves(self) -> list[Object]:
+        """Running pods without whom cards are still full; those that leave already count as gone.
+
+        Who is next is drawn, and waits until there is enough without it: else only small ones would ever go.
+        """
+        staying = self._staying()
+        spare = sum(units_of(pod) for pod in staying if pod["spec"].get("nodeName")) - FULL * self._units
+        running = {pod["metadata"]["name"]: pod for pod in staying if is_running(pod)}
+        leaving = []
+        while running:
+            if self._next not in running:
+                self._next = self._rng.choice(list(running))
+            pod = running.pop(self._next)
+            spare -= units_of(pod)
+            if spare < 0:
+                break
+            leaving.append(pod)
+        return leaving
 
     def _staying(self) -> list[Object]:
         return [pod for pod in self._history.pods(self._observer.namespace) if not _leaves(pod) and not is_over(pod)]
