@@ -22,6 +22,7 @@ from gpushare.kube.errors import (
     UnreachableError,
     error_for,
 )
+from gpushare.kube.http import Http
 from gpushare.manifests import Node, ObjectMeta, Pod
 
 _T = TypeVar("_T")
@@ -73,7 +74,7 @@ _NODE: Final = msgspec.json.Decoder(Node)
 class ApiClient:
     """One pool of connections to one API server."""
 
-    def __init__(self, http: httpx2.AsyncClient) -> None:
+    def __init__(self, http: Http) -> None:
         self._http = http
 
     async def close(self) -> None:

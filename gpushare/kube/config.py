@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams, user_auth, verify_cluster
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
 from lightkube.config.models import NameValue, User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 from gpushare.errors import UsageError
 from gpushare.kube.client import ApiClient
+from gpushare.kube.http import Http
 from gpushare.kube.kubeconfig import load
 from gpushare.kube.login import ExplainedLogin
 
@@ -56,12 +58,14 @@ def connect(
     *,
     service_account: str = SERVICE_ACCOUNT,
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
+    sends_much: bool = False,
 ) -> ApiClient:
     """A client for the kubeconfig, else for the cluster that we run in, else for the user's own kubeconfig.
 
     ``kubeconfig`` may name several files, as KUBECONFIG does; those that exist are merged. Where none of them exists
     and a service account is mounted we run in-cluster: the original's manifests set a KUBECONFIG that is not there.
-    ``timeout_seconds`` limits each wait for the server; None waits for ever. Raises UsageError.
+    ``timeout_seconds`` limits each wait for the server; None waits for ever. Who ``sends_much`` pays for the leaner
+    client with its memory. Raises UsageError.
     """
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
     existing = [path for path in named if path.is_file()]
@@ -71,8 +75,10 @@ def connect(
     else:
         config, proxy = _from_files(existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()], context)
         trust_env = not _is_loopback(config.cluster.server)
-    params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
     try:
+        if sends_much and proxy is None and not (trust_env and getproxies()):
+            return ApiClient(_lean(config, timeout_seconds, trust_env=trust_env))
+        params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
         http = AsyncClient(config, params)
     # ImportError: the environment names a SOCKS proxy and the library for it is not there.
     except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
@@ -80,6 +86,22 @@ def connect(
     if http.auth is not None:
         http.auth = ExplainedLogin(http.auth)
     return ApiClient(http)
+
+
+def _lean(config: SingleConfig, timeout_seconds: float | None, *, trust_env: bool) -> Http:
+    # Here, as it is memory that others need not have.
+    from gpushare.kube.lean_http import LeanHttp
+
+    user = config.user or User()
+    login = user_auth(user)
+    return LeanHttp(
+        config.cluster.server,
+        verify_cluster(config.cluster, user, config.abs_file, trust_env=trust_env),
+        None if login is None else ExplainedLogin(login),
+        timeout_seconds=timeout_seconds,
+        connections=_CONNECTIONS,
+        idle_seconds=_IDLE_SECONDS,
+    )
 
 
 def _in_cluster(service_account: str) -> SingleConfig:

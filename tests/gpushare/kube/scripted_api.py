@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gpushare.kube.client import ApiClient
+from gpushare.kube.http import Http
+from gpushare.kube.lean_http import LeanHttp
 from tests.servers import plain_http
 
 # Steps of a watch besides events: the end as HTTP has it, the connection gone, nothing more until the client leaves.
@@ -114,10 +116,25 @@ async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContex
         await writer.wait_closed()
 
 
+def httpx_client(url: str, timeout_seconds: float) -> Http:
+    """What lightkube hands out."""
+    return plain_http(url, timeout=timeout_seconds)
+
+
+def lean_client(url: str, timeout_seconds: float) -> Http:
+    """What programs have that send much."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return LeanHttp(url, tls, None, timeout_seconds=timeout_seconds, connections=32, idle_seconds=60)
+
+
+# The HTTP that clients of a test have; where it matters, a test is run with each.
+http_client: Callable[[str, float], Http] = httpx_client
+
+
 @asynccontextmanager
 async def client_of(url: str, timeout_seconds: float = 30) -> AsyncIterator[ApiClient]:
     """An anonymous client."""
-    client = ApiClient(plain_http(url, timeout=timeout_seconds))
+    client = ApiClient(http_client(url, timeout_seconds))
     try:
         yield client
     finally:

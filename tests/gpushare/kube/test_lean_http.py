@@ -1,0 +1,192 @@
+"""Promises of the leaner HTTP client that the common tests do not see: what aiohttp would do otherwise, and who pays for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from gpushare.kube.client import ApiClient
+from gpushare.kube.errors import UnauthorizedError, UnreachableError
+from gpushare.kube.lean_http import LeanHttp
+from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, lean_client, listen, status
+from tests.servers import until
+
+PATH = "/api/v1/namespaces/n/leases/l"
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def http() -> None:
+    """These are of one client alone."""
+
+
+@contextlib.asynccontextmanager
+async def server(serve: Serve) -> AsyncIterator[str]:
+    """Connections are served so; all have ended when it ends."""
+    served: list[asyncio.Task[None]] = []
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        served.append(task)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await serve(reader, writer)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    listening = await asyncio.start_server(connection, "127.0.0.1")
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        await until(lambda: all(task.done() for task in served))
+    finally:
+        listening.close()
+
+
+@contextlib.asynccontextmanager
+async def client_of(
+    url: str, timeout_seconds: float = 30, login: httpx2.Auth | None = None
+) -> AsyncIterator[ApiClient]:
+    http = lean_client(url, timeout_seconds)
+    assert isinstance(http, LeanHttp)
+    http._login = login
+    client = ApiClient(http)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize(("method", "times"), [("PUT", 1), ("DELETE", 1), ("PATCH", 1), ("POST", 1), ("GET", 2)])
+async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: str, times: int) -> None:
+    """Sent again, it would find what it has done itself; a read may come again on a new connection."""
+    heard: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            heard.append(head.split(" ")[0])
+            if len(heard) == 2:
+                return
+            writer.write(EMPTY)
+
+    async with server(serve) as url, client_of(url) as client:
+        await client.request("GET", PATH)
+        if method == "GET":
+            assert await client.request(method, PATH) == b"{}"
+        else:
+            with pytest.raises(UnreachableError) as caught:
+                await client.request(method, PATH)
+            assert caught.value.may_have_happened
+
+    assert heard[1:] == [method] * times
+
+
+class Tokens(httpx2.Auth):
+    """Shows one token until that is refused, then the next; ``asked`` counts how often one was refused."""
+
+    def __init__(self, *tokens: str) -> None:
+        self.tokens = [*tokens]
+        self.asked = 0
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]
+        request.headers["Authorization"] = self.tokens[0]
+        answer = yield request  # type: ignore[misc]
+        assert answer.status_code == 401
+        self.asked += 1
+        del self.tokens[: len(self.tokens) - 1]
+        request.headers["Authorization"] = self.tokens[0]
+        yield request
+
+
+def believes(token: str) -> ScriptedApi:
+    """An API server that knows one token."""
+
+    def respond(call: Call) -> Answer:
+        return Answer({}) if call.headers.get("authorization") == token else Answer(status(401, "Unauthorized"), 401)
+
+    return ScriptedApi(respond)
+
+
+async def test_many_who_are_refused_at_once_log_in_once() -> None:
+    """A token that has run out is renewed by one of them: a plugin may ask a person, or take a second."""
+    api, tokens = believes("new"), Tokens("old", "new")
+    async with listen(api) as url, client_of(url, login=tokens) as client:
+        await asyncio.gather(*(client.request("GET", PATH) for _ in range(20)))
+        before = len(api.calls)
+        await client.request("GET", PATH)
+
+    assert (tokens.asked, len(api.calls) - before) == (1, 1)
+
+
+async def test_who_is_not_believed_with_a_new_token_either_is_told_so() -> None:
+    async with listen(believes("another")) as url, client_of(url, login=Tokens("old", "new")) as client:
+        with pytest.raises(UnauthorizedError):
+            await client.request("POST", PATH, body={})
+
+
+async def test_a_chunk_that_is_none_ends_a_stream() -> None:
+    """Though the server then says nothing more and keeps the connection."""
+    taken = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"a":1}\n\r\n')
+        await taken.wait()
+        writer.write(b"no length\r\n")
+        await reader.read()
+
+    async def read(client: ApiClient) -> None:
+        async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=0.2) as stream:
+            assert await anext(stream) == b'{"a":1}'
+            taken.set()
+            await anext(stream)
+
+    async with server(serve) as url, client_of(url) as client:
+        with pytest.raises(UnreachableError):
+            await read(client)
+
+
+async def test_a_stream_that_nobody_reads_on_ends_its_connection() -> None:
+    """The server hears of it: it would send events for ever."""
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"a":1}\n\r\n')
+        assert await reader.read() == b""
+        ended.set()
+
+    async with server(serve) as url, client_of(url) as client:
+        async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
+            await anext(stream)
+        await asyncio.wait_for(ended.wait(), 30)
+
+
+async def test_a_server_below_a_path_is_asked_below_it() -> None:
+    """As behind a gateway that serves many clusters; queries and quoted names arrive as they are."""
+    api = ScriptedApi(lambda call: Answer({"metadata": {}, "items": []}))
+    async with listen(api) as url, client_of(url + "/k8s/clusters/c/") as client:
+        await client.list_raw("/api/v1/pods", {"fieldSelector": "spec.nodeName=a b&c"})
+
+    assert (api.calls[0].path, api.calls[0].query["fieldSelector"]) == (
+        "/k8s/clusters/c/api/v1/pods",
+        "spec.nodeName=a b&c",
+    )
+
+
+def test_programs_that_send_little_do_without_its_memory() -> None:
+    """The device plugin runs on every node with cards, and has promised to stay small."""
+    names = "gpushare.deviceplugin.main", "gpushare.kubectl_inspect.main"
+    code = f"import sys, {', '.join(names)}; sys.exit('aiohttp' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
