@@ -81,6 +81,13 @@ class _PreemptionArgs(
     meta_victims: dict[str, _Victims | None] | None = None
 
 
+class _HostPriority(msgspec.Struct, gc=False, rename="pascal"):
+    """How good one node is; a Struct takes half the time of a dict, and there are hundreds in an answer."""
+
+    host: str
+    score: int
+
+
 class _FilterAnswer(
     msgspec.Struct,
     gc=False,
@@ -215,7 +222,7 @@ def encode_filter_error(error: str) -> bytes:
 
 def encode_priorities(scores: Mapping[str, int]) -> bytes:
     """The answer of prioritize: a bare list, in the order asked."""
-    return _ENCODER.encode([{"Host": name, "Score": score} for name, score in scores.items()])
+    return _ENCODER.encode(list(map(_HostPriority, scores, scores.values())))
 
 
 def encode_victims(found: Mapping[str, Victims]) -> bytes:

@@ -36,7 +36,7 @@ class KnownAnswers:
         self._nodes = nodes
         self._most = most
         self._by_request: OrderedDict[Request, _Answers] = OrderedDict()
-        # By request, policy and CPU, then by node: what nodes that have not changed cost, by this outlook.
+        # By request, policy and CPU, then by node: what nodes that have not changed are worth, by this outlook.
         self._costs: OrderedDict[tuple[Request, str, int], dict[str, float]] = OrderedDict()
         self._outlook: Outlook | None = None
 
@@ -82,7 +82,8 @@ class KnownAnswers:
             # Nothing of the former one is kept, nor it itself: its tables are large.
             self._costs.clear()
             self._outlook = asked.outlook
-        key = asked.request, asked.policy, asked.cpu_milli
+        # CPU means something only where nodes are compared; and scores are no costs.
+        key = asked.request, asked.policy, asked.cpu_milli if asked.outlook is not None else -1
         if key not in self._costs:
             self._costs[key] = {}
             if len(self._costs) > self._most:

@@ -8,8 +8,8 @@ one on which least comes to be wasted gets 10, and none that is worse does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, cast
 
 from gpushare import wire
 from gpushare.extender.decisions.placement import Question, Shares, find
@@ -29,35 +29,47 @@ def prioritize(
 ) -> dict[str, int]:
     """A score for every name. A node that does not hold the pod gets 0; for a pod that asks nothing most policies find all alike.
 
-    ``known`` are what nodes that have not changed since cost for the same question, infinite where they do not hold it; it is
-    added to.
+    ``known`` is what nodes that have not changed since are worth for the same question: their scores, or what they cost where nodes
+    are compared (infinite: it does not hold the pod). It is added to.
     """
     if asked.request.units == 0 and asked.outlook is None:
         return dict.fromkeys(names, 0)
-    costs = {} if known is None else known
+    worth = {} if known is None else known
+    try:
+        found = list(map(worth.__getitem__, names))
+    except KeyError:
+        found = _looked_at(asked, names, snapshot, worth)
+    if asked.outlook is not None:
+        return _compared(names, found)
+    return cast("dict[str, int]", dict(zip(names, found, strict=True)))
+
+
+def _looked_at(asked: Question, names: Sequence[str], snapshot: Snapshot, worth: dict[str, float]) -> list[float]:
+    """What each node is worth; those of which that was not known are looked at, and noted. Unknown nodes are not."""
+    worth_of, least = (_cost_of, _DOES_NOT_FIT) if asked.outlook is not None else (_score_of, 0)
     for name in names:
-        if name not in costs and (node := snapshot.nodes.get(name)) is not None:
-            costs[name] = _cost_of(node, asked)
-    if asked.outlook is not None:
-        return _compared(names, costs)
-    found = [costs.get(name, _DOES_NOT_FIT) for name in names]
-    return {
-        name: 0 if cost == _DOES_NOT_FIT else round(BEST * (1 - cost)) for name, cost in zip(names, found, strict=True)
-    }
+        if name not in worth and (node := snapshot.nodes.get(name)) is not None:
+            worth[name] = worth_of(node, asked)
+    return [worth.get(name, least) for name in names]
 
 
-def _cost_of(node: NodeInfo, asked: Question) -> float:
-    """The less, the better."""
-    shares = find(node, asked) if asked.request.units else ()
+def _score_of(node: NodeInfo, asked: Question) -> int:
+    """By itself, whatever the others are: how full it would be, or how empty it was."""
+    shares = find(node, asked)
     if isinstance(shares, str):
-        return _DOES_NOT_FIT
-    if asked.outlook is not None:
-        return _more_wasted(asked.outlook, node, shares, asked)
+        return 0
     taken = dict(shares)
     cards = [device for device in node.devices if device.index in taken]
     of_cards = (sum(card.used for card in cards) + asked.request.units) / sum(card.total for card in cards)
     full = (of_cards + min((node.used + asked.request.units) / node.total, 1.0)) / 2
-    return full if asked.policy == wire.POLICY_SPREAD else 1 - full
+    return round(BEST * (1 - full if asked.policy == wire.POLICY_SPREAD else full))
+
+
+def _cost_of(node: NodeInfo, asked: Question) -> float:
+    """The less, the better."""
+    assert asked.outlook is not None
+    shares = find(node, asked) if asked.request.units else ()
+    return _DOES_NOT_FIT if isinstance(shares, str) else _more_wasted(asked.outlook, node, shares, asked)
 
 
 def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Question) -> float:
@@ -70,9 +82,8 @@ def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Questi
     return outlook.waste(after, asked.cpu_left(node.name)) - outlook.waste(before, asked.free_cpu.get(node.name))
 
 
-def _compared(names: Sequence[str], costs: Mapping[str, float]) -> dict[str, int]:
+def _compared(names: Sequence[str], found: Sequence[float]) -> dict[str, int]:
     """Alike are all the best: there is nothing to choose by, and what sums of fractions differ by is nothing."""
-    found = [costs.get(name, _DOES_NOT_FIT) for name in names]
     finite = [cost for cost in found if cost != _DOES_NOT_FIT]
     least, most = min(finite, default=0.0), max(finite, default=0.0)
     scale = BEST / (most - least) if most - least > _ALIKE else 0.0

@@ -88,14 +88,21 @@ def test_a_request_of_a_group_is_not_remembered() -> None:
 
 
 def test_only_so_many_amounts_of_cpu_are_remembered() -> None:
-    """Of one request."""
+    """Of one request, where CPU means something."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])}, most=2)
-    first = known.costs(Question(Request(1), cpu_milli=1))
-    assert known.costs(Question(Request(1), cpu_milli=1)) is first
+    first = known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1))
+    assert known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1)) is first
     for cpu in (2, 3):
-        known.costs(Question(Request(1), cpu_milli=cpu))
+        known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=cpu))
 
-    assert known.costs(Question(Request(1), cpu_milli=1)) is not first
+    assert known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1)) is not first
+
+
+def test_scores_of_a_node_by_itself_are_known_whatever_the_cpu() -> None:
+    """Binpack and spread do not look at it: each amount of CPU would ask all nodes anew."""
+    known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
+
+    assert known.costs(Question(Request(1), cpu_milli=1)) is known.costs(Question(Request(1), cpu_milli=2))
 
 
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
