@@ -84,8 +84,7 @@ class SchedulerCache:
         """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
         if not self._is_looked_at:
             self._is_looked_at = True
-            for name in self._nodes:
-                self._lay_out(name)
+            self._lay_out(*self._nodes)
         return self._snapshot
 
     @property
@@ -169,7 +168,7 @@ class SchedulerCache:
         old = self._node_of.get(uid)
         if old is not None and old != node:
             self._drop(uid)
-        self._end_assumptions(uid)
+        touched = {node, *self._end_assumptions(uid)}
         if booking.units > 0 or booking.shares:
             if booking.shares:
                 self._workload.note(pod, booking, _wishes(pod))
@@ -179,7 +178,7 @@ class SchedulerCache:
             self._put(self._confirmed, node, booking)
         elif old == node:
             self._drop(uid)
-        self._lay_out(node)
+        self._lay_out(*touched)
         return problem or self._misplaced(node, booking)
 
     def remove_pod(self, metadata: ObjectMeta) -> None:
@@ -291,10 +290,12 @@ class SchedulerCache:
         if pending is not None and pending.metadata.uid == uid:
             del self._pending[key]
 
-    def _end_assumptions(self, uid: str) -> None:
-        for node in self._assumed_on.pop(uid, ()):
+    def _end_assumptions(self, uid: str) -> set[str]:
+        """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
+        nodes = self._assumed_on.pop(uid, set())
+        for node in nodes:
             self._take(self._assumed, node, uid)
-            self._lay_out(node)
+        return nodes
 
     def _end(self, uid: str) -> None:
         self._cpu_changed(*self._workload.remove_pod(uid))
@@ -304,12 +305,13 @@ class SchedulerCache:
             del self._ended[next(iter(self._ended))]
 
     def _drop(self, uid: str) -> None:
-        self._end_assumptions(uid)
+        touched = self._end_assumptions(uid)
         node = self._node_of.pop(uid, None)
         if node is not None:
             del self._versions[uid]
             self._take(self._confirmed, node, uid)
-            self._lay_out(node)
+            touched.add(node)
+        self._lay_out(*touched)
 
     def _cpu_changed(self, *names: str) -> None:
         """The nodes hold what they held, but are worth another thing to a pod."""
@@ -343,11 +345,12 @@ class SchedulerCache:
         if not of_node:
             del bookings[node]
 
-    def _lay_out(self, name: str) -> None:
-        if self._is_looked_at and name in self._nodes:
-            bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
-            self._infos[name] = lay_out(name, self._devices[name], bookings)
-            self._answers.changed(name)
+    def _lay_out(self, *names: str) -> None:
+        for name in names if self._is_looked_at else ():
+            if name in self._nodes:
+                bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
+                self._infos[name] = lay_out(name, self._devices[name], bookings)
+                self._answers.changed(name)
 
 
 def booking_of(pod: Pod) -> tuple[Booking, str | None]:
