@@ -16,7 +16,6 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import UnauthorizedError, UnreachableError
 from gpushare.kube.lean_http import LeanHttp
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, lean_client, listen, status
-from tests.servers import until
 
 PATH = "/api/v1/namespaces/n/leases/l"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -29,27 +28,18 @@ def http() -> None:
     """These are of one client alone."""
 
 
-@contextlib.asynccontextmanager
-async def server(serve: Serve) -> AsyncIterator[str]:
-    """Connections are served so; all have ended when it ends."""
-    served: list[asyncio.Task[None]] = []
+class ByHand(ScriptedApi):
+    """Serves each connection as a test says, over HTTP or not."""
 
-    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        served.append(task)
+    def __init__(self, serve: Serve) -> None:
+        super().__init__(lambda call: Answer())
+        self._serve = serve
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until the test's function ends, or the client leaves."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await serve(reader, writer)
+            await self._serve(reader, writer)
         writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-    listening = await asyncio.start_server(connection, "127.0.0.1")
-    try:
-        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        await until(lambda: all(task.done() for task in served))
-    finally:
-        listening.close()
 
 
 @contextlib.asynccontextmanager
@@ -79,7 +69,7 @@ async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: s
                 return
             writer.write(EMPTY)
 
-    async with server(serve) as url, client_of(url) as client:
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
         await client.request("GET", PATH)
         if method == "GET":
             assert await client.request(method, PATH) == b"{}"
@@ -151,7 +141,7 @@ async def test_a_chunk_that_is_none_ends_a_stream() -> None:
             taken.set()
             await anext(stream)
 
-    async with server(serve) as url, client_of(url) as client:
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
         with pytest.raises(UnreachableError):
             await read(client)
 
@@ -166,7 +156,7 @@ async def test_a_stream_that_nobody_reads_on_ends_its_connection() -> None:
         assert await reader.read() == b""
         ended.set()
 
-    async with server(serve) as url, client_of(url) as client:
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
         async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
             await anext(stream)
         await asyncio.wait_for(ended.wait(), 30)

@@ -418,7 +418,7 @@ def test_no_bytes_break_the_edge(parts: list[bytes]) -> None:
     async def play() -> None:
         problems: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-        async with edge(Application(), SOON) as url:
+        async with edge(Application()) as url:
             async with client(url) as one:
                 with contextlib.suppress(ConnectionError):
                     await one.send(*parts)
