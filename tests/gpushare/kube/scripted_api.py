@@ -83,22 +83,27 @@ async def listen(api: ScriptedApi, *, port: int = 0, tls: ssl.SSLContext | None 
 
     When it ends, every connection that was accepted is closed; asyncio's own server forgets those of a moment before.
     """
+    loop = asyncio.get_running_loop()
+    serving: list[asyncio.Task[None]] = []
     with socket.create_server(("127.0.0.1", port)) as listener:
         listener.setblocking(False)
-        accepting = asyncio.create_task(_accept(api, listener, tls))
+
+        def accept() -> None:
+            with suppress(BlockingIOError):
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                serving.append(loop.create_task(_serve(api, connection, tls)))
+                # Also where it is cancelled before its first step.
+                serving[-1].add_done_callback(lambda _: connection.close())
+
+        loop.add_reader(listener, accept)
         try:
             yield f"http{'s' if tls else ''}://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            accepting.cancel()
-            await asyncio.wait([accepting])
-
-
-async def _accept(api: ScriptedApi, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
-    loop = asyncio.get_running_loop()
-    async with asyncio.TaskGroup() as connections:
-        while True:
-            connection, _ = await loop.sock_accept(listener)
-            connections.create_task(_serve(api, connection, tls))
+            loop.remove_reader(listener)
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*serving, return_exceptions=True)
 
 
 async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContext | None) -> None:
@@ -108,7 +113,6 @@ async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContex
     try:
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, connection, ssl=tls)
     except OSError:
-        connection.close()
         return
     writer = asyncio.StreamWriter(transport, protocol, reader, loop)
     await api.connection(reader, writer)

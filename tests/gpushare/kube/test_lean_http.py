@@ -37,9 +37,14 @@ class ByHand(ScriptedApi):
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until the test's function ends, or the client leaves."""
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        try:
             await self._serve(reader, writer)
-        writer.close()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            writer.close()
 
 
 @contextlib.asynccontextmanager
