@@ -11,10 +11,11 @@ was done: by itself aiohttp repeats a PUT or DELETE whose connection broke, and 
 from __future__ import annotations
 
 import asyncio
+import io
 import ssl
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import aiohttp
 import httpx2
@@ -22,10 +23,25 @@ import yarl
 
 from gpushare import __version__
 
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+
 _UNAUTHORIZED: Final = 401
+_PIECEMEAL_BYTES: Final = 1 << 16
 # Change nothing, so aiohttp may send them again when a kept connection turns out to be closed.
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _USER_AGENT: Final = f"gpushare/{__version__}"
+
+
+class _Asked(NamedTuple):
+    """A request; ``silence`` is how long its answer may say nothing, in seconds."""
+
+    method: str
+    path: str
+    content: bytes | None
+    params: Mapping[str, str]
+    headers: Mapping[str, str]
+    silence: float | None
 
 
 class LeanAnswer:
@@ -41,7 +57,7 @@ class LeanAnswer:
 
     async def aread(self) -> bytes:
         """The whole body, which is ``content`` from then on. Raises httpx2.TransportError."""
-        self.content = b"".join([piece async for piece in self.aiter_bytes()])
+        self.content += b"".join([piece async for piece in self.aiter_bytes()])
         return self.content
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
@@ -60,7 +76,7 @@ class LeanHttp:
     """A pool of ``connections`` to one server, each kept for ``idle_seconds`` without a request.
 
     ``login`` is asked who we are, with the first request and whenever the server does not believe it. ``timeout_seconds`` limits
-    each wait; None: for ever.
+    each wait; None: for ever. Raises ValueError and httpx2.InvalidURL for a URL that is none.
     """
 
     def __init__(
@@ -73,6 +89,8 @@ class LeanHttp:
         connections: int,
         idle_seconds: float,
     ) -> None:
+        # Both parse it later, for a request.
+        httpx2.URL(url), yarl.URL(url)
         self._url = url.rstrip("/")
         self._tls = tls
         self._login = login
@@ -80,7 +98,9 @@ class LeanHttp:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._session: aiohttp.ClientSession | None = None
-        self._shown: dict[str, str] | None = None
+        # What the login said when it was asked last, and how often it was.
+        self._shown: dict[str, str] = {}
+        self._logins = 0
         self._logging_in = asyncio.Lock()
 
     async def aclose(self) -> None:
@@ -98,7 +118,8 @@ class LeanHttp:
         headers: Mapping[str, str] | None = None,
     ) -> LeanAnswer:
         """The whole answer, whatever its status. Raises httpx2.TransportError, and what the login raises."""
-        async with self._answered(method, path, content, params, headers, self._timeout_seconds) as answer:
+        asked = _Asked(method, path, content, params or {}, headers or {}, self._timeout_seconds)
+        async with self._answered(asked) as answer:
             await answer.aread()
             return answer
 
@@ -107,51 +128,61 @@ class LeanHttp:
         self, method: str, path: str, *, params: Mapping[str, str], timeout: httpx2.Timeout
     ) -> AsyncIterator[LeanAnswer]:
         """The answer from its headers on; ``timeout.read`` is how long it may say nothing. Raises as ``request``."""
-        async with self._answered(method, path, None, params, None, timeout.read) as answer:
+        async with self._answered(_Asked(method, path, None, params, {}, timeout.read)) as answer:
             yield answer
 
     @asynccontextmanager
-    async def _answered(
-        self,
-        method: str,
-        path: str,
-        content: bytes | None,
-        params: Mapping[str, str] | None,
-        headers: Mapping[str, str] | None,
-        silence: float | None,
-    ) -> AsyncIterator[LeanAnswer]:
-        # The path is quoted by who made it.
-        url = yarl.URL(self._url + path, encoded=True)
-        if params:
-            url = url.with_query(params)
-        shown = self._shown if self._shown is not None else await self._credentials(refused=None)
-        response = await self._send(method, url, content, {**shown, **(headers or {})}, silence)
-        if response.status == _UNAUTHORIZED and (newer := await self._credentials(refused=shown)) != shown:
-            response.release()
-            response = await self._send(method, url, content, {**newer, **(headers or {})}, silence)
+    async def _answered(self, asked: _Asked) -> AsyncIterator[LeanAnswer]:
+        logins = self._logins or await self._log_in(0)
+        shown = self._shown
         # A body that was not read to its end takes its connection with it.
-        async with response:
-            yield LeanAnswer(response, silence)
+        async with await self._send(asked, shown) as response:
+            answer = LeanAnswer(response, asked.silence)
+            if response.status != _UNAUTHORIZED or self._login is None:
+                yield answer
+                return
+            # Its connection is somebody else's while we log in.
+            await answer.aread()
+        await self._log_in(logins)
+        if self._shown == shown:
+            yield answer
+            return
+        async with await self._send(asked, self._shown) as response:
+            yield LeanAnswer(response, asked.silence)
 
-    async def _send(
-        self, method: str, url: yarl.URL, content: bytes | None, headers: Mapping[str, str], silence: float | None
-    ) -> aiohttp.ClientResponse:
-        wait = self._timeout_seconds
+    async def _send(self, asked: _Asked, shown: Mapping[str, str]) -> aiohttp.ClientResponse:
+        wait, silence = self._timeout_seconds, asked.silence
         limits = aiohttp.ClientTimeout(total=None, connect=wait, sock_connect=wait, sock_read=silence)
+        # aiohttp's own limits begin when all is sent, end with a 1xx, and are rounded up by as much as a second.
+        whole = None if wait is None or silence is None else wait + silence + 1
         with _as_transport_errors():
-            return await self._opened().request(
-                method, url, data=content, headers=headers, timeout=limits, allow_redirects=False
-            )
+            async with asyncio.timeout(whole):
+                try:
+                    # The path is quoted by who made it.
+                    url = yarl.URL(self._url + asked.path, encoded=True)
+                    return await self._opened().request(
+                        asked.method,
+                        url.with_query(asked.params) if asked.params else url,
+                        data=_payload(asked.content),
+                        headers={**shown, **asked.headers},
+                        timeout=limits,
+                        allow_redirects=False,
+                    )
+                except (ValueError, aiohttp.NonHttpUrlClientError) as error:
+                    # A token or a URL that cannot be sent; the error's own words may have the token in them.
+                    what = f"{type(error).__name__}: the server's URL or the login's token cannot be used"
+                    raise httpx2.UnsupportedProtocol(what) from error
 
-    async def _credentials(self, refused: Mapping[str, str] | None) -> dict[str, str]:
-        """The header that says who we are; another one than that which the server ``refused``, where there is another."""
+    async def _log_in(self, logins: int) -> int:
+        """Ask the login, unless somebody else has since it had been asked so often; how often it has been now."""
         async with self._logging_in:
-            # Who waited meanwhile may have what another one was given.
-            if self._shown is None or self._shown == refused:
-                self._shown = await self._log_in(again=refused is not None)
-            return self._shown
+            if self._logins == logins:
+                self._shown = await self._credentials(again=logins > 0)
+                self._logins += 1
+            return self._logins
 
-    async def _log_in(self, *, again: bool) -> dict[str, str]:
+    async def _credentials(self, *, again: bool) -> dict[str, str]:
+        """The header that says who we are; ``again``: what it said before was refused."""
         if self._login is None:
             return {}
         flow = self._login.async_auth_flow(httpx2.Request("GET", self._url))
@@ -160,7 +191,7 @@ class LeanHttp:
             if again:
                 shown = await flow.asend(httpx2.Response(_UNAUTHORIZED))
         except StopAsyncIteration:
-            return self._shown or {}
+            return self._shown
         finally:
             await flow.aclose()
         return {"Authorization": shown.headers["Authorization"]}
@@ -177,14 +208,34 @@ class LeanHttp:
                 skip_auto_headers=("Content-Type",),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 middlewares=(_once,),
+                request_class=_Request,
             )
         return self._session
+
+
+def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
+    """A large body is sent piece by piece: others have their turn meanwhile."""
+    return content if content is None or len(content) < _PIECEMEAL_BYTES else io.BytesIO(content)
+
+
+class _StaleError(aiohttp.ServerDisconnectedError):
+    """A kept connection on which the server has said something meanwhile. Nothing was sent."""
+
+
+class _Request(aiohttp.ClientRequest):
+    """Takes no kept connection on which something waits to be read: it would pass for the answer, then each answer for the next."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        """Send it. Raises _StaleError."""
+        if conn.protocol is None or conn.protocol.should_close:
+            raise _StaleError
+        return await super().send(conn)
 
 
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     try:
         return await handler(request)
-    except aiohttp.ClientConnectorError:
+    except (aiohttp.ClientConnectorError, _StaleError):
         raise
     except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
         if request.method in _SAFE_METHODS:
@@ -199,7 +250,7 @@ def _as_transport_errors() -> Generator[None]:
         yield
     except aiohttp.ConnectionTimeoutError as error:
         raise httpx2.ConnectTimeout(str(error)) from error
-    except aiohttp.ClientConnectorError as error:
+    except (aiohttp.ClientConnectorError, _StaleError) as error:
         raise httpx2.ConnectError(str(error)) from error
     # A TimeoutError in here is one of ours: one of the caller's comes as a cancellation.
     except TimeoutError as error:

@@ -306,6 +306,12 @@ def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, nowhere: str, 
         config.connect(str(path), service_account=nowhere)
 
 
+def test_a_server_that_is_no_url_is_a_usage_error(write: Write, nowhere: str) -> None:
+    """At the start, and not with the first request."""
+    with pytest.raises(UsageError, match="cannot use the kubeconfig"):
+        config.connect(write("https://h:abc"), service_account=nowhere)
+
+
 def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
     with pytest.raises(UsageError, match="--kubeconfig"):
         config.connect("/does/not/exist", service_account=nowhere)

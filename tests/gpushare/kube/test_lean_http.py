@@ -16,6 +16,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import UnauthorizedError, UnreachableError
 from gpushare.kube.lean_http import LeanHttp
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, lean_client, listen, status
+from tests.servers import until
 
 PATH = "/api/v1/namespaces/n/leases/l"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -86,6 +87,82 @@ async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: s
     assert heard[1:] == [method] * times
 
 
+async def test_what_a_server_says_unasked_is_no_answer() -> None:
+    """A gateway says 408 on a connection that was idle: a bind would count as refused, and be done all the same."""
+    heard: list[str] = []
+    is_idle = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            heard.append((await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[0])
+            writer.write(EMPTY)
+            if len(heard) == 1:
+                await is_idle.wait()
+                writer.write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\nno")
+
+    def is_heard() -> bool:
+        return any(kept[0].should_close for pool in connector._conns.values() for kept in pool)
+
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
+        await client.request("GET", PATH)
+        is_idle.set()
+        assert isinstance(client._http, LeanHttp)
+        assert client._http._session is not None
+        connector = client._http._session.connector
+        assert connector is not None
+        await until(is_heard)
+        with pytest.raises(UnreachableError) as caught:
+            await client.request("POST", PATH)
+        assert (caught.value.may_have_happened, heard) == (False, ["GET"])
+        assert await client.request("GET", PATH) == b"{}"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_who_is_told_to_go_on_and_then_nothing_waits_no_longer_than_others(method: str) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        await reader.read()
+
+    async with listen(ByHand(serve)) as url, client_of(url, timeout_seconds=0.1) as client:
+        with pytest.raises(UnreachableError) as caught:
+            await client.request(method, PATH)
+
+    assert caught.value.may_have_happened
+
+
+async def test_a_server_that_does_not_read_keeps_nobody() -> None:
+    """More than sockets hold: aiohttp waits for ever until all is sent."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await asyncio.sleep(30)
+
+    async with listen(ByHand(serve)) as url, client_of(url, timeout_seconds=0.1) as client:
+        with pytest.raises(UnreachableError):
+            await client.request("PATCH", PATH, body={"text": "x" * 20_000_000})
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("http://127.0.0.1:1", "a\nb"),
+        ("http://a..b:1", ""),
+        ("127.0.0.1:6443", ""),
+        ("https://", ""),
+        ("http://x:y@a:1", "sesame"),
+    ],
+)
+async def test_what_cannot_be_sent_is_an_error_after_which_nothing_can_have_happened(url: str, token: str) -> None:
+    """And does not tell the token."""
+    async with client_of(url, login=Tokens(token) if token else None) as client:
+        with pytest.raises(UnreachableError) as caught:
+            await client.request("POST", PATH, body={})
+
+    assert not caught.value.may_have_happened
+    assert not token or token not in str(caught.value)
+
+
 class Tokens(httpx2.Auth):
     """Shows one token until that is refused, then the next; ``asked`` counts how often one was refused."""
 
@@ -121,6 +198,39 @@ async def test_many_who_are_refused_at_once_log_in_once() -> None:
         await client.request("GET", PATH)
 
     assert (tokens.asked, len(api.calls) - before) == (1, 1)
+
+
+async def test_a_login_that_has_nothing_new_to_say_is_asked_once_by_many() -> None:
+    """One after the other they would wait for it, a plugin's second each."""
+    api, tokens = believes("another"), Tokens("old")
+    async with listen(api) as url, client_of(url, login=tokens) as client:
+        found = await asyncio.gather(*(client.request("GET", PATH) for _ in range(20)), return_exceptions=True)
+
+    assert {type(one) for one in found} == {UnauthorizedError}
+    assert (tokens.asked, len(api.calls)) == (1, 20)
+
+
+async def test_who_logs_in_anew_holds_no_connection_meanwhile() -> None:
+    """Nor when the login fails."""
+
+    class Failing(Tokens):
+        async def async_auth_flow(self, request: httpx2.Request) -> AsyncIterator[httpx2.Request]:  # type: ignore[override]
+            request.headers["Authorization"] = "old"
+            yield request
+            assert http._session is not None
+            assert not http._session.connector._acquired  # type: ignore[union-attr]
+            raise UnauthorizedError("no plugin")
+
+    async with listen(believes("new")) as url:
+        http = lean_client(url, 30)
+        assert isinstance(http, LeanHttp)
+        http._login = Failing("old")
+        client = ApiClient(http)
+        try:
+            with pytest.raises(UnauthorizedError, match="no plugin"):
+                await client.request("POST", PATH, body={})
+        finally:
+            await client.close()
 
 
 async def test_who_is_not_believed_with_a_new_token_either_is_told_so() -> None:
