@@ -56,7 +56,7 @@ class LeanAnswer:
         self._silence = silence
 
     async def aread(self) -> bytes:
-        """The whole body, which is ``content`` from then on. Raises httpx2.TransportError."""
+        """The whole body, which is ``content`` from then on; read again it is the same. Raises httpx2.TransportError."""
         self.content += b"".join([piece async for piece in self.aiter_bytes()])
         return self.content
 
