@@ -45,8 +45,8 @@ class ControlPlane(Protocol):
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
         """A certificate with which somebody is that user of that group to the API server."""
 
-    async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
-        """Write a kubeconfig with a token of that ServiceAccount and nothing more."""
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
+        """Write a kubeconfig with a token of that ServiceAccount, bound to ``pod`` if one is named, and nothing more."""
 
     def log(self, program: str) -> str:
         """What one of its programs has logged; "" where it has none of that name."""

@@ -90,10 +90,10 @@ class RealControlPlane:
         pair = self._authority.issue_server(f"kubelet-{node}", (node, address))
         return pair.certificate, pair.key
 
-    async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
-        """A kubeconfig with a token of that ServiceAccount and nothing more. Raises ApiError where it is not there."""
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
+        """See the protocol. Raises ApiError if there is no such account or pod."""
         async with await self._connect() as api:
-            token = await service_account_token(api, namespace, account)
+            token = await service_account_token(api, namespace, account, pod)
         return kubeconfig.write(path, self.url, ca=self.ca, token=token)
 
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:

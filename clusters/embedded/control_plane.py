@@ -22,11 +22,9 @@ from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling import configuration_file
 from clusters.provider import ClusterError
-from clusters.resources import SERVICE_ACCOUNTS
+from clusters.service_account_token import service_account_token
 
 _SEED: Final = 1
-# Nobody renews the token of a program here, and the clock may be a fast one: a year.
-_TOKEN_SECONDS: Final = 365 * 86400
 
 
 class EmbeddedControlPlane:
@@ -109,11 +107,10 @@ class EmbeddedControlPlane:
         """See the protocol."""
         return None
 
-    async def token_kubeconfig(self, path: Path, namespace: str, account: str) -> Path:
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
         """See the protocol."""
-        where = SERVICE_ACCOUNTS.path(namespace, account, "token")
-        answer = await self._api.request("POST", where, body={"spec": {"expirationSeconds": _TOKEN_SECONDS}})
-        return kubeconfig.write(path, self.url, ca=self._authority.ca, token=answer["status"]["token"])
+        token = await service_account_token(self._api, namespace, account, pod)
+        return kubeconfig.write(path, self.url, ca=self._authority.ca, token=token)
 
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
         """A certificate with which somebody is that user of that group to the API server."""

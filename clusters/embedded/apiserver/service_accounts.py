@@ -20,7 +20,7 @@ from clusters.embedded.apiserver.objects import Object, uid_of
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import PODS, SERVICE_ACCOUNTS, Resource
+from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS, Resource
 
 TOKEN_REQUEST: Final = Resource("authentication.k8s.io/v1", "tokenrequests", "TokenRequest")
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -39,6 +39,7 @@ class _Claim:
     account: str
     uid: str
     pod: Mapping[str, str]
+    node: Mapping[str, str]
     serial: str
 
 
@@ -57,7 +58,7 @@ class ServiceAccountTokens:
         """The TokenRequest with its token. Raises RefusalError (400, 404, 409, 422)."""
         account = writes.get(SERVICE_ACCOUNTS, namespace, name).item
         spec = _spec(body)
-        pod = self._bound_pod(writes, namespace, name, spec["boundObjectRef"])
+        bound = self._bound_objects(writes, namespace, name, spec["boundObjectRef"])
         began = self._now()
         ends = began + timedelta(seconds=spec["expirationSeconds"])
         private: Object = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid_of(account)}}
@@ -67,7 +68,7 @@ class ServiceAccountTokens:
             "iat": int(began.timestamp()),
             "iss": ISSUER,
             "jti": str(uuid.uuid4()),
-            _PRIVATE: private | ({"pod": pod} if pod else {}),
+            _PRIVATE: private | bound,
             "nbf": int(began.timestamp()),
             "sub": account_user(namespace, name).name,
         }
@@ -88,7 +89,7 @@ class ServiceAccountTokens:
         if claim.pod:
             if not self._is_there(PODS, claim.namespace, claim.pod["name"], claim.pod["uid"]):
                 return None
-            extra |= {f"authentication.kubernetes.io/pod-{key}": (value,) for key, value in claim.pod.items()}
+            extra |= _extra("pod", claim.pod) | _extra("node", claim.node)
         return account_user(claim.namespace, claim.account, claim.uid, extra)
 
     def _claim(self, token: str) -> _Claim | None:
@@ -103,7 +104,8 @@ class ServiceAccountTokens:
                 return None
             private = found[_PRIVATE]
             account = private["serviceaccount"]
-            return _Claim(private["namespace"], account["name"], account["uid"], private.get("pod", {}), found["jti"])
+            pod, node = private.get("pod", {}), private.get("node", {})
+            return _Claim(private["namespace"], account["name"], account["uid"], pod, node, found["jti"])
         except (jwt.InvalidTokenError, KeyError, TypeError):
             return None
 
@@ -111,8 +113,8 @@ class ServiceAccountTokens:
         stored = self._store.get(resource, namespace, name)
         return stored is not None and uid_of(stored.item) == uid
 
-    def _bound_pod(self, writes: Writes, namespace: str, account: str, reference: Object | None) -> Object:
-        """The pod that the token ends with; empty where it is bound to nothing."""
+    def _bound_objects(self, writes: Writes, namespace: str, account: str, reference: Object | None) -> Object:
+        """The claims about the pod that the token is bound to, and about that pod's node; empty without a reference."""
         if reference is None:
             return {}
         if (reference.get("kind"), reference.get("apiVersion", "v1")) != (PODS.kind, PODS.api_version):
@@ -130,7 +132,16 @@ class ServiceAccountTokens:
                 "object might have been deleted and then recreated"
             )
             raise conflict(PODS, name, why)
-        return {"name": name, "uid": uid_of(pod)}
+        claims = {"pod": {"name": name, "uid": uid_of(pod)}}
+        node = pod["spec"].get("nodeName")
+        if node:
+            stored = self._store.get(NODES, "", node)
+            claims["node"] = {"name": node} | ({"uid": uid_of(stored.item)} if stored else {})
+        return claims
+
+
+def _extra(kind: str, claim: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {f"authentication.kubernetes.io/{kind}-{key}": (value,) for key, value in claim.items()}
 
 
 def _spec(body: Object) -> Object:

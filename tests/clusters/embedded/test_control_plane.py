@@ -69,6 +69,22 @@ async def test_an_account_has_its_rights_and_nothing_more(make: Make, tmp_path: 
             await kubelet.list(NAMESPACES)
 
 
+async def test_a_token_that_is_bound_to_a_pod_dies_with_it(make: Make, tmp_path: Path) -> None:
+    """While the pod lives, the API server knows from the token on which node it is."""
+    control_plane = make()
+    await control_plane.start(controllers=False)
+    async with ApiClient.from_kubeconfig(control_plane.kubeconfig) as api:
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}}
+        await api.create({"apiVersion": "v1", "kind": "Pod", **pod})
+        path = await control_plane.token_kubeconfig(tmp_path / "account", "default", "default", "p")
+        async with ApiClient.from_kubeconfig(path) as account:
+            answer = await account.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body={})
+            await api.delete(PODS, "p", "default", grace_seconds=0)
+            with pytest.raises(ApiError, match="401"):
+                await account.list(PODS)
+    assert answer["status"]["userInfo"]["extra"]["authentication.kubernetes.io/node-name"] == ["n"]
+
+
 async def test_its_clock_is_the_one_it_is_given(make: Make) -> None:
     """What is created has that time."""
     clock = Clock(1e7)

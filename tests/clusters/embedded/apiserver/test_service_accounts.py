@@ -11,7 +11,7 @@ import pytest
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.service_accounts import ISSUER, ServiceAccountTokens
 from clusters.embedded.apiserver.writes import Writes
-from clusters.resources import PODS, SERVICE_ACCOUNTS
+from clusters.resources import NODES, PODS, SERVICE_ACCOUNTS
 from tests.clusters.embedded.apiserver.samples import NOW, new_writes, pod, refused
 
 
@@ -93,6 +93,23 @@ def test_a_bound_token_ends_with_its_pod() -> None:
     assert user.extra["authentication.kubernetes.io/pod-uid"] == (created["metadata"]["uid"],)
     writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=0))
     assert tokens.user_of(issued) is None
+
+
+def test_a_token_of_a_pod_on_a_node_names_the_node() -> None:
+    """By its name alone if there is no such node object; the claim is as old as the token."""
+    writes, _, tokens = issuer()
+    reference = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+    writes.create(PODS, "default", pod(nodeName="n"))
+    issued_before = token(tokens, writes, boundObjectRef=reference)
+    node = writes.create(NODES, "", {"metadata": {"name": "n"}}).item
+    issued_after = token(tokens, writes, boundObjectRef=reference)
+    before, after = tokens.user_of(issued_before), tokens.user_of(issued_after)
+    assert before is not None
+    assert after is not None
+    assert before.extra["authentication.kubernetes.io/node-name"] == ("n",)
+    assert "authentication.kubernetes.io/node-uid" not in before.extra
+    assert after.extra["authentication.kubernetes.io/node-name"] == ("n",)
+    assert after.extra["authentication.kubernetes.io/node-uid"] == (node["metadata"]["uid"],)
 
 
 @pytest.mark.parametrize(
