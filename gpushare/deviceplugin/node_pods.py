@@ -41,6 +41,8 @@ class NodePods:
         self._found: dict[str, str] = {}
         self._arrivals = 0
         self._ended: dict[str, None] = {}
+        # Uids of pods that are known as a history showed them which the API server has lost.
+        self._lost: set[str] = set()
 
     def in_admission_order(self) -> tuple[Pod, ...]:
         """All pods: those that the kubelet found at its start by age, then the others, first bound first."""
@@ -69,6 +71,17 @@ class NodePods:
         self._forget(metadata.uid)
         self.on_change()
 
+    def begin_anew(self) -> None:
+        """The API server's history went back, so versions start again: each pod's next version is believed, and no end counts.
+
+        The pods stay until the list of the restored state shows or lacks them, in their order.
+        """
+        self._ended.clear()
+        self._lost = set(self._pods)
+        for turn, uid in enumerate(sorted(self._pods, key=self._turn), start=1):
+            self._places[uid] = (0, turn)
+        self._arrivals = len(self._pods)
+
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name; the newest where an old one of the same name is still known."""
         key = (namespace, name)
@@ -96,9 +109,12 @@ class NodePods:
         self._places[uid] = (min(place, version), arrival)
         if uid not in self._pods or not self._is_newer(uid, pod.metadata.resource_version):
             self._pods[uid] = pod
+            self._lost.discard(uid)
 
     def _is_newer(self, uid: str, version: str) -> bool:
-        """Do we know the pod as it was after that version? Not where one of the two is no number."""
+        """Do we know the pod as it was after that version? Not where one of the two is no number, or of a lost history."""
+        if uid in self._lost:
+            return False
         ours, theirs = _number(self._pods[uid].metadata.resource_version), _number(version)
         return ours > theirs > 0
 
@@ -106,6 +122,7 @@ class NodePods:
         self._pods.pop(uid, None)
         self._places.pop(uid, None)
         self._found.pop(uid, None)
+        self._lost.discard(uid)
         self._ended[uid] = None
         if len(self._ended) > _ENDED_REMEMBERED:
             del self._ended[next(iter(self._ended))]

@@ -73,6 +73,8 @@ class Binder:
         self._resolving: set[asyncio.Task[None]] = set()
         # The node of each pod that the API server said is bound, newest last: our copy of the pod may not show it yet.
         self._bound: OrderedDict[str, str] = OrderedDict()
+        # How often the API server was restored when these were noted; a later restore makes all of them doubtful.
+        self._restores = 0
         # By uid and node: how many requests may still take effect.
         self._unknown: Counter[tuple[str, str]] = Counter()
 
@@ -114,7 +116,7 @@ class Binder:
         if pod.spec.node_name:
             self._accept_bound(pod, args.node)
             return
-        if (node := self._bound.get(pod.metadata.uid)) is not None:
+        if (node := self._bound_to(pod.metadata.uid)) is not None:
             if node != args.node:
                 raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is already bound to node {node}")
             return
@@ -159,7 +161,7 @@ class Binder:
         assumed, reserved = self._cache.assumed(uid, node_name), guard.reserved.get(uid)
         if assumed is not None:
             # An audit that asked for this pod before now must not believe the answer.
-            self._cache.heard.note(uid)
+            self._cache.renew(uid)
         earlier = assumed or (reserved.booking if reserved is not None else None)
         if earlier is None:
             shares = choose(laid_on(node, guard), question(request, snapshot, self._policy, cpu_request(pod)))
@@ -206,11 +208,22 @@ class Binder:
             self._forget(metadata.uid, node)
             self._release(metadata.uid, node, error)
             raise BindError(f"the API server refused to bind: {error}") from error
-        self._bound[metadata.uid] = node
+        self._note_bound(metadata.uid, node)
         self._cache.bound(metadata, node, cpu_request(pod))
+        _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
+
+    def _bound_to(self, uid: str) -> str | None:
+        """The node of a pod that the API server said is bound, unless it was restored from a snapshot since."""
+        if self._restores != self._cache.restores:
+            self._restores = self._cache.restores
+            self._bound.clear()
+        return self._bound.get(uid)
+
+    def _note_bound(self, uid: str, node: str) -> None:
+        self._bound_to(uid)
+        self._bound[uid] = node
         if len(self._bound) > _BOUND_REMEMBERED:
             self._bound.popitem(last=False)
-        _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
     def _forget(self, uid: str, node: str) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""

@@ -11,6 +11,11 @@ Survives what an API server does (API conventions, "Efficient detection of chang
 
 with a pause that doubles until something succeeds. After a new list the handler hears what vanished meanwhile. An object
 re-created under its name is first removed, then set, even where the deletion itself was missed.
+
+Restoring etcd from a snapshot takes the server's history back: versions that were given once are given again, for other
+contents. A list is read from the newest state, so a list below a version that was seen before shows such a restore. The handler is
+told (``begin_anew``) before the objects of that list. A watch from a version that the server has not reached yet may stay
+silent for ever, so a watch is resumed after a broken connection only once the server was asked for its version.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -60,6 +66,13 @@ class Handler(Protocol[T_contra]):
 
     def remove(self, metadata: ObjectMeta) -> None:
         """An object is gone: its namespace, name and uid."""
+
+    def begin_anew(self) -> None:
+        """The server's history went back (etcd was restored), and a list of the restored state follows.
+
+        Versions seen before count no more, and an object that was seen to end may exist again. Objects that the list does not
+        show are removed one by one after it, as with every list: until then they may still be in use.
+        """
 
 
 @dataclass(slots=True)
@@ -132,6 +145,10 @@ class Reflector(Generic[T]):
         # The resourceVersion up to which the handler was told, and who waits for a later one.
         self._told = 0
         self._waiting: set[asyncio.Event] = set()
+        # The resourceVersion that was read last, of a list that may still be under way or of an event.
+        self._seen = 0
+        # The connection of the last watch broke: the server may have been restored from a snapshot since.
+        self._broke = False
 
     async def come_to(self, version: int, seconds: float) -> bool:
         """Wait until the handler was told as much as this resourceVersion; False where that takes longer.
@@ -156,7 +173,7 @@ class Reflector(Generic[T]):
     def _tell(self, version: str) -> None:
         """The handler was told so much."""
         if version.isdigit():
-            self._told = int(version)
+            self._told = self._seen = int(version)
         for news in self._waiting:
             news.set()
 
@@ -170,11 +187,12 @@ class Reflector(Generic[T]):
         while True:
             try:
                 await self._list()
+                self._broke = False
                 while True:
                     await self._watch()
                     await self._pause.wait()
-            except GoneError:
-                _LOG.info("listing again path=%s reason=the history is gone", self._path)
+            except GoneError as error:
+                _LOG.info("listing again path=%s reason=the history is gone error=%s", self._path, error)
             except (ApiError, msgspec.DecodeError) as error:
                 _LOG.warning("cannot follow path=%s error=%s; listing again", self._path, error)
             await self._pause.wait()
@@ -185,12 +203,14 @@ class Reflector(Generic[T]):
         version = ""
         try:
             async for page in self._client.pages(self._path, self._params):
-                version = page.metadata.resource_version
+                # All pages are of the version of the first. Should one not be, the watch from there repeats what lies between.
+                version = version or self._begin(page.metadata.resource_version)
                 await self._take(page.items or (), present)
         except GoneError:
             # It took so long that the next page is gone: all over again, and whole.
             present.clear()
             items, version = await self._client.list_raw(self._path, self._params)
+            self._begin(version)
             await self._take(items, present)
         for key in [key for key in self._known if key not in present]:
             self._remove(self._known[key])
@@ -200,6 +220,20 @@ class Reflector(Generic[T]):
         self.synced.set()
         if self._on_sync is not None:
             self._on_sync()
+
+    def _begin(self, version: str) -> str:
+        """A list of this version begins: see whether the server's history went back. The version."""
+        if version.isdigit():
+            number = int(version)
+            if number < self._seen:
+                _LOG.warning(
+                    "the server's history went back path=%s from=%d to=%d; everything is read again",
+                    self._path, self._seen, number,
+                )  # fmt: skip
+                self._told = 0
+                self._handler.begin_anew()
+            self._seen = number
+        return version
 
     async def _take(self, items: Sequence[msgspec.Raw], present: set[tuple[str, str]]) -> None:
         """Tell the handler of listed objects, some in a turn of the loop, and note that they are there."""
@@ -216,13 +250,28 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
+            if self._broke:
+                await self._compare_history()
+            self._broke = False
             await self._follow()
-        except (UnreachableError, TooManyRequestsError) as error:
+        except UnreachableError as error:
+            self._broke = True
+            _LOG.warning("watch broke path=%s error=%s", self._path, error)
+        except TooManyRequestsError as error:
             _LOG.warning("watch broke path=%s error=%s", self._path, error)
         finally:
             # It held, though nothing happened; only a server that closes at once must not be asked in a tight loop.
             if loop.time() - started > _LONGEST_PAUSE_SECONDS:
                 self._pause.reset()
+
+    async def _compare_history(self) -> None:
+        """Ask for the server's version alone. Raises GoneError if it lies before ours, and ApiError."""
+        async with aclosing(self._client.pages(self._path, self._params, limit=1)) as pages:
+            async for page in pages:
+                version = page.metadata.resource_version
+                if version.isdigit() and int(version) < self._seen:
+                    raise error_for(410, "Expired", f"version {self._seen} is not reached yet", f"watch {self._path}")
+                return
 
     async def _follow(self) -> None:
         """Handle the events of one watch request, until the server closes it."""

@@ -156,6 +156,10 @@ class NodeStatus:
         """The Node object is gone; when it is created again, it knows nothing of us."""
         self._published = ()
 
+    def begin_anew(self) -> None:
+        """The API server's history went back: compare the Node with what should be on it, now."""
+        self.wake()
+
     async def publish(self) -> None:
         """Write cards and count where the Node does not have them. Raises ApiError."""
         node = await self._read()

@@ -14,7 +14,8 @@ Assumptions, each with its test:
 
 * The API is the truth. A pod that the API shows bound is booked where the API says, and every assumption for it ends.
 * A pod is its uid. A pod re-created under the same name is another pod (defect D17), in whatever order events come.
-* What is gone stays gone: an answer or event that is older than the end of a pod does not bring it back.
+* What is gone stays gone: an answer or event that is older than the end of a pod does not bring it back. Only a restore of
+  etcd does (``begin_anew``).
 * An event without a node never ends an assumption: it may be older than the bind.
 * A pod being deleted keeps its card until it is gone or finished with no container running (defect D15).
 * Bookings outlive the Node object: a node that is deleted and comes back still has its pods.
@@ -65,6 +66,11 @@ class SchedulerCache:
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids whose end was seen, oldest first; a uid never comes back, so a late word of it is old.
         self._ended: dict[str, None] = {}
+        # Uids that are assumed, and that the API server said it has bound.
+        self._acknowledged: set[str] = set()
+        # Uids that were bound in a history which the API server has lost, and that it has not shown since.
+        self._doubtful: set[str] = set()
+        self.restores = 0
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
         self._workload = workload or Workload()
         self._snapshot = Snapshot(
@@ -155,11 +161,11 @@ class SchedulerCache:
         self.heard.note(uid)
         if uid in self._ended:
             return None
-        key = (pod.metadata.namespace, pod.metadata.name)
         if not node:
-            self._pending[key] = pod
+            self._set_pending(pod)
             return None
-        self._forget_pending(key, uid)
+        self._doubtful.discard(uid)
+        self._forget_pending((pod.metadata.namespace, pod.metadata.name), uid)
         if is_finished(pod):
             self._end(uid)
             return None
@@ -205,11 +211,17 @@ class SchedulerCache:
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
         if booking.uid in self._assumed.get(node, {}) or booking.uid in self._confirmed.get(node, {}):
             raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
-        self.heard.note(booking.uid)
+        self.renew(booking.uid)
         self._put(self._assumed, node, booking)
         self._assumed_on.setdefault(booking.uid, set()).add(node)
         self._cpu_changed(*self._workload.put(booking.uid, node, cpu_milli))
         self._lay_out(node)
+
+    def renew(self, uid: str) -> None:
+        """A bind of the pod is under way (again): no audit, and no restored history, ends what is assumed for it."""
+        self.heard.note(uid)
+        self._doubtful.discard(uid)
+        self._acknowledged.discard(uid)
 
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
@@ -221,15 +233,30 @@ class SchedulerCache:
             self._cpu_changed(*self._workload.forget(uid, node, min(nodes, default="")))
             self._lay_out(node)
         if not nodes:
-            self._assumed_on.pop(uid, None)
+            self._end_assumptions(uid)
 
     def bound(self, metadata: ObjectMeta, node: str, cpu_milli: int) -> None:
         """The API bound a pod, as the watch will tell. A pod without cards was not assumed: its CPU counts from now on.
 
         Of a pod that the watch does not show waiting it may have told more already, or never tell anything.
         """
+        if metadata.uid in self._assumed_on:
+            self._acknowledged.add(metadata.uid)
         if self.is_pending(metadata):
             self._cpu_changed(*self._workload.put(metadata.uid, node, cpu_milli))
+
+    def begin_anew(self) -> None:
+        """The API server's history of pods went back, and a list of the restored state follows: see ``reflector.Handler``.
+
+        No end that was seen counts. A booking stays until the list shows its pod, or until the pod is removed because the list
+        lacks it: until then the containers may still run. A pod that was bound and is shown unbound loses its booking;
+        an assumption of a bind under way does not.
+        """
+        self.heard.note_all()
+        self.restores += 1
+        self._ended.clear()
+        self._versions = dict.fromkeys(self._versions, 0)
+        self._doubtful = {*self._node_of, *self._acknowledged}
 
     # What else a decision looks at
 
@@ -279,8 +306,7 @@ class SchedulerCache:
         """
         uid = pod.metadata.uid
         self._ended.pop(uid, None)
-        self._drop(uid)
-        self._cpu_changed(*self._workload.leave_node(uid))
+        self._unbind(uid)
         self.set_pod(pod)
 
     # Inside
@@ -290,9 +316,19 @@ class SchedulerCache:
         if pending is not None and pending.metadata.uid == uid:
             del self._pending[key]
 
+    def _set_pending(self, pod: Pod) -> None:
+        if pod.metadata.uid in self._doubtful:
+            self._unbind(pod.metadata.uid)
+        self._pending[pod.metadata.namespace, pod.metadata.name] = pod
+
+    def _unbind(self, uid: str) -> None:
+        self._drop(uid)
+        self._cpu_changed(*self._workload.leave_node(uid))
+
     def _end_assumptions(self, uid: str) -> set[str]:
         """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
         nodes = self._assumed_on.pop(uid, set())
+        self._acknowledged.discard(uid)
         for node in nodes:
             self._take(self._assumed, node, uid)
         return nodes
@@ -305,6 +341,7 @@ class SchedulerCache:
             del self._ended[next(iter(self._ended))]
 
     def _drop(self, uid: str) -> None:
+        self._doubtful.discard(uid)
         touched = self._end_assumptions(uid)
         node = self._node_of.pop(uid, None)
         if node is not None:

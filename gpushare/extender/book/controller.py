@@ -36,6 +36,9 @@ class _Nodes:
     def remove(self, metadata: ObjectMeta) -> None:
         self._cache.remove_node(metadata.name)
 
+    def begin_anew(self) -> None:
+        self._cache.heard.note_all()
+
 
 class _Pods:
     def __init__(self, cache: SchedulerCache, odd: OddPods) -> None:
@@ -49,6 +52,9 @@ class _Pods:
         self._odd.note(metadata, None)
         self._cache.remove_pod(metadata)
 
+    def begin_anew(self) -> None:
+        self._cache.begin_anew()
+
 
 class _SickCards:
     def __init__(self, cache: SchedulerCache) -> None:
@@ -61,6 +67,9 @@ class _SickCards:
 
     def remove(self, metadata: ObjectMeta) -> None:
         self._declare(metadata, "")
+
+    def begin_anew(self) -> None:
+        """A ConfigMap replaces what was known under its name, so nothing is to be forgotten."""
 
     def _declare(self, metadata: ObjectMeta, text: str) -> None:
         node = metadata.name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
@@ -84,6 +93,9 @@ class _Budgets:
 
     def remove(self, metadata: ObjectMeta) -> None:
         self._cache.remove_budget(metadata)
+
+    def begin_anew(self) -> None:
+        """A budget replaces what was known under its name, so nothing is to be forgotten."""
 
 
 class Controller:

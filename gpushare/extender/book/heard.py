@@ -12,6 +12,8 @@ class Heard:
     def __init__(self) -> None:
         self._last: dict[str, int] | None = None
         self._count = 0
+        # The count at which the book was told something of every object.
+        self._all = 0
 
     def start(self) -> None:
         """From now on words are remembered."""
@@ -27,10 +29,15 @@ class Heard:
             self._count += 1
             self._last[key] = self._count
 
+    def note_all(self) -> None:
+        """The book was told something of every object: the API server's history went back."""
+        self._count += 1
+        self._all = self._count
+
     def mark(self) -> int:
         """Now."""
         return self._count
 
     def since(self, key: str, mark: int) -> bool:
         """Was anything said of it after that mark? While nobody listens: perhaps, so yes."""
-        return self._last is None or self._last.get(key, 0) > mark
+        return self._last is None or max(self._all, self._last.get(key, 0)) > mark

@@ -175,3 +175,20 @@ def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
     found = pods.find("d", "web-0")
     assert found is not None
     assert found.metadata.uid == "new"
+
+
+def test_attack_13_after_a_restore_lower_versions_count() -> None:
+    """What the restored state shows replaces what was known, and a pod that was seen to end exists again."""
+    pods = NodePods()
+    for one in (pod("a", version=90), pod("b", version=80), pod("ended", version=70), pod("lost", version=95)):
+        pods.set(one)
+    pods.remove(ObjectMeta("ended", "d", "ended"))
+
+    pods.begin_anew()
+    for one in (pod("b", version=8, mark="restored"), pod("ended", version=9), pod("a", version=7)):
+        pods.set(one)
+
+    assert order(pods) == ["b", "a", "lost", "ended"]
+    assert (pods.by_uid("b") or Pod()).metadata.resource_version == "8"
+    pods.replace([pod("a", version=7), pod("b", version=8), pod("ended", version=9)], "20")
+    assert order(pods) == ["b", "a", "ended"]

@@ -149,6 +149,19 @@ async def test_a_pod_that_was_bound_a_moment_ago_is_not_ordered_again() -> None:
             await b.bind("a", "n")
 
 
+async def test_attack_13_a_bind_that_a_restore_undid_is_made_again() -> None:
+    """The API server has lost the Binding that it acknowledged, so the pod is not taken for bound."""
+    async with bench(pod("a")) as b:
+        await b.bind("a")
+        del b.api.pods[0]["spec"]["nodeName"]
+        b.cache.begin_anew()
+        b.cache.set_pod(msgspec.convert(b.api.pods[0], Pod))
+        await b.bind("a", to="m")
+
+        assert [call["body"]["target"]["name"] for call in b.posts()] == ["n", "m"]
+        assert (b.used("n"), b.used("m")) == ([0, 0], [3])
+
+
 async def test_a_pod_that_another_extender_bound_meanwhile_is_bound() -> None:
     """The watch told of it while we were about to: success where it is on the node that was asked for."""
     async with bench(pod("a", 14), known=False) as b:

@@ -33,6 +33,7 @@ from tests.servers import until
 
 PATH = "/api/v1/pods"
 GONE_EVENT = event("ERROR", status(410, "Expired", "too old"))
+GONE_EVENT_WATCH = Watch([GONE_EVENT, HOLD])
 
 
 class Told:
@@ -50,6 +51,9 @@ class Told:
         self.heard.append(f"remove {metadata.name} {metadata.uid}")
         if self.here.get(metadata.name) == metadata.uid:
             del self.here[metadata.name]
+
+    def begin_anew(self) -> None:
+        self.heard.append("begin anew")
 
 
 def pod(name: str, version: str, uid: str = "") -> dict[str, Any]:
@@ -149,9 +153,9 @@ async def test_gone_lists_again_and_tells_what_vanished(gone: Any) -> None:
 
 
 async def test_a_broken_connection_loses_nothing() -> None:
-    """Half a line is no event; it comes again, whole."""
+    """Half a line is no event; it comes again, whole. The server's version is asked for, and not its objects."""
     api = script(
-        [listing("5")],
+        [listing("5"), listing("6", pod("a", "6"))],
         [
             Watch([event("ADDED", pod("a", "6")), b'{"type":"ADDED","object":{"metadata":{"na', DROP]),
             Watch([event("ADDED", pod("b", "7")), HOLD]),
@@ -161,6 +165,7 @@ async def test_a_broken_connection_loses_nothing() -> None:
 
     assert told.heard == ["set a u-a", "set b u-b"]
     assert versions == ["5", "6"]
+    assert [call.query["limit"] for call in api.of("GET")] == ["500", "1"]
 
 
 @pytest.mark.parametrize("garbage", [b"<html>\n", b'{"type":"ADDED","object":[]}\n', b'{"type":3}\n'])
@@ -179,6 +184,51 @@ async def test_a_watch_that_is_refused_lists_again(code: int) -> None:
     _, versions = await hear(api, "a")
 
     assert versions == ["900", "8"]
+
+
+async def test_attack_13_a_restore_is_told_before_its_list() -> None:
+    """A list below the last version starts a new history; what it lacks is removed after it."""
+    api = script(
+        [listing("900", pod("a", "3"), pod("b", "800")), listing("8", pod("a", "3"), pod("c", "7"))],
+        [Answer(status(500), 500)],
+    )
+    told, versions = await hear(api, "a", "c")
+
+    assert versions == ["900", "8"]
+    assert told.heard[2:] == ["begin anew", "set a u-a", "set c u-c", "remove b u-b"]
+
+
+async def test_attack_13_no_later_list_is_a_restore() -> None:
+    """A list of the same version, or of a later one, goes on with the history; so does one after a restore."""
+    api = script(
+        [listing("9", pod("a", "3")), listing("9", pod("a", "3")), listing("4"), listing("6", pod("b", "5"))],
+        [GONE_EVENT_WATCH] * 3,
+    )
+    told, _ = await hear(api, "b")
+
+    assert told.heard == ["set a u-a", "set a u-a", "begin anew", "remove a u-a", "set b u-b"]
+
+
+async def test_attack_13_a_broken_watch_looks_for_a_restore() -> None:
+    """A watch from a version that is not reached stays silent, so the version is asked for first."""
+    lists = [listing("900", pod("a", "3")), listing("8"), listing("8", pod("b", "7"))]
+    api = script(lists, [Watch([DROP])])
+    told, versions = await hear(api, "b")
+
+    assert versions == ["900", "8"]
+    assert told.heard == ["set a u-a", "begin anew", "set b u-b", "remove a u-a"]
+    assert [call.query["limit"] for call in api.of("GET")] == ["500", "1", "500"]
+
+
+async def test_attack_13_a_wait_for_a_lost_version_ends() -> None:
+    """Versions of the lost history do not count as reached, and those of the restored one do."""
+    api = script([listing("900"), listing("8", pod("a", "7"))], [Answer(status(500), 500)])
+    told = Told()
+    async with listen(api) as url, following(url, told) as reflector:
+        await until(lambda: "a" in told.here and reflector.contact.lists == 2)
+
+        assert await reflector.come_to(8, 0)
+        assert not await reflector.come_to(900, 0)
 
 
 async def test_too_many_watches_is_no_reason_to_list() -> None:

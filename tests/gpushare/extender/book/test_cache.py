@@ -76,6 +76,73 @@ def cache() -> SchedulerCache:
     return cache
 
 
+def test_attack_13_a_restored_pod_is_booked(cache: SchedulerCache) -> None:
+    """Its end was in a history that is lost, so the pod exists again."""
+    cache.set_pod(pod("u", 4, on="n", card=1))
+    cache.remove_pod(pod("u").metadata)
+    cache.set_pod(pod("u", 4, on="n", card=1))
+    assert used(cache) == [0, 0]
+
+    cache.begin_anew()
+    cache.set_pod(pod("u", 4, on="n", card=1))
+
+    assert used(cache) == [0, 4]
+
+
+def test_attack_13_a_booking_stays_until_the_list_lacks_it(cache: SchedulerCache) -> None:
+    """While the list comes the containers may still run."""
+    cache.set_pod(pod("u", 4, on="n", card=1))
+    cache.begin_anew()
+    assert used(cache) == [0, 4]
+
+    cache.remove_pod(pod("u").metadata)
+
+    assert used(cache) == [0, 0]
+
+
+def test_attack_13_a_lost_bind_frees_its_card(cache: SchedulerCache) -> None:
+    """The restored state shows the pod unbound: neither its booking nor what was assumed after an answer holds."""
+    for uid in ("confirmed", "answered"):
+        cache.set_pod(pod(uid))
+        cache.assume("n", booking(uid, 4, 0))
+        cache.bound(pod(uid).metadata, "n", 0)
+    cache.set_pod(pod("confirmed", 4, on="n", card=0))
+    cache.begin_anew()
+    assert used(cache) == [8, 0]
+
+    cache.set_pod(pod("confirmed", 4))
+    cache.set_pod(pod("answered", 4))
+
+    assert used(cache) == [0, 0]
+    assert cache.is_pending(pod("confirmed").metadata)
+
+
+def test_attack_13_a_bind_under_way_survives_a_restore(cache: SchedulerCache) -> None:
+    """Its request may still take effect, also one that repeats an earlier one after the restore."""
+    cache.assume("n", booking("sent", 4, 0))
+    cache.assume("n", booking("repeated", 3, 1))
+    cache.bound(pod("repeated").metadata, "n", 0)
+    cache.begin_anew()
+    cache.renew("repeated")
+
+    cache.set_pod(pod("sent", 4))
+    cache.set_pod(pod("repeated", 3))
+
+    assert used(cache) == [4, 3]
+
+
+def test_attack_13_an_audit_under_way_believes_nothing(cache: SchedulerCache) -> None:
+    """Its list may be of the lost history."""
+    cache.heard.start()
+    mark = cache.heard.mark()
+    assert not cache.heard.since("u", mark)
+
+    cache.begin_anew()
+
+    assert cache.heard.since("u", mark)
+    assert not cache.heard.since("u", cache.heard.mark())
+
+
 def test_an_assumed_pod_holds_its_card_until_it_is_forgotten(cache: SchedulerCache) -> None:
     """Assume books at once; forget frees."""
     cache.assume("n", booking("a", 3, 1))
