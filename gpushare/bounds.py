@@ -28,6 +28,14 @@ class Bound(NamedTuple):
 
 # A node has at most 16 cards in machines of today; a MIG layout makes up to seven devices of each.
 CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
+# NVML writes at most 96 characters, a line end with them.
+CARD_TEXT: Final = Bound("the model or the UUID of a GPU", 128, "characters")
+# So many cards, each with its numbers and texts and some words on why it is sick.
+CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
+# Indices of all cards of a node several times over; a ConfigMap can have 1 MiB.
+SICK_TEXT: Final = Bound("a list of sick GPUs", 4096, "characters")
+# An int64 has 19 digits; the rest are a sign, a fraction and a suffix.
+QUANTITY_TEXT: Final = Bound("a quantity", 64, "characters")
 # A list of models or UUIDs that a person writes; the API server alone would take 256 KiB.
 WISH_CHARACTERS: Final = Bound("an annotation that wishes for a card", 4096, "characters")
 WISH_ENTRIES: Final = Bound("a list of wishes", 64, "entries")

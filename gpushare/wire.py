@@ -113,6 +113,8 @@ REASON_NO_SLOT: Final = "no free slot on the GPUs that have the memory"
 REASON_TOO_MANY_CONTAINERS: Final = "no GPU of the node has a slot for each container"
 REASON_SLOT_MISSING: Final = "a container asks for aliyun.com/gpu-mem without exactly one aliyun.com/gpu-slot"
 REASON_UNKNOWN_NODE: Final = "node is not known to the extender"
+# The node runs a later device plugin than this extender knows: update the extender, or roll the plugin back.
+REASON_NEWER_CARDS: Final = "the node's GPUs are described by a newer version of gpushare"
 # To pods that wish for a card.
 REASON_NO_SUCH_CARD: Final = "no GPU of the node is one that the pod wishes for"
 REASON_CARDS_UNSAID: Final = "the node does not say what its GPUs are, and the pod wishes for some"

@@ -23,7 +23,7 @@ from gpushare.deviceplugin.cards.spare_slots import SpareSlots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -15,7 +15,7 @@ from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
-from gpushare.model.node import NodeCards
+from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import Process
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread

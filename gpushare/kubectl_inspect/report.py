@@ -12,7 +12,7 @@ from gpushare import wire
 from gpushare.errors import GpushareError, InvalidAllocationError, InvalidQuantityError
 from gpushare.manifests import Node, Pod
 from gpushare.model.allocation import decode
-from gpushare.model.node import Booking, NodeInfo, capacity, devices_of, lay_out, published_cards
+from gpushare.model.node import Booking, NodeInfo, capacity, lay_out, published_cards, read_devices
 from gpushare.model.pod import is_finished, pod_request
 from gpushare.model.quantity import MemoryUnit
 
@@ -39,7 +39,7 @@ class NodeReport:
 
 
 def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
-    """The nodes that have card memory, by name, and a line for each pod whose booking cannot be read.
+    """The nodes that have card memory, by name, and a line for each pod whose booking and each node whose cards cannot be read.
 
     Such a pod is not left out: its units show as pending.
     """
@@ -56,7 +56,8 @@ def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport,
             problems.append(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {problem}")
         if booking is not None and booking.units > 0:
             by_node.setdefault(pod.spec.node_name, []).append(booking)
-    reports = (_report(node, by_node.get(node.metadata.name, ())) for node in nodes)
+    reports = [_report(node, by_node.get(node.metadata.name, ())) for node in nodes]
+    problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
     shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
     return _in_one_unit(shown), tuple(problems)
 
@@ -81,11 +82,11 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
-    devices = devices_of(as_listed)
+    devices, refusal = read_devices(as_listed)
     unit = published.unit if published else ""
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
-    info = lay_out(node.metadata.name, devices, bookings)
+    info = lay_out(node.metadata.name, devices, bookings, refusal)
     return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None)
 
 
@@ -112,7 +113,9 @@ def _in_mib(report: NodeReport) -> NodeReport:
         replace(one, units=one.units * mib, shares=tuple((index, units * mib) for index, units in one.shares))
         for one in info.bookings
     ]
-    return replace(report, total=report.total * mib, unit="MiB", info=lay_out(info.name, devices, bookings))
+    return replace(
+        report, total=report.total * mib, unit="MiB", info=lay_out(info.name, devices, bookings, info.refusal)
+    )
 
 
 def _with_allocatable(node: Node) -> Node:

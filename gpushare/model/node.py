@@ -2,76 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-
-import msgspec
+from typing import NamedTuple
 
 from gpushare import wire
+from gpushare.bounds import CARDS_OF_A_NODE, SICK_TEXT
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
+from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, read_cards
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.quantity import MemoryUnit, parse_units
-
-
-class CardFacts(msgspec.Struct, frozen=True, gc=False):
-    """One card in the node annotation. ``index`` is ours: fixed to the UUID; ``units`` counts ``unit``s of memory.
-
-    ``slots`` is how many containers it takes at once, in slots mode; 0 in ids mode, where nobody counts them.
-    """
-
-    index: int
-    uuid: str
-    model: str
-    mib: int
-    units: int
-    slots: int = 0
-    healthy: bool = True
-    reason: str = ""
-    numa: int = 0
-
-
-class NodeCards(msgspec.Struct, frozen=True, gc=False):
-    """The node annotation ``aliyun.com/gpushare-cards``: what the device plugin says of its cards.
-
-    ``mode`` is ``ids`` (one fake device is one unit) or ``slots`` (one is one container, ``unit`` is MiB).
-    """
-
-    v: int
-    mode: str
-    unit: str
-    boot: str
-    cards: tuple[CardFacts, ...]
-
-
-CARDS_VERSION = 1
-MODE_IDS = "ids"
-MODE_SLOTS = "slots"
-# Why a card is sick that pods of the node name, and that is not there any more (slots mode).
-REASON_TAKEN_OUT = "taken out of the machine"
-_DECODER = msgspec.json.Decoder(NodeCards)
-
-
-def encode_cards(cards: NodeCards) -> str:
-    """The text of the node annotation."""
-    return msgspec.json.encode(cards).decode()
-
-
-def decode_cards(text: str) -> NodeCards | None:
-    """The node annotation, or None where it is not one that we can read (broken by hand, or of a later version)."""
-    try:
-        cards = _DECODER.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    indices = {card.index for card in cards.cards}
-    sane = len(indices) == len(cards.cards) and all(_is_sane(card, cards.mode) for card in cards.cards)
-    return cards if cards.v == CARDS_VERSION and cards.mode in (MODE_IDS, MODE_SLOTS) and sane else None
-
-
-def _is_sane(card: CardFacts, mode: str) -> bool:
-    """Numbers that mean something: a card that counts containers but takes none would be refused for ever."""
-    return card.index >= 0 and card.units >= 0 and (card.slots > 0 if mode == MODE_SLOTS else card.slots >= 0)
 
 
 def capacity(node: Node, resource: str) -> int:
@@ -83,52 +25,62 @@ def capacity(node: Node, resource: str) -> int:
         return 0
 
 
+def described_cards(node: Node) -> Description:
+    """What the node's cards annotation says, believed or not."""
+    return read_cards((node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS))
+
+
 def published_cards(node: Node) -> NodeCards | None:
     """The cards annotation while it is valid: its units add up to the capacity, its cards to the count.
 
-    Otherwise a rollback to the Go plugin left it behind, or the kubelet has not heard of the plugin yet.
+    Otherwise a rollback to the Go plugin left it behind, or the kubelet has not been told by the plugin yet.
     """
-    text = (node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS)
-    cards = decode_cards(text) if text is not None else None
-    if cards is None or len(cards.cards) != capacity(node, wire.RESOURCE_COUNT):
+    cards, refusal = described_cards(node)
+    if cards is None or refusal or len(cards.cards) != capacity(node, wire.RESOURCE_COUNT):
         return None
     if sum(card.units for card in cards.cards) != capacity(node, wire.RESOURCE_MEMORY):
         return None
     return cards
 
 
-def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Device, ...]:
-    """The node's cards, nothing booked, by index.
+class NodeDevices(NamedTuple):
+    """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one of them, "" if pods may."""
 
-    From the annotation where it is valid, else total ÷ count for each card (a node of the Go plugin, which says no
-    more). ``unhealthy`` are indices that somebody's ConfigMap declares sick. A node without ``gpu-mem`` or
-    ``gpu-count`` has none.
+    devices: tuple[Device, ...]
+    refusal: str = ""
+
+
+def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
+    """The node's cards from the annotation if it is valid, else total ÷ count for each (the Go plugin publishes no more).
+
+    ``unhealthy`` are indices that a ConfigMap declares sick. A node without ``gpu-mem`` or ``gpu-count`` has no cards, and neither
+    has one of more cards than a machine can have. The cards of an annotation that must not be used are there, all of them sick.
     """
-    cards = published_cards(node)
-    if cards is not None:
-        unit_mib = _unit_mib(cards)
-        found: Iterable[Device] = (
-            Device(
-                card.index,
-                card.units,
-                0,
-                card.healthy,
-                card.uuid,
-                card.model,
-                _slots_of(card, cards),
-                numa=card.numa,
-                unit_mib=unit_mib,
-            )
-            for card in sorted(cards.cards, key=lambda card: card.index)
+    total, count = capacity(node, wire.RESOURCE_MEMORY), capacity(node, wire.RESOURCE_COUNT)
+    if not total or not count:
+        return NodeDevices(())
+    if CARDS_OF_A_NODE.exceeded(count):
+        return NodeDevices((), CARDS_OF_A_NODE.refusal)
+    described, refusal = described_cards(node)
+    is_shown = refusal and described is not None and len(described.cards) == count
+    cards = described if is_shown else published_cards(node)
+    found = _of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
+    devices = (replace(one, healthy=False) if refusal or one.index in unhealthy else one for one in found)
+    return NodeDevices(tuple(devices), refusal)
+
+
+def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Device, ...]:
+    """As ``read_devices``, without why they may not be used."""
+    return read_devices(node, unhealthy).devices
+
+
+def _of_cards(cards: NodeCards) -> Iterator[Device]:
+    unit_mib = _unit_mib(cards)
+    for card in sorted(cards.cards, key=lambda card: card.index):
+        slots = card.slots if cards.mode == MODE_SLOTS else 0
+        yield Device(
+            card.index, card.units, 0, card.healthy, card.uuid, card.model, slots, numa=card.numa, unit_mib=unit_mib
         )
-    else:
-        total, count = capacity(node, wire.RESOURCE_MEMORY), capacity(node, wire.RESOURCE_COUNT)
-        found = (Device(index, total // count) for index in range(count if total else 0))
-    return tuple(replace(device, healthy=False) if device.index in unhealthy else device for device in found)
-
-
-def _slots_of(card: CardFacts, cards: NodeCards) -> int:
-    return card.slots if cards.mode == MODE_SLOTS else 0
 
 
 def _unit_mib(cards: NodeCards) -> int:
@@ -139,14 +91,20 @@ def _unit_mib(cards: NodeCards) -> int:
 
 
 def parse_unhealthy(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
-    """Card indices in the ConfigMap's ``gpus: "0,2"``, and the entries that name none (defect D11: they banned card 0)."""
-    entries = [entry for part in text.split(",") if (entry := part.strip())]
-    odd = tuple(entry for entry in entries if not _is_index(entry))
-    return frozenset(int(entry) for entry in entries if _is_index(entry)), odd
+    """Card indices in the ConfigMap's ``gpus: "0,2"``, and the entries that name none (defect D11: they banned card 0).
+
+    Only the beginning of a text that is too long is read, so that the cards in it stay sick; the last of the odd entries says so.
+    """
+    cut = text[: SICK_TEXT.most].rpartition(",")[0] if SICK_TEXT.exceeded(len(text)) else text
+    entries = [entry for part in cut.split(",") if (entry := part.strip())]
+    odd = [entry for entry in entries if not _is_index(entry)]
+    if cut is not text:
+        odd.append(SICK_TEXT.refusal)
+    return frozenset(int(entry) for entry in entries if _is_index(entry)), tuple(odd)
 
 
 def _is_index(text: str) -> bool:
-    """Of so many digits as an integer of the API has at most: Python reads no number of thousands."""
+    """Is it a number of no more digits than an integer of the API has? Python reads none of thousands of digits."""
     return text.isascii() and text.isdigit() and len(text) <= 19
 
 
@@ -176,7 +134,8 @@ class NodeInfo:
     ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first; in slots mode only
     a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index, total)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
-    puts on one of the node's cards. ``counts_slots`` says that the node is in slots mode.
+    puts on one of the node's cards. ``counts_slots`` says that the node is in slots mode. ``refusal`` is why no pod may have one
+    of the cards, "" if pods may.
     """
 
     name: str
@@ -189,9 +148,10 @@ class NodeInfo:
     total: int
     used: int
     counts_slots: bool = False
+    refusal: str = ""
 
 
-def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking]) -> NodeInfo:
+def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking], refusal: str = "") -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's."""
     laid = tuple(bookings)
     used: dict[int, int] = {device.index: device.used for device in devices}
@@ -219,12 +179,13 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking])
         total=sum(device.total for device in healthy),
         used=sum(device.used for device in healthy),
         counts_slots=counts_slots,
+        refusal=refusal,
     )
 
 
 def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
     """The same node and cards with these pods on them, and no others."""
-    return lay_out(node.name, tuple(device.booked(0, 0) for device in node.devices), bookings)
+    return lay_out(node.name, tuple(device.booked(0, 0) for device in node.devices), bookings, node.refusal)
 
 
 def units_on(booking: Booking, index: int) -> int:

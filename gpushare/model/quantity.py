@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
+from gpushare.bounds import QUANTITY_TEXT
 from gpushare.errors import InvalidQuantityError
 
 _NUMBER: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,3}))?", re.ASCII)
@@ -25,8 +26,7 @@ _DECIMAL: Final = {
     )
 }  # fmt: skip
 # A quantity is an int64 in Kubernetes; larger ones are refused, not wrapped.
-_LARGEST: Final = 2**63 - 1
-_LONGEST: Final = 64
+LARGEST: Final = 2**63 - 1
 
 MIB_PER_GIB: Final = 1024
 
@@ -37,10 +37,10 @@ def parse_quantity(text: str | float) -> Fraction:
     Raises InvalidQuantityError for anything that Kubernetes would not parse.
     """
     written = str(text)
-    match = _NUMBER.fullmatch(written) if len(written) <= _LONGEST else None
+    match = None if QUANTITY_TEXT.exceeded(len(written)) else _NUMBER.fullmatch(written)
     if match is None:
         raise InvalidQuantityError(
-            f"{written[:_LONGEST]!r} is not a quantity (expected a number such as 3, 10k or 1Ki)"
+            f"{written[: QUANTITY_TEXT.most]!r} is not a quantity (expected a number such as 3, 10k or 1Ki)"
         )
     sign, digits, binary, decimal, exponent = match.groups()
     value = Fraction(digits.rstrip(".") if digits.endswith(".") else digits)
@@ -63,7 +63,7 @@ def parse_units(text: str | float) -> int:
     them.)
     """
     value = parse_quantity(text)
-    if value.denominator != 1 or not 0 <= value <= _LARGEST:
+    if value.denominator != 1 or not 0 <= value <= LARGEST:
         raise InvalidQuantityError(f"{text!r} is not a whole, non-negative number of units")
     return value.numerator
 
@@ -72,7 +72,7 @@ def parse_units(text: str | float) -> int:
 def parse_milli(text: str | float) -> int:
     """Thousandths, rounded up as Kubernetes does: of ``500m`` and of ``0.5`` 500; 0 for what is no quantity or negative."""
     try:
-        return min(max(math.ceil(parse_quantity(text) * 1000), 0), _LARGEST)
+        return min(max(math.ceil(parse_quantity(text) * 1000), 0), LARGEST)
     except InvalidQuantityError:
         return 0
 

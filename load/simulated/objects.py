@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.model.node import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
 from load.simulated.world import NAMESPACE, Node, Pod
 
 _MEMORY: Final = "aliyun.com/gpu-mem"

@@ -18,7 +18,7 @@ from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 from gpushare.model.pod import is_deleting, is_finished, request_of, slot_request, was_started
 
 _LOG = logging.getLogger(__name__)

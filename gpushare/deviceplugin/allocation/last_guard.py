@@ -11,7 +11,7 @@ from gpushare.deviceplugin.allocation.candidates import Candidate
 from gpushare.deviceplugin.allocation.holdings import Holdings, used_units
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 
 
 def room(

@@ -21,7 +21,7 @@ from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.manifests import Pod
-from gpushare.model.node import MODE_SLOTS, CardFacts
+from gpushare.model.cards import MODE_SLOTS, CardFacts
 from gpushare.model.pod import is_finished
 
 # How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit

@@ -12,7 +12,7 @@ from gpushare.deviceplugin.allocation.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, decode
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 from gpushare.model.pod import is_finished, pod_request, was_started
 
 # A pod that says this of cards is left on the one that was chosen for it.

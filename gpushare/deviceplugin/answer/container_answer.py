@@ -15,7 +15,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.answer import cdi
 from gpushare.errors import NoCandidateError
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNTS, ContainerFlags
 
 # Where NVIDIA's runtime looks for cards that are named by mounts, and what is mounted there: only its name counts.

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from gpushare.model.node import CARDS_VERSION, MODE_IDS, MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards
+from gpushare.model.cards import CARDS_VERSION, MODE_IDS, MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 HEALTHY: Final = "Healthy"

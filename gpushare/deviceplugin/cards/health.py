@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from gpushare.deviceplugin.cards.xid_rules import XidRules
-from gpushare.model.node import REASON_TAKEN_OUT, CardFacts, NodeCards
+from gpushare.model.cards import REASON_TAKEN_OUT, CardFacts, NodeCards
 
 XID_PREFIX: Final = "Xid "
 REASON_LOST: Final = "lost"

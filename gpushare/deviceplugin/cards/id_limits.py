@@ -19,7 +19,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.cards.devices import UNHEALTHY, DeviceIds, id_count
 from gpushare.errors import TooManyIdsError
-from gpushare.model.node import MODE_IDS, MODE_SLOTS, CardFacts, NodeCards
+from gpushare.model.cards import MODE_IDS, MODE_SLOTS, CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 # The first kubelet that looks ids up one by one, and that writes them into the pod's status.

@@ -35,7 +35,8 @@ from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.manifests import Node, ObjectMeta
-from gpushare.model.node import CardFacts, NodeCards, decode_cards
+from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.node import described_cards
 from gpushare.model.quantity import MemoryUnit
 
 _LOG = logging.getLogger(__name__)
@@ -110,8 +111,10 @@ class NodeStatus:
         Each card keeps its index; another gets one that no pod (``in_use``) names.
         """
         node = await self._read()
-        text = (node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS)
-        known = decode_cards(text) if text is not None else None
+        known, refusal = described_cards(node)
+        if refusal:
+            # After a rollback: a card must keep the index by which pods know it.
+            _LOG.warning("the cards annotation is not ours node=%s reason=%s kept=indices", self.name, refusal)
         self.cards_before = known
         if known is not None:
             self._health.restore(known)

@@ -8,7 +8,8 @@ from typing import Any
 
 from gpushare import wire
 from gpushare.manifests import Node
-from gpushare.model.node import MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards, capacity, encode_cards
+from gpushare.model.cards import MODE_SLOTS, REASON_TAKEN_OUT, CardFacts, NodeCards, encode_cards
+from gpushare.model.node import capacity
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpushare.deviceplugin.cards.devices import PhysicalCard
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 
 # NVML's index of a card that was not there since our start.
 NO_INDEX = -1

@@ -11,7 +11,7 @@ from typing import Final
 
 from gpushare.deviceplugin.telemetry.usage import NodeUse, PodCard
 from gpushare.manifests import Pod
-from gpushare.model.node import CARDS_VERSION, NodeCards
+from gpushare.model.cards import CARDS_VERSION, NodeCards
 
 # Outcomes that are there, as 0, from the first scrape on: a rate needs a beginning.
 ALLOCATION_OUTCOMES: Final = ("granted", "refused")

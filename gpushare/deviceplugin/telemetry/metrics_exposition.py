@@ -21,7 +21,7 @@ from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, bookings
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 _CARD: Final = ("card", "uuid", "model")

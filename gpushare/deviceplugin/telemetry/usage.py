@@ -17,7 +17,7 @@ from typing import Final
 from gpushare.errors import GpushareError, InvalidQuantityError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import decode
-from gpushare.model.node import NodeCards
+from gpushare.model.cards import NodeCards
 from gpushare.model.pod import is_finished, pod_request
 from gpushare.model.quantity import MemoryUnit
 

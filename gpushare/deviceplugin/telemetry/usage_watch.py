@@ -25,7 +25,7 @@ from gpushare.deviceplugin.telemetry.usage import (
 )
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.node import NodeCards
+from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import Process
 from gpushare.nvml.errors import NvmlError
 from gpushare.plugin_flags import UsageFlags

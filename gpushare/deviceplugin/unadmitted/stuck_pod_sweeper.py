@@ -13,7 +13,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, ConflictError, MissingRightError, NotFoundError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
-from gpushare.model.node import NodeCards
+from gpushare.model.cards import NodeCards
 
 _LOG = logging.getLogger(__name__)
 

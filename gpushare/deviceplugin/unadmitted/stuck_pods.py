@@ -22,7 +22,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Container, ObjectMeta, OwnerReference, Pod
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 from gpushare.model.pod import is_deleting, is_finished, pod_request
 
 _ADMISSION: Final = "UnexpectedAdmissionError"

@@ -13,7 +13,7 @@ from gpushare.extender.book.cache import booking_of
 from gpushare.manifests import Node, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.device import Device
-from gpushare.model.node import Booking, capacity, published_cards
+from gpushare.model.node import Booking, capacity, described_cards, published_cards
 from gpushare.model.pod import is_finished
 
 # Kinds of drift: the book is wrong.
@@ -166,7 +166,8 @@ def cards_disputed(node: Node) -> Difference | None:
     if wire.ANNOTATION_CARDS not in (node.metadata.annotations or {}) or published_cards(node) is not None:
         return None
     name, units = node.metadata.name, capacity(node, wire.RESOURCE_MEMORY)
-    return Difference(CARDS_DISPUTED, "", name, name, units, api="annotation and capacity contradict each other")
+    why = described_cards(node).refusal or "annotation and capacity contradict each other"
+    return Difference(CARDS_DISPUTED, "", name, name, units, api=why)
 
 
 def assigned_shares(pod: Pod, units: int) -> tuple[tuple[int, int], ...]:

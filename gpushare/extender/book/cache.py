@@ -38,7 +38,7 @@ from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.allocation import decode
 from gpushare.model.device import Device
 from gpushare.model.eviction import evictable_of
-from gpushare.model.node import Booking, NodeInfo, devices_of, lay_out
+from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
 from gpushare.model.pod import is_finished, pod_request, slot_request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE, Wishes, wishes_of
@@ -55,6 +55,8 @@ class SchedulerCache:
         self._nodes: dict[str, Node] = {}
         self._unhealthy: dict[str, frozenset[int]] = {}
         self._devices: dict[str, tuple[Device, ...]] = {}
+        # Why no pod may have a card of a node, for the few nodes of which that is so.
+        self._refusals: dict[str, str] = {}
         self._infos: dict[str, NodeInfo] = {}
         # By node, then by uid. The two never hold the same pod on the same node.
         self._confirmed: dict[str, dict[str, Booking]] = {}
@@ -139,6 +141,7 @@ class SchedulerCache:
         self.heard.note(name)
         self._nodes.pop(name, None)
         self._devices.pop(name, None)
+        self._refusals.pop(name, None)
         self._infos.pop(name, None)
         self._workload.remove_node(name)
         self._answers.changed(name)
@@ -295,6 +298,10 @@ class SchedulerCache:
         """A node's cards with nothing booked, as last told; None where the node is not known."""
         return self._devices.get(name)
 
+    def refusal_of(self, name: str) -> str:
+        """Why no pod may have a card of this node, "" if pods may."""
+        return self._refusals.get(name, "")
+
     def unhealthy(self, name: str) -> frozenset[int]:
         """Its cards that somebody declared sick."""
         return self._unhealthy.get(name, frozenset())
@@ -368,7 +375,10 @@ class SchedulerCache:
         return {device.index for device in self._devices.get(node, ())}
 
     def _read_devices(self, name: str) -> None:
-        self._devices[name] = devices_of(self._nodes[name], self._unhealthy.get(name, frozenset()))
+        self._devices[name], refusal = read_devices(self._nodes[name], self._unhealthy.get(name, frozenset()))
+        self._refusals.pop(name, None)
+        if refusal:
+            self._refusals[name] = refusal
         self._lay_out(name)
 
     def _put(self, bookings: dict[str, dict[str, Booking]], node: str, booking: Booking) -> None:
@@ -386,7 +396,7 @@ class SchedulerCache:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
                 bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
-                self._infos[name] = lay_out(name, self._devices[name], bookings)
+                self._infos[name] = lay_out(name, self._devices[name], bookings, self.refusal_of(name))
                 self._answers.changed(name)
 
 

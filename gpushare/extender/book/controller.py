@@ -29,8 +29,14 @@ class _Nodes:
         self._odd = odd
 
     def set(self, item: Node) -> None:
-        if self._cache.set_node(item):
-            for booking, problem in self._cache.placed_on(item.metadata.name):
+        name = item.metadata.name
+        before = self._cache.refusal_of(name)
+        has_other_cards = self._cache.set_node(item)
+        refusal = self._cache.refusal_of(name)
+        if refusal and refusal != before:
+            _LOG.warning("node gets no pods node=%s reason=%s", name, refusal)
+        if has_other_cards:
+            for booking, problem in self._cache.placed_on(name):
                 self._odd.note(ObjectMeta(booking.name, booking.namespace, booking.uid), problem)
 
     def remove(self, metadata: ObjectMeta) -> None:

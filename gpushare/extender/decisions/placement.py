@@ -120,8 +120,8 @@ def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
         return ((min(fitting, key=lambda room: (rank(room[0], room[2]), room[1]))[1], units),)
     if node.largest_total >= units:
         return wire.REASON_NO_CARD_FITS
-    if not node.devices:
-        return wire.REASON_NOT_A_GPU_NODE
+    if node.refusal or not node.devices:
+        return node.refusal or wire.REASON_NOT_A_GPU_NODE
     any_healthy = any(device.healthy for device in node.devices)
     return wire.REASON_NO_CARD_LARGE_ENOUGH if any_healthy else wire.REASON_ALL_CARDS_UNHEALTHY
 
@@ -174,8 +174,8 @@ def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares
 def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
     """The cards that may be chosen where they have room; or why this pod can have none of the node, whoever ends."""
     request = asked.request
-    if not node.devices:
-        return wire.REASON_NOT_A_GPU_NODE
+    if node.refusal or not node.devices:
+        return node.refusal or wire.REASON_NOT_A_GPU_NODE
     if node.counts_slots and not request.names_slots:
         return wire.REASON_SLOT_MISSING
     devices = node.devices if request.wishes is NONE else _wished_for(node, asked)

@@ -20,7 +20,7 @@ from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.deviceplugin.registration import SLOTS, stay_registered
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from tests.servers import until
 
 

@@ -23,7 +23,7 @@ from gpushare.extender.book.workload import Workload
 from gpushare.extender.messages import BindingArgs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.node import CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.outlook import Outlook, PodClass
 from tests.servers import StubApi, plain_http, serve, status, until
 

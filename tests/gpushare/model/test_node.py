@@ -8,19 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.manifests import Node
+from gpushare.model.cards import CardFacts, NodeCards, decode_cards, encode_cards
 from gpushare.model.device import Device
-from gpushare.model.node import (
-    Booking,
-    CardFacts,
-    NodeCards,
-    booked_by_device,
-    decode_cards,
-    devices_of,
-    encode_cards,
-    lay_out,
-    parse_unhealthy,
-    units_on,
-)
+from gpushare.model.node import Booking, booked_by_device, devices_of, lay_out, parse_unhealthy, units_on
 
 MIXED = NodeCards(
     1,
@@ -74,9 +64,9 @@ def test_an_annotation_that_contradicts_the_capacity_is_not_believed(capacity: d
     )
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"v":2,"mode":"ids","unit":"GiB","boot":"","cards":[]}', '{"v":1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"v":0,"mode":"ids","unit":"GiB","boot":"","cards":[]}', '{"v":1}'])
 def test_an_annotation_that_cannot_be_read_is_no_annotation(text: str) -> None:
-    """Broken by hand, or of a later version."""
+    """Broken by hand."""
     assert decode_cards(text) is None
     assert devices_of(node(gpus("28", "2"), text)) == (Device(0, 14), Device(1, 14))
 
@@ -150,7 +140,7 @@ def test_declared_unhealthy_cards_are_sick() -> None:
         ("-1", set(), ("-1",)),
         ("1.5", set(), ("1.5",)),
         ("0 2", set(), ("0 2",)),
-        ("1" * 4301 + ",1", {1}, ("1" * 4301,)),
+        ("1" * 4000 + ",1", {1}, ("1" * 4000,)),
     ],
 )
 def test_unhealthy_text_that_is_no_number_bans_no_card(text: str, indices: set[int], odd: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from gpushare.deviceplugin.allocation.holdings import Grant, Holdings
 from gpushare.deviceplugin.allocation.last_guard import check, given_twice, room
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 
 
 def pod(uid: str, units: int, card: int) -> Pod:

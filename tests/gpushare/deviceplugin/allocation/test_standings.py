@@ -16,7 +16,7 @@ from gpushare.deviceplugin.allocation.standings import (
     why_fixed,
 )
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 
 OURS = {"ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1"}
 SEVERAL = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":3}}'}

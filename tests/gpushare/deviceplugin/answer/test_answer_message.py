@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpushare.deviceplugin.answer.answer_message import answer_message
 from gpushare.deviceplugin.answer.container_answer import Granted, answer
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import ContainerFlags
 
 CARD = CardFacts(0, "GPU-1", "Tesla T4", 15079, 14)

@@ -6,7 +6,7 @@ import pytest
 
 from gpushare.deviceplugin.answer.container_answer import ContainerAnswer, Granted, Mount, answer
 from gpushare.errors import NoCandidateError
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 from gpushare.plugin_flags import ContainerFlags
 
 CARD = CardFacts(1, "GPU-1a2b", "Tesla T4", 15079, 14)

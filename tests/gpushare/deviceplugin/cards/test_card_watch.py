@@ -19,7 +19,8 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import TooManyIdsError
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
-from gpushare.model.node import NodeCards, devices_of
+from gpushare.model.cards import NodeCards
+from gpushare.model.node import devices_of
 from tests.gpushare.deviceplugin.rig import COOL_DOWN, SURVEY, Rig, holder, new_node, running
 from tests.servers import StubApi, until
 

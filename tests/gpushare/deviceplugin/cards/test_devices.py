@@ -16,7 +16,7 @@ from gpushare.deviceplugin.cards.devices import (
     short_names,
     spare_slots,
 )
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 GIB, MIB = MemoryUnit(1024), MemoryUnit(1)

@@ -17,7 +17,7 @@ from gpushare.deviceplugin.cards.health import (
     named_cards,
 )
 from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 
 A, B = "GPU-a", "GPU-b"
 CARDS = NodeCards(1, "ids", "GiB", "one", (CardFacts(0, A, "m", 15360, 15), CardFacts(1, B, "m", 15360, 15)))

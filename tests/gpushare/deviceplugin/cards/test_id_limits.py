@@ -12,7 +12,7 @@ from gpushare.deviceplugin.cards.devices import PhysicalCard, describe_cards, de
 from gpushare.deviceplugin.cards.id_limits import MOST_IDS_OF_A_POD, check_ids, check_ids_of_pod, encoded_size
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import TooManyIdsError
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 GIB, MIB = MemoryUnit(1024), MemoryUnit(1)

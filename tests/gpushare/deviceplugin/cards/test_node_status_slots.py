@@ -14,7 +14,7 @@ from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.publication import has_left
 from gpushare.deviceplugin.cards.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, plain_http, serve
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpushare.deviceplugin.cards.publication import CardChange, about_us, amounts, changes_between, patch_for, shape
 from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta
-from gpushare.model.node import CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 
 A, B = CardFacts(0, "GPU-a", "m", 15360, 15), CardFacts(1, "GPU-b", "m", 11264, 11)
 CARDS = NodeCards(1, "ids", "GiB", "boot", (A, B))

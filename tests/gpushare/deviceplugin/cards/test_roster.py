@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.deviceplugin.cards.devices import PhysicalCard
+from gpushare.deviceplugin.cards.devices import PhysicalCard, describe_cards
 from gpushare.deviceplugin.cards.roster import NO_INDEX, Roster, count_cards, known_cards, remembered
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards, read_cards
+from gpushare.model.quantity import MemoryUnit
 
 
 def card(name: str, index: int) -> PhysicalCard:
@@ -98,3 +99,13 @@ def test_every_known_card_is_shared_or_gone(known: set[int], answering: set[int]
     assert {cards[n].uuid for n in known} <= set(uuids) | roster.removed
     assert len(roster.lost) <= len(unreadable)
     assert not roster.lost & roster.removed
+
+
+def test_attack_12_a_rollback_keeps_each_cards_index() -> None:
+    """A plugin that was rolled back finds the indices in the annotation of the later one, and swaps none."""
+    later = '{"v":2,"cards":[{"index":1,"uuid":"GPU-a","model":{"name":"T4"}},{"index":0,"uuid":"GPU-b"}]}'
+    known = read_cards(later).cards
+
+    assert {card.uuid for card in remembered(known)} == {"GPU-a", "GPU-b"}
+    described = describe_cards([A, B], MemoryUnit.parse("GiB"), "boot", known)
+    assert {card.uuid: card.index for card in described.cards} == {"GPU-a": 1, "GPU-b": 0}

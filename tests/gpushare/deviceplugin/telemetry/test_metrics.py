@@ -13,7 +13,7 @@ from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
 from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, NodeUse, PodCard
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 
 T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
 SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, slots=3, healthy=False)

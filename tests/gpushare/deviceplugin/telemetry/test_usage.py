@@ -21,7 +21,7 @@ from gpushare.deviceplugin.telemetry.usage import (
     uids_in_cgroups,
 )
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 
 CARDS = NodeCards(
     1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14))

@@ -21,7 +21,7 @@ from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 from gpushare.plugin_flags import UsageFlags

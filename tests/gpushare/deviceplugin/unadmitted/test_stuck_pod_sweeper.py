@@ -16,7 +16,7 @@ from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import DELETIONS_A_MINUT
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts, NodeCards
+from gpushare.model.cards import CardFacts, NodeCards
 from tests.servers import StubApi, plain_http, serve, status
 
 CARDS = NodeCards(1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),))

@@ -9,7 +9,7 @@ import pytest
 
 from gpushare.deviceplugin.unadmitted.stuck_pods import DeletionBudget, StuckPod, stuck_pods
 from gpushare.manifests import Pod
-from gpushare.model.node import CardFacts
+from gpushare.model.cards import CardFacts
 
 CARDS = (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14, healthy=False))
 RESTART = (

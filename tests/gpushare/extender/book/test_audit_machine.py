@@ -21,7 +21,8 @@ from gpushare.extender.book.audit_diff import DRIFT_KINDS, Difference, Drift, ta
 from gpushare.extender.book.audit_round import Round, Suspect
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.manifests import Node, Pod
-from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.node import Booking
 
 MEMORY, COUNT, INDEX = "aliyun.com/gpu-mem", "aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"
 NAMES, NODES = ("a", "b", "c", "d"), ("n", "m")

@@ -16,7 +16,8 @@ from gpushare.extender.book.cache import ENDED_REMEMBERED, SchedulerCache
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.decisions.placement import Question, choose, question
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
-from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.node import Booking
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes

@@ -122,9 +122,25 @@ async def test_an_entry_that_declares_no_card_sick_is_said_once(caplog: pytest.L
     """Not with each change of the ConfigMap; anew where it is another."""
     stage = Stage()
     stage.nodes = [node(2)]
-    stage.config_maps = [declared(text, str(2 + i)) for i, text in enumerate(["0;2", "0;2,0", "gpu1", "1" * 4301, "1"])]
+    stage.config_maps = [declared(text, str(2 + i)) for i, text in enumerate(["0;2", "0;2,0", "gpu1", "1" * 4000, "1"])]
     async with following(stage) as cache:
         await until(lambda: [device.healthy for device in cache.snapshot().nodes["n"].devices] == [True, False])
 
     said = [text for text in caplog.messages if text.startswith("no card indices")]
     assert [text.rpartition("=")[2] for text in said] == ["0;2", "gpu1", "1" * 200]
+
+
+async def test_attack_05_a_forged_count_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It makes no cards, and the line of the log appears once, not with each of the node's events."""
+    stage = Stage()
+    forged = node(3_000_000)
+    stage.watches.append(
+        [event("ADDED", forged), event("MODIFIED", forged), event("MODIFIED", forged | {"kind": "Node"})]
+    )
+    refused = "node gets no pods node=n reason=the number of GPUs of a node is limited to 128 GPUs"
+
+    async with following(stage) as cache:
+        await until(lambda: refused in caplog.messages)
+        assert cache.snapshot().nodes["n"].devices == ()
+
+    assert caplog.messages.count(refused) == 1

@@ -23,7 +23,8 @@ from gpushare.extender.telemetry.metrics import BOUNDS, REASONS, ExtenderMetrics
 from gpushare.extender.telemetry.scrape import scrape
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
-from gpushare.model.node import Booking, CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.node import Booking
 from gpushare.model.pod import Request
 
 GIB = 1024 * MIB

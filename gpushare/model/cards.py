@@ -1,0 +1,186 @@
+"""The cards annotation of a node: what the device plugin says of its GPUs. Pure.
+
+The text comes from a node, so its size is bounded before it is read, and so is every number in it. A text that is not ours at all
+(broken by hand) is no annotation. A text of a later version is a refusal: this program does not know what the later version says
+besides, so it must not place pods by a part of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gpushare import wire
+from gpushare.bounds import CARD_TEXT, CARDS_OF_A_NODE, CARDS_TEXT
+from gpushare.model.quantity import LARGEST
+
+
+class CardFacts(msgspec.Struct, frozen=True, gc=False):
+    """One card in the node annotation. ``index`` is ours: fixed to the UUID; ``units`` counts ``unit``s of memory.
+
+    ``slots`` is how many containers it takes at once, in slots mode; 0 in ids mode, where containers are not counted.
+    """
+
+    index: int
+    uuid: str
+    model: str
+    mib: int
+    units: int
+    slots: int = 0
+    healthy: bool = True
+    reason: str = ""
+    numa: int = 0
+
+
+class NodeCards(msgspec.Struct, frozen=True, gc=False):
+    """The node annotation ``aliyun.com/gpushare-cards``: what the device plugin says of its cards.
+
+    ``mode`` is ``ids`` (one fake device is one unit) or ``slots`` (one is one container, ``unit`` is MiB). Every version has ``v``,
+    and in ``cards`` an ``index`` and a ``uuid`` for each: a plugin that was rolled back must find which index each card has.
+    """
+
+    v: int
+    mode: str
+    unit: str
+    boot: str
+    cards: tuple[CardFacts, ...]
+
+
+class Description(NamedTuple):
+    """A cards annotation as it was read.
+
+    ``cards`` is None if there is none that can be read. ``refusal`` is why no pod may be placed by the annotation, "" if pods may;
+    ``cards`` may still be there then, to show them and to keep their indices.
+    """
+
+    cards: NodeCards | None = None
+    refusal: str = ""
+
+
+class _Version(msgspec.Struct, gc=False):
+    """The one field that comes before all others."""
+
+    v: int
+
+
+class _AnyCard(msgspec.Struct, gc=False):
+    """A card of any version: what is not promised may be missing, or be something else."""
+
+    index: int
+    uuid: str
+    model: Any = ""
+    mib: Any = 0
+    units: Any = 0
+    slots: Any = 0
+    healthy: Any = True
+    reason: Any = ""
+    numa: Any = 0
+
+
+class _AnyCards(msgspec.Struct, gc=False):
+    """An annotation of any version."""
+
+    v: int
+    cards: list[_AnyCard]
+    mode: Any = ""
+    unit: Any = ""
+    boot: Any = ""
+
+
+CARDS_VERSION: Final = 1
+MODE_IDS: Final = "ids"
+MODE_SLOTS: Final = "slots"
+# The reason of a sick card that pods of the node name, and that is not there any more (slots mode).
+REASON_TAKEN_OUT: Final = "taken out of the machine"
+_DECODER: Final = msgspec.json.Decoder(NodeCards)
+_VERSION: Final = msgspec.json.Decoder(_Version)
+_ANY_DECODER: Final = msgspec.json.Decoder(_AnyCards)
+# All that a decoder raises for a text from outside; nesting of thousands of levels is the last.
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeEncodeError, RecursionError)
+
+
+def encode_cards(cards: NodeCards) -> str:
+    """The text of the node annotation."""
+    return msgspec.json.encode(cards).decode()
+
+
+def read_cards(text: str | None) -> Description:
+    """What an annotation says; nothing if there is none, or if it is not one of ours."""
+    if text is None:
+        return Description()
+    if CARDS_TEXT.exceeded(len(text)):
+        return Description(refusal=CARDS_TEXT.refusal)
+    try:
+        cards = _DECODER.decode(text)
+    except _UNREADABLE:
+        return _read_other(text)
+    return _checked(cards) if cards.v == CARDS_VERSION else _read_other(text)
+
+
+def decode_cards(text: str) -> NodeCards | None:
+    """The cards of an annotation by which pods may be placed, or None if it is not such a one."""
+    description = read_cards(text)
+    return None if description.refusal else description.cards
+
+
+def _checked(cards: NodeCards) -> Description:
+    """Without cards that contradict each other, and refused if there are more than a machine can have."""
+    if CARDS_OF_A_NODE.exceeded(len(cards.cards)):
+        return Description(refusal=CARDS_OF_A_NODE.refusal)
+    indices = {card.index for card in cards.cards}
+    is_sane = len(indices) == len(cards.cards) and all(_is_sane(card, cards.mode) for card in cards.cards)
+    return Description(cards) if is_sane and cards.mode in (MODE_IDS, MODE_SLOTS) else Description()
+
+
+def _is_sane(card: CardFacts, mode: str) -> bool:
+    """Are these numbers that mean something? A card that counts containers but takes none would be refused for ever."""
+    numbers = (card.index, card.units, card.mib, card.slots, card.numa)
+    if any(CARD_TEXT.exceeded(len(text)) for text in (card.uuid, card.model)) or not all(map(_is_amount, numbers)):
+        return False
+    return card.slots > 0 or mode != MODE_SLOTS
+
+
+def _is_amount(number: object) -> bool:
+    return type(number) is int and 0 <= number <= LARGEST
+
+
+def _read_other(text: str) -> Description:
+    """A text that is not of our version: a refusal if it is of a later one."""
+    try:
+        if _VERSION.decode(text).v <= CARDS_VERSION:
+            return Description()
+    except _UNREADABLE:
+        return Description()
+    try:
+        form = _ANY_DECODER.decode(text)
+    except _UNREADABLE:
+        return Description(refusal=wire.REASON_NEWER_CARDS)
+    found = tuple(map(_facts_of, form.cards))
+    known = NodeCards(form.v, _text_of(form.mode), _text_of(form.unit), _text_of(form.boot), found)
+    # Of a later version only the indices are promised, so they alone are checked.
+    is_sane = len({card.index for card in found}) == len(found) and all(_is_amount(card.index) for card in found)
+    is_readable = is_sane and not CARDS_OF_A_NODE.exceeded(len(found))
+    return Description(known if is_readable else None, wire.REASON_NEWER_CARDS)
+
+
+def _facts_of(card: _AnyCard) -> CardFacts:
+    return CardFacts(
+        card.index,
+        card.uuid,
+        _text_of(card.model),
+        _amount_of(card.mib),
+        _amount_of(card.units),
+        _amount_of(card.slots),
+        card.healthy is not False,
+        _text_of(card.reason),
+        _amount_of(card.numa),
+    )
+
+
+def _text_of(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _amount_of(value: object) -> int:
+    return value if isinstance(value, int) and _is_amount(value) else 0

@@ -1,0 +1,142 @@
+"""Promises of gpushare.model.cards: annotations of other versions, and of sizes that no node has."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gpushare.bounds import CARDS_OF_A_NODE, CARDS_TEXT
+from gpushare.extender.decisions.placement import Question, reason_against
+from gpushare.model.cards import CardFacts, NodeCards, decode_cards, encode_cards, read_cards
+from gpushare.model.device import Device
+from gpushare.model.node import NodeInfo, devices_of, lay_out, parse_unhealthy, read_devices
+from gpushare.model.pod import Request
+from gpushare.wire import REASON_NEWER_CARDS
+from tests.gpushare.model.test_node import MIXED, gpus, node
+
+LATER = {
+    "v": 2,
+    "mode": "ids",
+    "unit": "GiB",
+    "boot": "boot",
+    "cards": [
+        {"index": 1, "uuid": "GPU-b", "model": "Tesla T4", "mib": 15079, "units": 14},
+        {
+            "index": 0,
+            "uuid": "GPU-a",
+            "units": 14,
+            "healthy": False,
+            "reason": "Xid 79",
+            "model": ["T4"],
+            "mib": "15 GiB",
+        },
+    ],
+}
+
+
+def laid(annotation: str) -> NodeInfo:
+    """A node of two cards without pods, as the book has it."""
+    devices, refusal = read_devices(node(gpus("28", "2"), annotation))
+    return lay_out("n", devices, [], refusal)
+
+
+def test_attack_12_no_pod_by_a_later_annotation() -> None:
+    """A sick card is not taken for healthy because the annotation is of a later version: no pod gets a card of the node."""
+    info = laid(json.dumps(LATER))
+
+    assert [device.free for device in info.devices] == [0, 0]
+    assert [reason_against(info, Question(Request(units))) for units in (1, 99)] == [REASON_NEWER_CARDS] * 2
+
+
+def test_attack_12_indices_stay_readable_in_any_version() -> None:
+    """They and the UUIDs are in every version; the fields beside them are taken if they are what they were."""
+    described = read_cards(json.dumps(LATER))
+
+    assert described.refusal == REASON_NEWER_CARDS
+    assert described.cards is not None
+    assert described.cards.cards == (
+        CardFacts(1, "GPU-b", "Tesla T4", 15079, 14),
+        CardFacts(0, "GPU-a", "", 0, 14, healthy=False, reason="Xid 79"),
+    )
+    assert decode_cards(json.dumps(LATER)) is None
+
+
+@pytest.mark.parametrize(
+    "cards",
+    [
+        {},
+        [{"index": 0}],
+        [{"index": 0, "uuid": "a"}, {"index": 0, "uuid": "b"}],
+        [{"index": -1, "uuid": "a"}],
+        [{"index": at, "uuid": str(at)} for at in range(129)],
+    ],
+)
+def test_attack_12_a_later_version_is_always_refused(cards: object) -> None:
+    """Without indices that make sense the node shows its average cards, and no pod gets one."""
+    text = json.dumps({"v": 2, "cards": cards})
+
+    assert read_cards(text) == (None, REASON_NEWER_CARDS)
+    assert devices_of(node(gpus("28", "2"), text)) == (Device(0, 14, healthy=False), Device(1, 14, healthy=False))
+
+
+@pytest.mark.parametrize("annotation", [None, encode_cards(MIXED)])
+def test_attack_05_a_forged_count_makes_no_cards(annotation: str | None) -> None:
+    """Three million cards are none: the numbers of a node never size our memory."""
+    devices, refusal = read_devices(node(gpus("3000000", "3000000"), annotation))
+
+    assert devices == ()
+    assert refusal == "the number of GPUs of a node is limited to 128 GPUs"
+
+
+def test_attack_05_the_largest_node_is_shared() -> None:
+    """The bound itself is taken."""
+    assert len(devices_of(node(gpus("1280", "128")))) == 128
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        encode_cards(NodeCards(1, "ids", "GiB", "x" * 65536, ())),
+        encode_cards(NodeCards(1, "ids", "GiB", "", tuple(CardFacts(at, str(at), "", 1, 1) for at in range(129)))),
+    ],
+)
+def test_attack_05_an_annotation_too_large_is_refused(text: str) -> None:
+    """It is not replaced by an average: nothing is known of the health of the cards."""
+    described = read_cards(text)
+
+    assert described.cards is None
+    assert described.refusal in (CARDS_TEXT.refusal, CARDS_OF_A_NODE.refusal)
+    assert not any(device.healthy for device in devices_of(node(gpus("28", "2"), text)))
+
+
+def card(**changes: object) -> str:
+    """An annotation of one card of 28 units."""
+    facts = {"index": 0, "uuid": "GPU-a", "model": "Tesla T4", "mib": 30000, "units": 28} | changes
+    return json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "", "cards": [facts]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        card(mib=-1),
+        card(mib=10**30),
+        card(index=2**63),
+        card(numa=-1),
+        card(uuid="a" * 129),
+        card(model="T4 " * 60),
+        '{"v":1,"x":' + "[" * 60_000,
+    ],
+)
+def test_attack_05_impossible_cards_are_no_annotation(text: str) -> None:
+    """Numbers and texts that no card has, and nesting that no reader follows."""
+    assert read_cards(text) == (None, "")
+
+
+def test_attack_05_a_list_of_sick_cards_is_bounded() -> None:
+    """The cards at its beginning stay sick, and the caller learns that the rest is not read."""
+    indices, odd = parse_unhealthy("0,2," + ",".join(map(str, range(100_000))))
+
+    assert {0, 2} <= indices
+    assert len(indices) < 2048
+    assert odd == ("a list of sick GPUs is limited to 4096 characters",)
