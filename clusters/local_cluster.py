@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from clusters import policies
+from clusters import policies, program_pod
 from clusters.api_client import ApiClient, ApiError
 from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
@@ -102,13 +102,16 @@ class LocalCluster:
         """See the seam."""
         return f"http://127.0.0.1:{self._port}{self._target.extender.path}"
 
-    async def kubeconfig_of(self, account: str) -> Path:
+    async def kubeconfig_of(self, account: str, node: str = "") -> Path:
         """See the seam."""
         if not account:
             return self.kubeconfig
         namespace, _, name = account.partition("/")
-        path = self._folder / f"{name}.kubeconfig"
-        return path if path.exists() else await self.control_plane.token_kubeconfig(path, namespace, name)
+        pod = await program_pod.ensure(self.api, account, node) if node else ""
+        path = self._folder / f"{name}{node and '-' + node}.kubeconfig"
+        if path.exists() and not pod:
+            return path
+        return await self.control_plane.token_kubeconfig(path, namespace, name, pod)
 
     async def kill(self, program: str, node: str | None = None) -> None:
         """See the seam."""
@@ -134,9 +137,13 @@ class LocalCluster:
             raise ClusterError(f"there is no node {node!r} to launch {program} on")
         if program == KUBELET:
             await self._kubelets[node].start()
+            await self._replace_plugin(node)
             return
+        # At each launch: the pod that the last token was bound to may have been deleted with its Node.
+        account = await self.kubeconfig_of(self._target.device_plugin.account, node)
         if key not in self._programs:
-            self._programs[key] = await self._device_plugin(node)
+            arguments = self._nodes[node].plugin_arguments
+            self._programs[key] = self._simulated[node].device_plugin(self._target, account, arguments)
         await self._programs[key].launch(lambda: self._announces_cards(node))
 
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
@@ -144,6 +151,7 @@ class LocalCluster:
         kubelet = self._kubelets[node]
         if not reboot:
             await kubelet.restart(lose_checkpoint=lose_checkpoint)
+            await self._replace_plugin(node)
             return
         plugin = self._programs.get((DEVICE_PLUGIN, node))
         if plugin is not None:
@@ -262,9 +270,13 @@ class LocalCluster:
         argv, environment = self._target.extender.command(port=str(self._port), kubeconfig=str(account))
         return Program(EXTENDER, argv, {**self._environment, **environment}, self._folder / "extender.log")
 
-    async def _device_plugin(self, node: str) -> Program:
-        account = await self.kubeconfig_of(self._target.device_plugin.account)
-        return self._simulated[node].device_plugin(self._target, account, self._nodes[node].plugin_arguments)
+    async def _replace_plugin(self, node: str) -> None:
+        """Start the plugin again if its pod was deleted: a kubelet ends the containers of such a pod, a DaemonSet makes another."""
+        plugin, account = self._programs.get((DEVICE_PLUGIN, node)), self._target.device_plugin.account
+        is_running = plugin is not None and plugin.pid is not None
+        if is_running and account and not await program_pod.find(self.api, account, node):
+            await self.kill(DEVICE_PLUGIN, node)
+            await self.launch(DEVICE_PLUGIN, node)
 
     async def _extender_is_ready(self) -> bool:
         return await says_ready(f"http://127.0.0.1:{self._port}{self._target.extender.ready}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.program_pod import STANDS_FOR
 from clusters.resources import NODES, PODS
 from clusters.waiting import DEFAULT_SECONDS, eventually
 
@@ -49,9 +50,12 @@ async def delete_node(api: ApiClient, node: str) -> None:
 
 def is_evictable(pod: Object) -> bool:
     """Would a drain take it?"""
-    owners = pod["metadata"].get("ownerReferences") or []
-    is_static = _MIRROR in (pod["metadata"].get("annotations") or {})
-    return not is_static and not any(owner["kind"] == "DaemonSet" for owner in owners)
+    metadata = pod["metadata"]
+    is_static = _MIRROR in (metadata.get("annotations") or {})
+    is_daemon = STANDS_FOR in (metadata.get("labels") or {}) or any(
+        owner["kind"] == "DaemonSet" for owner in metadata.get("ownerReferences") or []
+    )
+    return not is_static and not is_daemon
 
 
 async def _evict(api: ApiClient, pod: Object) -> bool:

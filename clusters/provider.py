@@ -52,8 +52,12 @@ class Cluster(Protocol):
     def extender_url(self) -> str:
         """Where the extender's verbs are, as the scheduler calls them."""
 
-    async def kubeconfig_of(self, account: str) -> Path:
-        """A kubeconfig with the rights of that ServiceAccount (``namespace/name``) and nothing more; "" an administrator's."""
+    async def kubeconfig_of(self, account: str, node: str = "") -> Path:
+        """A kubeconfig with the rights of that ServiceAccount (``namespace/name``) and nothing more; "" an administrator's.
+
+        With ``node``, its token is bound to a pod of that account on that node, as a DaemonSet's program has it; the pod is
+        created if there is none. A token of a pod that has been deleted is replaced: the file is written at each call.
+        """
 
     async def kill(self, program: str, node: str | None = None) -> None:
         """Kill a program (``extender``, or ``device_plugin`` or ``kubelet`` of a node) without a word (SIGKILL); it stays down.

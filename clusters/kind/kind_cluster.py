@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters import kubeconfig
+from clusters import kubeconfig, program_pod
 from clusters.api_client import ApiClient
 from clusters.kind import product
 from clusters.kind.diagnosis import why_not
@@ -91,15 +91,16 @@ class KindCluster:
         """See the seam."""
         return f"http://127.0.0.1:{self._made.door.port}{self._target.extender.path}"
 
-    async def kubeconfig_of(self, account: str) -> Path:
+    async def kubeconfig_of(self, account: str, node: str = "") -> Path:
         """See the seam."""
         if not account:
             return self.kubeconfig
         namespace, _, name = account.partition("/")
-        path = self._made.folder / f"{name}.kubeconfig"
-        if path.exists():
+        pod = await program_pod.ensure(self.api, account, node) if node else ""
+        path = self._made.folder / f"{name}{node and '-' + node}.kubeconfig"
+        if path.exists() and not pod:
             return path
-        token = await service_account_token(self.api, namespace, name)
+        token = await service_account_token(self.api, namespace, name, pod)
         return kubeconfig.write(path, self._made.api_server.url, ca=self._made.api_server.ca, token=token)
 
     async def kill(self, program: str, node: str | None = None) -> None:

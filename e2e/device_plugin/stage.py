@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.api_client import ApiError, Object
+from clusters.node_operations import delete_node
 from clusters.program import Program
 from clusters.provider import Cluster
 from clusters.resources import EVENTS, NODES, PODS
@@ -76,8 +77,8 @@ class PluginStage:
 
     async def launch(self, *arguments: str) -> Program:
         """Start the plugin, and wait for nothing."""
+        account = await self._cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
         if self.plugin is None or arguments:
-            account = await self._cluster.kubeconfig_of(self._target.device_plugin.account)
             self.plugin = self.cards.device_plugin(self._target, account, arguments)
         await self.plugin.launch(_at_once)
         return self.plugin
@@ -129,7 +130,7 @@ class PluginStage:
 
     async def _remove_node(self) -> None:
         with contextlib.suppress(ApiError):
-            await self.api.delete(NODES, self.node)
+            await delete_node(self.api, self.node)
 
 
 def booking(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:

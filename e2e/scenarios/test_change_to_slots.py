@@ -19,6 +19,7 @@ from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
+from clusters.node_operations import delete_node
 from clusters.program import Program
 from clusters.provider import Cluster
 from clusters.resources import EVENTS, NODES
@@ -48,7 +49,7 @@ class Site:
     async def plugin(self, target: str) -> Program:
         """The device plugin of a target, not yet started."""
         chosen = load_target(target)
-        account = await self.cluster.kubeconfig_of(chosen.device_plugin.account)
+        account = await self.cluster.kubeconfig_of(chosen.device_plugin.account, NODE)
         return self.simulated.device_plugin(chosen, account, ())
 
     async def amounts(self) -> dict[str, str]:
@@ -85,7 +86,7 @@ async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
         state = State.create(simulated.state_file, Box.load("t4x1", seed=NODE, driver=None))
         stack.callback(state.close)
         kubelet = await _kubelet(cluster, folder, state, timings, stack)
-        stack.push_async_callback(cluster.api.delete, NODES, NODE)
+        stack.push_async_callback(delete_node, cluster.api, NODE)
         stack.push_async_callback(kubelet.stop)
         yield Site(cluster, kubelet, simulated)
 
