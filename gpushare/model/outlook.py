@@ -151,7 +151,7 @@ class Outlook:
         key = wishes, model
         found = self._allowed.get(key)
         if found is None:
-            found = self._allowed[key] = not wishes.names_cards or wishes.allow(model, "")
+            found = self._allowed[key] = not wishes.names_cards or wishes.allow_model(model)
         return found
 
     def _fits(self, one: PodClass, at: int) -> bool:

@@ -1,7 +1,8 @@
 """What a pod wishes of its card, by annotations that people write. Pure.
 
 A wish that cannot be read is an error with its reason, never no wish: a pod that named a card must not get another. The
-texts are constant for each annotation, so that the scheduler can count them over nodes.
+texts are constant for each annotation, so that the scheduler can count them over nodes. An annotation that is too large is refused
+before it is split, so the work and the memory for a pod do not grow with the text that its author writes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from gpushare import wire
+from gpushare.bounds import WISH_CHARACTERS, WISH_ENTRIES, Bound
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import Pod
 
@@ -20,16 +22,15 @@ _UUID: Final = re.compile(r"(gpu|mig)-[0-9a-f][-0-9a-f]{0,80}")
 # As a label's value, so that a group can be selected by one as well.
 _GROUP: Final = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _PARTS: Final = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})+")
-# More cards than a node has.
-_MOST_PARTS: Final = 64
 
-Words = tuple[str, ...]
+# The words of a model with a blank before, between and after them, so that one model can be looked for in another.
+Words = str
 
 
 class Wishes(NamedTuple):
-    """What a pod wishes; empty, 0 and False where it says nothing.
+    """What a pod wishes; empty, 0 and False if it says nothing.
 
-    ``models`` and ``banned_models`` are the words of one model each; ``group`` is ``namespace/name`` of those who share a card;
+    ``models`` and ``banned_models`` are the words of one model each; ``group`` is ``namespace/name`` of the pods that share a card;
     ``split`` are units, one number a card, the largest first; ``whole``: a card of its own.
     """
 
@@ -44,17 +45,20 @@ class Wishes(NamedTuple):
 
     @property
     def names_cards(self) -> bool:
-        """Must one know which model or which UUID a card is?"""
+        """Is it necessary to know which model or which UUID a card is?"""
         return bool(self.models or self.banned_models or self.uuids or self.banned_uuids)
 
-    def allow(self, model: str, uuid: str) -> bool:
-        """Is a card of this model and UUID one of those wished for?"""
-        words, uuid = words_of(model), uuid.lower()
-        if uuid in self.banned_uuids or (self.uuids and uuid not in self.uuids):
+    def allow_uuid(self, uuid: str) -> bool:
+        """Is a card of this UUID one of those wished for? One look, however many are named."""
+        uuid = uuid.lower()
+        return uuid not in self.banned_uuids and (not self.uuids or uuid in self.uuids)
+
+    def allow_model(self, model: str) -> bool:
+        """Is a card of this model one of those wished for? Compares it with each model that is named."""
+        words = words_of(model)
+        if any(banned in words for banned in self.banned_models):
             return False
-        if any(_contains(words, banned) for banned in self.banned_models):
-            return False
-        return not self.models or any(_contains(words, wanted) for wanted in self.models)
+        return not self.models or any(wanted in words for wanted in self.models)
 
 
 NONE: Final = Wishes()
@@ -80,17 +84,13 @@ def wishes_of(pod: Pod) -> Wishes:
 
 
 def words_of(model: str) -> Words:
-    """The words by which models are compared: "A100" is one of "NVIDIA A100-SXM4-80GB", and "T4" none of "T400"."""
-    return tuple(_WORD.findall(model.lower()))
-
-
-def _contains(words: Words, some: Words) -> bool:
-    """Do the words stand in the others, in their order and side by side?"""
-    return any(words[at : at + len(some)] == some for at in range(len(words) - len(some) + 1))
+    """The words by which models are compared, "" if there are none: "A100" is in "NVIDIA A100-SXM4-80GB", "T4" not in "T400"."""
+    found = _WORD.findall(model.lower())
+    return f" {' '.join(found)} " if found else ""
 
 
 def _policy(annotations: Mapping[str, str]) -> str:
-    text = annotations.get(wire.WISH_POLICY)
+    text = _text(annotations, wire.WISH_POLICY)
     if text is None:
         return ""
     if text not in wire.POLICIES:
@@ -113,7 +113,7 @@ def _uuids(annotations: Mapping[str, str], name: str) -> frozenset[str]:
 
 
 def _group(annotations: Mapping[str, str]) -> str:
-    text = annotations.get(wire.WISH_SAME_CARD)
+    text = _text(annotations, wire.WISH_SAME_CARD)
     if text is None:
         return ""
     if _GROUP.fullmatch(text) is None:
@@ -122,20 +122,36 @@ def _group(annotations: Mapping[str, str]) -> str:
 
 
 def _split(annotations: Mapping[str, str]) -> tuple[tuple[int, ...], bool]:
-    text = annotations.get(wire.WISH_SPLIT)
+    text = _text(annotations, wire.WISH_SPLIT)
     if text is None or text.strip() == wire.WHOLE_CARD:
         return (), text is not None
     parts = "".join(text.split())
     numbers = [int(part) for part in parts.split(",")] if _PARTS.fullmatch(parts) else []
-    if not numbers or not all(numbers) or len(numbers) > _MOST_PARTS:
+    if not numbers or not all(numbers) or WISH_ENTRIES.exceeded(len(numbers)):
         raise _bad(wire.WISH_SPLIT, 'neither units for each of several cards, such as 8,4, nor "whole"')
     return tuple(sorted(numbers, reverse=True)), False
 
 
 def _items(annotations: Mapping[str, str], name: str) -> list[str]:
-    """What stands between commas; nothing where there is no such annotation, and one empty item where it is empty."""
+    """The texts between commas; none if there is no such annotation, and one empty text if it is empty."""
+    text = _text(annotations, name)
+    if text is None:
+        return []
+    if WISH_ENTRIES.exceeded(text.count(",") + 1):
+        raise _too_large(name, WISH_ENTRIES)
+    return [item.strip() for item in text.split(",")]
+
+
+def _text(annotations: Mapping[str, str], name: str) -> str | None:
+    """An annotation that may be read. Nothing else here looks into one before this has."""
     text = annotations.get(name)
-    return [] if text is None else [item.strip() for item in text.split(",")]
+    if text is not None and WISH_CHARACTERS.exceeded(len(text)):
+        raise _too_large(name, WISH_CHARACTERS)
+    return text
+
+
+def _too_large(name: str, bound: Bound) -> InvalidWishError:
+    return InvalidWishError(f"annotation {name}: {bound.refusal}")
 
 
 def _bad(name: str, what: str) -> InvalidWishError:

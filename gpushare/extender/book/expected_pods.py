@@ -60,7 +60,7 @@ def _class(line: _Line) -> PodClass:
     return PodClass(line.gpu_mem, line.cards, parse_milli(line.cpu), wishes)
 
 
-def _words(models: list[str]) -> tuple[tuple[str, ...], ...]:
+def _words(models: list[str]) -> tuple[str, ...]:
     found = tuple(words_of(model) for model in models)
     if not all(found):
         raise ValueError(f"{models!r} is no list of models such as [T4, A100]")

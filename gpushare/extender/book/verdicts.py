@@ -68,8 +68,10 @@ class Verdicts:
         patience = FIRST_PATIENCE if known is None else known.patience
         reasons = {reason: len(names) for reason, names in (*result.failed.items(), *result.unresolvable.items())}
         fitting = len(result.fitting)
+        # The pod's identity alone: there may be thousands, and its annotations may be large.
+        identity = ObjectMeta(metadata.name, metadata.namespace, uid)
         self._by_uid[uid] = Verdict(
-            metadata, request, now, times, fitting, result.reason, reasons, answer, patience, now
+            identity, request, now, times, fitting, result.reason, reasons, answer, patience, now
         )
         nodes = fitting + sum(reasons.values())
         self._nodes += nodes - self._detailed.pop(uid, 0)

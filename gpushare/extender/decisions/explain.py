@@ -42,8 +42,8 @@ def describe_request(asked: Question) -> dict[str, Any]:
     """What the pod asks for, in the words of its annotations."""
     request, wishes = asked.request, asked.request.wishes
     words: dict[str, Any] = {
-        wire.WISH_MODEL: [" ".join(model) for model in wishes.models],
-        wire.WISH_MODEL_NOT: [" ".join(model) for model in wishes.banned_models],
+        wire.WISH_MODEL: [model.strip() for model in wishes.models],
+        wire.WISH_MODEL_NOT: [model.strip() for model in wishes.banned_models],
         wire.WISH_UUID: sorted(wishes.uuids),
         wire.WISH_UUID_NOT: sorted(wishes.banned_uuids),
         wire.WISH_SAME_CARD: wishes.group.partition("/")[2],
@@ -90,7 +90,7 @@ def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
     wanted = wanted_of(request)
     checks: Mapping[str, bool] = {
         CARD_SICK: not device.healthy,
-        CARD_NOT_WISHED: wishes.names_cards and not wishes.allow(device.model, device.uuid),
+        CARD_NOT_WISHED: not asked.wishes_for(device),
         CARD_OF_OTHERS: bool(asked.home) and device.index not in asked.home.get(node.name, ()),
         CARD_NOT_WHOLE: wishes.whole and device.total != wanted,
         CARD_TOO_SMALL: device.total < wanted,

@@ -44,6 +44,18 @@ class Question:
     outlook: Outlook | None = None
     cpu_milli: int = 0
     free_cpu: Mapping[str, int] = field(default_factory=dict)
+    # By model of card: does the pod wish for it? There are few models in a cluster, and each is compared once.
+    _models: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+
+    def wishes_for(self, device: Device) -> bool:
+        """Is this card one that the pod wishes for, by its model and its UUID?"""
+        wishes = self.request.wishes
+        if not wishes.names_cards:
+            return True
+        is_one = self._models.get(device.model)
+        if is_one is None:
+            is_one = self._models[device.model] = wishes.allow_model(device.model)
+        return is_one and wishes.allow_uuid(device.uuid)
 
     def cpu_left(self, node: str) -> int | None:
         """Milli-CPUs that a node has left with this pod; None where nobody counts them."""
@@ -189,7 +201,7 @@ def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
         return wire.REASON_CARDS_UNSAID
     at_home = asked.home.get(node.name, frozenset())
     narrower: tuple[tuple[str, Callable[[Device], bool]], ...] = (
-        (wire.REASON_NO_SUCH_CARD, lambda device: not wishes.names_cards or wishes.allow(device.model, device.uuid)),
+        (wire.REASON_NO_SUCH_CARD, asked.wishes_for),
         (wire.REASON_OTHER_CARD, lambda device: not asked.home or device.index in at_home),
         (wire.REASON_NO_WHOLE_CARD, lambda device: not wishes.whole or device.total == units),
     )

@@ -12,8 +12,8 @@ from gpushare.model.node import lay_out
 from gpushare.model.outlook import Card, Outlook, PodClass, cards_of
 from gpushare.model.wishes import Wishes
 
-T4 = Wishes(models=(("t4",),))
-NOT_T4 = Wishes(banned_models=(("t4",),))
+T4 = Wishes(models=(" t4 ",))
+NOT_T4 = Wishes(banned_models=(" t4 ",))
 CLASSES = st.builds(
     PodClass,
     units=st.integers(0, 16),
@@ -36,7 +36,7 @@ def naive_fragments(counts: dict[PodClass, int], cards: list[Card], cpu: int | N
     weights = {one: count / one.size**0.5 for one, count in counts.items() if one.size}
     found = 0.0
     for one, weight in weights.items():
-        holding = [free for free, _, model in cards if free >= one.units and one.wishes.allow(model, "")]
+        holding = [free for free, _, model in cards if free >= one.units and one.wishes.allow_model(model)]
         fits = len(holding) >= one.cards and (cpu is None or one.cpu_milli <= cpu)
         found += weight * (sum(free for free, _, _ in cards) - (sum(holding) if fits else 0))
     return found / (sum(weights.values()) or 1)

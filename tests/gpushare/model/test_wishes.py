@@ -10,6 +10,7 @@ from gpushare import wire
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.wishes import NONE, Wishes, wishes_of
+from tests.counted import work_of
 
 
 def pod(**annotations: str) -> Pod:
@@ -22,8 +23,8 @@ def pod(**annotations: str) -> Pod:
     ("annotations", "wishes"),
     [
         ({"policy": "spread"}, Wishes(policy="spread")),
-        ({"card_model": "T4, A100-SXM4"}, Wishes(models=(("t4",), ("a100", "sxm4")))),
-        ({"card_model_not": "GTX 1080 Ti"}, Wishes(banned_models=(("gtx", "1080", "ti"),))),
+        ({"card_model": "T4, A100-SXM4"}, Wishes(models=(" t4 ", " a100 sxm4 "))),
+        ({"card_model_not": "GTX 1080 Ti"}, Wishes(banned_models=(" gtx 1080 ti ",))),
         ({"card_uuid": "GPU-8DFB2FA8-1b, GPU-1"}, Wishes(uuids=frozenset({"gpu-8dfb2fa8-1b", "gpu-1"}))),
         ({"card_uuid_not": "GPU-1"}, Wishes(banned_uuids=frozenset({"gpu-1"}))),
         ({"same_card": "train.eval"}, Wishes(group="ns/train.eval")),
@@ -89,14 +90,15 @@ def test_a_wish_that_cannot_be_read_is_an_error_that_names_it(name: str, text: s
 )
 def test_models_are_compared_by_whole_words(wanted: str, model: str, is_one: bool) -> None:
     """As people call them: in any case, without the maker; but T4 is no T400."""
-    assert wishes_of(pod(card_model=wanted)).allow(model, "GPU-1") is is_one
-    assert wishes_of(pod(card_model_not=wanted)).allow(model, "GPU-1") is not is_one
+    assert wishes_of(pod(card_model=wanted)).allow_model(model) is is_one
+    assert wishes_of(pod(card_model_not=wanted)).allow_model(model) is not is_one
 
 
 def test_a_ban_wins_over_a_wish() -> None:
     """Where both name a card."""
-    assert not wishes_of(pod(card_model="T4", card_uuid_not="GPU-1")).allow("Tesla T4", "GPU-1")
-    assert wishes_of(pod(card_model="T4", card_uuid_not="GPU-1")).allow("Tesla T4", "GPU-2")
+    wishes = wishes_of(pod(card_model="T4", card_uuid="GPU-1,GPU-2", card_uuid_not="GPU-1"))
+
+    assert [wishes.allow_uuid(uuid) for uuid in ("GPU-1", "GPU-2", "GPU-3")] == [False, True, False]
 
 
 @given(st.sampled_from(["policy", "card_model", "card_uuid", "same_card", "split"]), st.text(max_size=20))
@@ -107,3 +109,36 @@ def test_any_text_is_a_wish_or_an_error_of_ours(name: str, text: str) -> None:
     except InvalidWishError:
         return
     assert wishes != NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("card_model", "T4," * 83_000),
+        ("card_model_not", "a b " * 60_000),
+        ("card_uuid", "GPU-1," * 40_000),
+        ("card_uuid_not", ",".join(["GPU-1"] * 65)),
+        ("same_card", "x" * 250_000),
+        ("policy", "x" * 250_000),
+        ("split", "1," * 120_000),
+    ],
+)
+def test_attack_02_a_long_wish_is_refused(name: str, text: str) -> None:
+    """By a text that does not depend on what was written, and with work that does not grow with it."""
+    with pytest.raises(InvalidWishError) as refused:
+        wishes_of(pod(**{name: text}))
+    with pytest.raises(InvalidWishError) as also_refused:
+        wishes_of(pod(**{name: text[: len(text) // 2] if len(text) > 9_000 else text + ",GPU-2"}))
+
+    assert str(refused.value) == str(also_refused.value)
+    assert str(refused.value).startswith(f"annotation {wire.PEOPLE_PREFIX}{name.replace('_', '-')}: ")
+    work = work_of(lambda: wishes_of(pod(**{name: text})))
+    assert work.steps < 500
+    assert work.bytes < 10_000
+
+
+def test_attack_02_the_largest_wish_is_read() -> None:
+    """As many entries as are taken, each as long as a UUID of NVIDIA's is."""
+    text = ",".join(f"GPU-{number:08x}-1b2c-4d5e-8f90-0123456789ab" for number in range(64))
+
+    assert len(wishes_of(pod(card_uuid=text)).uuids) == 64

@@ -23,7 +23,7 @@ NAMES = ("a", "b", "c")
 CARDS = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 12), st.booleans(), st.integers(0, 2)), max_size=3
 )  # fmt: skip
-WISHES = st.sampled_from((NONE, Wishes(models=(("t4",),)), Wishes(split=(3, 2))))
+WISHES = st.sampled_from((NONE, Wishes(models=(" t4 ",)), Wishes(split=(3, 2))))
 REQUESTS = st.builds(Request, st.integers(0, 9), st.integers(1, 2), st.booleans(), WISHES)
 OUTLOOKS = (None, Outlook({PodClass(4): 2, PodClass(2, 2): 1}), Outlook({PodClass(3, cpu_milli=4000): 1}))
 STEPS = st.lists(

@@ -390,7 +390,7 @@ def test_what_pods_come_is_seen_once_each() -> None:
 
     outlook = workload.outlook()
     assert outlook is not None
-    assert outlook.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(("t4",),))): 1}
+    assert outlook.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(" t4 ",))): 1}
 
 
 def test_a_correction_counts_nobody_twice() -> None:

@@ -32,7 +32,7 @@ def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
             """,
         )
     )
-    wishes = Wishes(models=(("t4",), ("nvidia", "a100")), banned_models=(("80gb",),))
+    wishes = Wishes(models=(" t4 ", " nvidia a100 "), banned_models=(" 80gb ",))
     assert dict(found.counts) == {
         PodClass(4): 123,
         PodClass(16, 2, 500, wishes): 2.5,

@@ -139,3 +139,13 @@ def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.Mo
     ]
     assert fits is not None
     assert (fits.answer, fits.reason) == (None, "")
+
+
+def test_attack_02_a_verdict_keeps_no_annotations() -> None:
+    """Thousands of pods are remembered, and an author may write 256 KiB of them for each."""
+    verdicts = Verdicts()
+    verdicts.note(ObjectMeta("p", "ns", "uid-p", annotations={"a": "x" * 250_000}), Request(3), REFUSED, b"", 0)
+    found = verdicts.of("ns", "p")
+
+    assert found is not None
+    assert found.metadata == ObjectMeta("p", "ns", "uid-p")

@@ -104,9 +104,9 @@ def test_a_pod_counts_once_until_it_has_ended() -> None:
 def test_a_split_is_several_cards_and_models_are_told_apart() -> None:
     """Of a split in unequal parts the smallest stands for all; other wishes are no matter of the cards."""
     workload = Workload()
-    come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(("t4",),)))
+    come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(" t4 ",)))
 
-    assert expected(workload) == {PodClass(4, 2, 1000, Wishes(models=(("t4",),))): 1}
+    assert expected(workload) == {PodClass(4, 2, 1000, Wishes(models=(" t4 ",))): 1}
 
 
 def test_what_somebody_says_is_expected_wins() -> None:

@@ -40,7 +40,7 @@ def test_every_card_says_what_it_has_what_is_wanted_and_why_it_does_not_do() -> 
 
 def test_the_wishes_are_said_in_the_words_of_their_annotations() -> None:
     """And each card against them."""
-    wishes = Wishes(models=(("tesla", "t4"),), uuids=frozenset({"gpu-a"}), group="ns/g")
+    wishes = Wishes(models=(" tesla t4 ",), uuids=frozenset({"gpu-a"}), group="ns/g")
     found = explain(Question(Request(2, wishes=wishes), home={"free": frozenset({1})}), CLUSTER, {}, ["free"])
 
     assert found["request"] == {

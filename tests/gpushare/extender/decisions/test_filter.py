@@ -15,6 +15,8 @@ from gpushare.model.device import Device
 from gpushare.model.node import lay_out
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import Wishes
+from tests.counted import steps_of
 
 FULL = lay_out("full", (Device(0, 14, 10), Device(1, 14, 9)), [])
 FREE = lay_out("free", (Device(0, 14),), [])
@@ -178,3 +180,19 @@ def test_a_pod_whose_own_words_make_no_sense_is_refused_on_every_node_for_good()
 def test_an_answer_has_one_reason_for_all_nodes(result: FilterResult, reason: str) -> None:
     """The one that tells what would help, before those that nothing helps against."""
     assert result.reason == reason
+
+
+def steps_to_filter(entries: int, nodes: int) -> int:
+    """What one question about nodes of eight cards costs, for a pod that names so many models."""
+    cards = tuple(Device(at, 14, uuid=f"GPU-{at}", model="Tesla T4") for at in range(8))
+    snapshot = Snapshot({f"n{at}": lay_out(f"n{at}", cards, []) for at in range(nodes)})
+    models = tuple(f" a{number} " for number in range(entries))
+    request = Request(1, wishes=Wishes(models=models))
+    return steps_of(lambda: filter_nodes(Question(request), list(snapshot.nodes), snapshot))
+
+
+def test_attack_02_models_are_compared_once() -> None:
+    """The work for a node is the same for a pod that names one model and for one that names many."""
+    few, many = (steps_to_filter(entries, 41) - steps_to_filter(entries, 1) for entries in (1, 64))
+
+    assert few == many

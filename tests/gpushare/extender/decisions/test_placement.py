@@ -107,11 +107,11 @@ def wishing(units: int, **wishes: object) -> Question:
 @pytest.mark.parametrize(
     ("asked", "index"),
     [
-        (wishing(4, models=(("a100",),)), 2),
-        (wishing(4, banned_models=(("tesla", "t4"),)), 2),
+        (wishing(4, models=(" a100 ",)), 2),
+        (wishing(4, banned_models=(" tesla t4 ",)), 2),
         (wishing(4, uuids=frozenset({"gpu-0", "gpu-2"})), 0),
         (wishing(4, banned_uuids=frozenset({"gpu-1"})), 0),
-        (wishing(4, models=(("t4",), ("a100",)), banned_uuids=frozenset({"gpu-0", "gpu-1"})), 2),
+        (wishing(4, models=(" t4 ", " a100 "), banned_uuids=frozenset({"gpu-0", "gpu-1"})), 2),
     ],
 )
 def test_a_card_that_is_wished_for_is_taken_though_another_fits_better(asked: Question, index: int) -> None:
@@ -123,10 +123,10 @@ def test_a_card_that_is_wished_for_is_taken_though_another_fits_better(asked: Qu
 @pytest.mark.parametrize(
     ("devices", "asked", "reason"),
     [
-        ((T4,), wishing(4, models=(("a100",),)), wire.REASON_NO_SUCH_CARD),
-        ((Device(0, 14),), wishing(4, models=(("a100",),)), wire.REASON_CARDS_UNSAID),
+        ((T4,), wishing(4, models=(" a100 ",)), wire.REASON_NO_SUCH_CARD),
+        ((Device(0, 14),), wishing(4, models=(" a100 ",)), wire.REASON_CARDS_UNSAID),
         ((Device(0, 14),), wishing(4, banned_uuids=frozenset({"gpu-0"})), wire.REASON_CARDS_UNSAID),
-        ((T4, A100), wishing(20, models=(("t4",),)), wire.REASON_NO_CARD_LARGE_ENOUGH),
+        ((T4, A100), wishing(20, models=(" t4 ",)), wire.REASON_NO_CARD_LARGE_ENOUGH),
         ((T4, Device(2, 14, 11, uuid="GPU-2")), wishing(4, uuids=frozenset({"gpu-2"})), wire.REASON_NO_CARD_FITS),
         ((T4,), wishing(10, whole=True), wire.REASON_NO_WHOLE_CARD),
         ((), wishing(10, whole=True), wire.REASON_NOT_A_GPU_NODE),
@@ -222,7 +222,7 @@ def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
 
 def test_fragmentation_finds_cards_of_equal_room_alike() -> None:
     """The lower index, as the others do; another model is another card."""
-    outlook = Outlook({PodClass(8, wishes=Wishes(models=(("a100",),))): 1.0, PodClass(4): 0.1})
+    outlook = Outlook({PodClass(8, wishes=Wishes(models=(" a100 ",))): 1.0, PodClass(4): 0.1})
     asked = question(Request(4), Snapshot(outlook=lambda: outlook), "fragmentation")
 
     assert choose(node(Device(0, 16, model="T4"), Device(1, 16, model="T4")), asked)[0][0] == 0
