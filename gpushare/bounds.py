@@ -39,3 +39,6 @@ QUANTITY_TEXT: Final = Bound("a quantity", 64, "characters")
 # A list of models or UUIDs that a person writes; the API server alone would take 256 KiB.
 WISH_CHARACTERS: Final = Bound("an annotation that wishes for a card", 4096, "characters")
 WISH_ENTRIES: Final = Bound("a list of wishes", 64, "entries")
+# The multi-card annotation: 16 cards for each of 32 containers, in the original's JSON. A person may write it, up to 256 KiB.
+ALLOCATION_CHARACTERS: Final = Bound("an annotation that names several cards", 8192, "characters")
+ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512, "entries")

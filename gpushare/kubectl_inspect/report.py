@@ -11,7 +11,7 @@ import msgspec
 from gpushare import wire
 from gpushare.errors import GpushareError, InvalidAllocationError, InvalidQuantityError
 from gpushare.manifests import Node, Pod
-from gpushare.model.allocation import decode
+from gpushare.model.allocation import container_requests, decode
 from gpushare.model.node import Booking, NodeInfo, capacity, lay_out, published_cards, read_devices
 from gpushare.model.pod import is_finished, pod_request
 from gpushare.model.quantity import MemoryUnit
@@ -70,7 +70,7 @@ def _booking(pod: Pod) -> tuple[Booking, str]:
     shares: tuple[tuple[int, int], ...] = ()
     if request > 0:
         try:
-            allocation = decode(meta.annotations, request)
+            allocation = decode(meta.annotations, request, container_requests(pod))
             shares = allocation.shares if allocation else ()
         except InvalidAllocationError as error:
             problem = str(error)

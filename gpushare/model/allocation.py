@@ -6,17 +6,23 @@ original's (``data/upstream/extender/bind.json``): decimal numbers, nanoseconds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from gpushare import wire
+from gpushare.bounds import ALLOCATION_CHARACTERS, ALLOCATION_ENTRIES
 from gpushare.errors import InvalidAllocationError
+from gpushare.manifests import Pod
+from gpushare.model.pod import container_request, pod_request
 
 _TRUE: Final = "true"
 _FALSE: Final = "false"
+# Digits of a number: as many as the largest of 64 bits has.
+_LONGEST_NUMBER: Final = 19
+_MOST_UNITS: Final = 2**63
 _MANY_CARDS: Final = msgspec.json.Decoder(dict[str, dict[str, int]])
 
 
@@ -82,12 +88,27 @@ def blanks(annotations: Mapping[str, str] | None, written: Mapping[str, str]) ->
     return {name: "" for name in ours if name in (annotations or {}) and name not in written}
 
 
-def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | None:
-    """The allocation that a pod's annotations say, or None where there is none.
+def allocation_of(pod: Pod) -> Allocation | None:
+    """The allocation that a pod names, or None if there is none. Raises InvalidQuantityError, and as ``decode`` does."""
+    return decode(pod.metadata.annotations, pod_request(pod), container_requests(pod))
+
+
+def container_requests(pod: Pod) -> Sequence[int]:
+    """What each container asks for, as far as ``decode`` needs it. Raises InvalidQuantityError."""
+    if not (pod.metadata.annotations or {}).get(wire.ANNOTATION_ALLOCATION):
+        return ()
+    return [container_request(container) for container in pod.spec.containers or ()]
+
+
+def decode(
+    annotations: Mapping[str, str] | None, request: int, containers: Sequence[int] | None = None
+) -> Allocation | None:
+    """The allocation that annotations name, or None if there is none.
 
     ``request`` is what the pod's spec asks for: that much is booked on the card, whatever the POD annotation claims
-    (anybody who may write a pod may write that). The multi-card annotation wins over the index, unless it is empty (blanked).
-    Raises InvalidAllocationError for an index that is no card number, or numbers that are none.
+    (anybody who may write a pod may write that). The multi-card annotation wins over the index, unless it is empty (blanked); it
+    must add up to the request, and for each of the ``containers`` to what that one asks for, if they are given.
+    Raises InvalidAllocationError for an index that is no card number, numbers that are none, and amounts that differ.
     """
     if not annotations:
         return None
@@ -95,6 +116,7 @@ def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | 
     if several := annotations.get(wire.ANNOTATION_ALLOCATION):
         by_container = _decode_many(several)
         shares = _sum_by_card(by_container)
+        _check_amounts(by_container, request, containers)
     elif wire.ANNOTATION_INDEX in annotations:
         shares = ((_number(annotations, wire.ANNOTATION_INDEX), request),)
     else:
@@ -109,6 +131,25 @@ def decode(annotations: Mapping[str, str] | None, request: int) -> Allocation | 
     )
 
 
+def _check_amounts(
+    given: Mapping[int, tuple[tuple[int, int], ...]], request: int, containers: Sequence[int] | None
+) -> None:
+    """Raises InvalidAllocationError if the multi-card annotation gives another amount than is asked for."""
+    by_position = {position: sum(units for _, units in shares) for position, shares in given.items()}
+    total = sum(by_position.values())
+    if total != request:
+        raise InvalidAllocationError(
+            f"{wire.ANNOTATION_ALLOCATION} names {total} units, and the pod asks for {request}"
+        )
+    asked = by_position if containers is None else dict(enumerate(containers))
+    for position in sorted({*by_position, *asked}):
+        named, wanted = by_position.get(position, 0), asked.get(position, 0)
+        if named != wanted:
+            raise InvalidAllocationError(
+                f"{wire.ANNOTATION_ALLOCATION} names {named} units for container {position}, which asks for {wanted}"
+            )
+
+
 def _repair(annotations: Mapping[str, str], index: int) -> int | None:
     """The other card; a mark that is no card number is no mark: the index alone is a complete allocation."""
     text = annotations.get(wire.ANNOTATION_REPAIR, "")
@@ -117,23 +158,31 @@ def _repair(annotations: Mapping[str, str], index: int) -> int | None:
 
 def _decode_many(text: str) -> Mapping[int, tuple[tuple[int, int], ...]]:
     """``{"<container>": {"<card>": units}}``. Raises InvalidAllocationError."""
+    what = f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}"
+    if ALLOCATION_CHARACTERS.exceeded(len(text)):
+        raise InvalidAllocationError(f"{what}: {ALLOCATION_CHARACTERS.refusal}")
     try:
         containers = _MANY_CARDS.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: {error}") from error
+        raise InvalidAllocationError(f"{what}: {error}") from error
+    if ALLOCATION_ENTRIES.exceeded(sum(map(len, containers.values()))):
+        raise InvalidAllocationError(f"{what}: {ALLOCATION_ENTRIES.refusal}")
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     for position, cards in containers.items():
         if not _is_number(position):
-            raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: container {position!r}")
-        for index, units in cards.items():
-            if not _is_number(index) or units < 0:
-                raise InvalidAllocationError(
-                    f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r}: card {index!r}: {units} units"
-                )
-        found[int(position)] = tuple(sorted((int(index), units) for index, units in cards.items()))
+            raise InvalidAllocationError(f"{what}: container {position[:200]!r}")
+        found[int(position)] = _shares_of(cards, what)
     if not any(found.values()):
-        raise InvalidAllocationError(f"{wire.ANNOTATION_ALLOCATION} {text[:200]!r} names no card")
+        raise InvalidAllocationError(f"{what} names no card")
     return found
+
+
+def _shares_of(cards: Mapping[str, int], what: str) -> tuple[tuple[int, int], ...]:
+    """Of one container. Raises InvalidAllocationError."""
+    for index, units in cards.items():
+        if not _is_number(index) or not 0 <= units < _MOST_UNITS:
+            raise InvalidAllocationError(f"{what}: card {index[:200]!r}")
+    return tuple(sorted((int(index), units) for index, units in cards.items()))
 
 
 def _sum_by_card(containers: Mapping[int, tuple[tuple[int, int], ...]]) -> tuple[tuple[int, int], ...]:
@@ -149,10 +198,11 @@ def _number(annotations: Mapping[str, str], name: str, default: int | None = Non
     if text is None and default is not None:
         return default
     if text is None or not _is_number(text):
-        raise InvalidAllocationError(f"annotation {name} is {text!r}, not a number from 0 up")
+        shown = None if text is None else text[:200]
+        raise InvalidAllocationError(f"annotation {name} is {shown!r}, not a number from 0 up")
     return int(text)
 
 
 def _is_number(text: str) -> bool:
     """Decimal ASCII digits only: ``int()`` would also take blanks, signs, underscores and other scripts."""
-    return text.isascii() and text.isdigit() and len(text) <= 19
+    return len(text) <= _LONGEST_NUMBER and text.isascii() and text.isdigit()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, decode
+from gpushare.model.allocation import Allocation, allocation_of
 from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request, was_started
 
 # Card index and units of it; nearly always one pair.
@@ -93,7 +93,7 @@ def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool)
         return None
     try:
         request = pod_request(pod)
-        allocation = decode(pod.metadata.annotations, request)
+        allocation = allocation_of(pod)
         waiting = [(name, units) for name, units in gpu_containers(pod) if name not in done]
         if allocation is None or not waiting:
             return None

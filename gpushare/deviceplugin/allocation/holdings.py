@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import decode
+from gpushare.model.allocation import allocation_of
 from gpushare.model.pod import is_finished, pod_request, was_started
 
 
@@ -177,7 +177,9 @@ def _request(pod: Pod) -> int:
 def _annotated(pod: Pod, units: int) -> Mapping[int, int]:
     """Where the annotations put so many units."""
     try:
-        allocation = decode(pod.metadata.annotations, units)
+        allocation = allocation_of(pod)
     except GpushareError:
         return {}
-    return dict(allocation.shares) if allocation is not None else {}
+    if allocation is None:
+        return {}
+    return {allocation.index: units} if allocation.by_container is None else dict(allocation.shares)

@@ -11,7 +11,8 @@ from gpushare.deviceplugin.allocation.holdings import Holdings
 from gpushare.deviceplugin.allocation.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, decode
+from gpushare.model.allocation import Allocation
+from gpushare.model.allocation import allocation_of as read_allocation
 from gpushare.model.cards import CardFacts
 from gpushare.model.pod import is_finished, pod_request, was_started
 
@@ -25,8 +26,7 @@ WISHES: Final = tuple(
 def allocation_of(pod: Pod) -> Allocation | None:
     """What is written on a pod that asks for card memory; None where that is no valid card."""
     try:
-        request = pod_request(pod)
-        return decode(pod.metadata.annotations, request) if request > 0 else None
+        return read_allocation(pod) if pod_request(pod) > 0 else None
     except GpushareError:
         return None
 

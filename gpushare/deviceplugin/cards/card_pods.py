@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpushare.errors import InvalidAllocationError
+from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import decode
+from gpushare.model.allocation import allocation_of
 from gpushare.model.pod import is_finished
 
 
 def indices_of(pod: Pod) -> frozenset[int]:
     """Card indices that a pod which has not ended names, the one that a repair marks too."""
     try:
-        allocation = None if is_finished(pod) else decode(pod.metadata.annotations, 1)
-    except InvalidAllocationError:
+        allocation = None if is_finished(pod) else allocation_of(pod)
+    except GpushareError:
         return frozenset()
     return frozenset(index for index, _ in allocation.booked) if allocation is not None else frozenset()
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from gpushare.errors import GpushareError, InvalidQuantityError
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.allocation import decode
+from gpushare.model.allocation import allocation_of
 from gpushare.model.cards import NodeCards
-from gpushare.model.pod import is_finished, pod_request
+from gpushare.model.pod import is_finished
 from gpushare.model.quantity import MemoryUnit
 
 MIB: Final = 1024 * 1024
@@ -113,7 +113,7 @@ def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
 
 def _shares(pod: Pod) -> Sequence[tuple[int, int]]:
     try:
-        allocation = None if is_finished(pod) else decode(pod.metadata.annotations, pod_request(pod))
+        allocation = None if is_finished(pod) else allocation_of(pod)
     except GpushareError:
         return ()
     return allocation.shares if allocation is not None else ()

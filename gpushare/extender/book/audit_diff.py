@@ -11,7 +11,7 @@ from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.book.cache import booking_of
 from gpushare.manifests import Node, Pod
-from gpushare.model.allocation import decode
+from gpushare.model.allocation import allocation_of
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, capacity, described_cards, published_cards
 from gpushare.model.pod import is_finished
@@ -170,10 +170,10 @@ def cards_disputed(node: Node) -> Difference | None:
     return Difference(CARDS_DISPUTED, "", name, name, units, api=why)
 
 
-def assigned_shares(pod: Pod, units: int) -> tuple[tuple[int, int], ...]:
+def assigned_shares(pod: Pod) -> tuple[tuple[int, int], ...]:
     """What the plugin let the pod have; nothing while its card is being changed, as it is held meanwhile."""
     try:
-        allocation = decode(pod.metadata.annotations, units)
+        allocation = allocation_of(pod)
     except GpushareError:
         return ()
     if allocation is None or not allocation.assigned or allocation.repair is not None:

@@ -111,7 +111,7 @@ class Round:
         if wanted is not None:
             node, booking = wanted
             self._note_odd(unplaced(pod, booking, self._cache.devices(node)))
-            for index, units in assigned_shares(pod, booking.units):
+            for index, units in assigned_shares(pod):
                 self._let_onto(node, index, units)
 
     def end(self) -> list[Suspect]:

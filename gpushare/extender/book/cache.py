@@ -35,7 +35,7 @@ from gpushare.extender.book.heard import Heard
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
-from gpushare.model.allocation import decode
+from gpushare.model.allocation import container_requests, decode
 from gpushare.model.device import Device
 from gpushare.model.eviction import evictable_of
 from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
@@ -407,7 +407,7 @@ def booking_of(pod: Pod) -> tuple[Booking, str | None]:
     problem = None
     try:
         units, slots = pod_request(pod), slot_request(pod)
-        allocation = decode(pod.metadata.annotations, units) if units > 0 else None
+        allocation = decode(pod.metadata.annotations, units, container_requests(pod)) if units > 0 else None
         # While the device plugin changes a pod's card it is on both: nobody may be put onto what it has or is to have.
         shares = allocation.booked if allocation is not None else ()
     except GpushareError as error:

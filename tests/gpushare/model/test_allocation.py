@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import InvalidAllocationError
-from gpushare.model.allocation import Allocation, blanks, decode, encode
+from gpushare.manifests import Pod
+from gpushare.model.allocation import Allocation, allocation_of, blanks, decode, encode
 
 ONE_CARD = st.builds(
     Allocation,
@@ -86,6 +88,9 @@ def test_an_index_that_is_no_card_number_is_an_error(index: str) -> None:
         '{"0":{"1":1.5}}',
         '{"0":{"-1":1}}',
         '"\ud800"',
+        '{"0":{"1":%s}}' % ("9" * 4000),
+        '{"0":{"%s":1}}' % ("1" * 4000),
+        '{"%s":{"1":1}}' % ("1" * 4000),
     ],
 )
 def test_a_multi_card_annotation_that_makes_no_sense_is_an_error(text: str) -> None:
@@ -114,6 +119,73 @@ def test_any_text_is_an_allocation_none_or_our_error(annotations: dict[str, str]
     except InvalidAllocationError:
         return
     assert allocation is None or all(index >= 0 and units >= 0 for index, units in allocation.shares)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"0":{"1":4}}', "names 4 units, and the pod asks for 20"),
+        ('{"0":{"1":999,"3":12}}', "names 1011 units, and the pod asks for 20"),
+        ('{"0":{"1":8},"1":{"3":12}}', "names 8 units for container 0, which asks for 10"),
+        ('{"0":{"1":10},"2":{"3":10}}', "names 0 units for container 1, which asks for 10"),
+        ('{"0":{"1":10},"1":{"1":10},"2":{"3":0}}', None),
+    ],
+)
+def test_attack_04_amounts_are_those_that_are_asked_for(text: str, reason: str | None) -> None:
+    """The multi-card annotation gives each container what it asks for, no more and no less, or it is none."""
+    annotations = {"scheduler.framework.gpushare.allocation": text}
+    if reason is None:
+        assert decode(annotations, 20, [10, 10]) is not None
+        return
+    with pytest.raises(InvalidAllocationError, match=reason):
+        decode(annotations, 20, [10, 10])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"0":{"1":20%s}}' % (" " * 250_000), "limited to 8192 characters"),
+        (json.dumps({"0": {str(card): 1 for card in range(600)}}), "limited to 512 entries"),
+    ],
+    ids=["characters", "entries"],
+)
+def test_attack_04_a_long_allocation_is_refused(text: str, reason: str) -> None:
+    """The reason is short, however long the annotation is."""
+    with pytest.raises(InvalidAllocationError, match=reason) as found:
+        decode({"scheduler.framework.gpushare.allocation": text}, 20)
+    assert len(str(found.value)) < 500
+
+
+def test_attack_04_a_long_number_makes_a_short_reason() -> None:
+    """As for the annotation of several cards."""
+    with pytest.raises(InvalidAllocationError) as found:
+        decode({"ALIYUN_COM_GPU_MEM_IDX": "1" * 250_000}, 20)
+    assert len(str(found.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("containers", "found"),
+    [((8, 12), ((1, 8), (3, 12))), ((20,), None), ((8, 4), None)],
+    ids=["as asked", "one", "less"],
+)
+def test_attack_04_a_pod_is_read_with_its_containers(containers: tuple[int, ...], found: object) -> None:
+    """The pod's spec says what each container asks for; a pod on one card needs no such look."""
+    limits = [{"name": f"c{at}", "resources": {"limits": {"aliyun.com/gpu-mem": n}}} for at, n in enumerate(containers)]
+    text = '{"0":{"1":8},"1":{"3":12}}'
+    pod = msgspec.convert(
+        {
+            "metadata": {"annotations": {"scheduler.framework.gpushare.allocation": text}},
+            "spec": {"containers": limits},
+        },
+        Pod,
+    )
+    if found is None:
+        with pytest.raises(InvalidAllocationError):
+            allocation_of(pod)
+        return
+    allocation = allocation_of(pod)
+    assert allocation is not None
+    assert allocation.shares == found
 
 
 def test_an_allocation_on_several_cards_is_read_back_as_written() -> None:

@@ -218,11 +218,11 @@ def test_an_init_container_takes_its_pods_cards_in_their_order(units: int, cards
     assert container_cards(waiting, allocation, "i0", units) == cards
 
 
-def test_a_container_whose_shares_are_not_its_amount_matches_nobody() -> None:
-    """Written by hand, and wrong."""
+def test_a_container_whose_shares_are_not_its_amount_is_no_candidate() -> None:
+    """The annotation was written by hand, and is wrong, so the pod has no cards."""
     waiting = candidates([pod("a", 5, 4, annotations=SEVERAL)], {}, {})
 
-    assert waiting[0].cards == ()
+    assert waiting == []
     with pytest.raises(NoCandidateError, match="waits for 5 units"):
         match(waiting, offer(5))
 
@@ -294,7 +294,7 @@ def test_where_slots_are_counted_a_container_is_one_id_and_its_pod_needs_the_uni
         ([], {0: 1}, {0: 14}, "waits for a slot .waiting: none"),
         ([pod("a", 9, 5)], {}, {0: 14}, "card 0 has no slot left for container c0 of pod d/a"),
         ([pod("a", 9, 5)], {0: 1}, {0: 13}, "card 0 has 13 units left for the 14 of pod d/a"),
-        ([pod("a", 3, annotations=SEVERAL)], {0: 1}, {0: 14}, "waits for a slot .waiting: d/a 3"),
+        ([pod("a", 3, 4, annotations=SEVERAL)], {0: 1}, {0: 14}, "waits for a slot .waiting: d/a 3"),
     ],
     ids=["nobody", "no slot", "no room", "several cards"],
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gpushare.deviceplugin.cards.card_pods import indices_in_use, indices_of
-from gpushare.manifests import ObjectMeta, Pod, PodStatus
+from gpushare.manifests import Pod
 
 
 def pod(annotations: dict[str, str], phase: str = "Running") -> Pod:
-    return Pod(ObjectMeta(name="p", annotations=annotations), status=PodStatus(phase=phase))
+    spec = {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 3}}}]}
+    document = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec, "status": {"phase": phase}}
+    return msgspec.convert(document, Pod)
 
 
 @pytest.mark.parametrize(

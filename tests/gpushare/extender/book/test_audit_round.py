@@ -285,7 +285,7 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
 )
 def test_what_the_plugin_let_a_pod_have(annotations: dict[str, str], shares: tuple[tuple[int, int], ...]) -> None:
     """ASSIGNED says so; a pod whose card is being changed is held."""
-    assert assigned_shares(pod(**annotations), 3) == shares
+    assert assigned_shares(pod(**annotations)) == shares
 
 
 def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
