@@ -34,6 +34,8 @@ CARD_TEXT: Final = Bound("the model or the UUID of a GPU", 128, "characters")
 CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
 # Indices of all cards of a node several times over; a ConfigMap can have 1 MiB.
 SICK_TEXT: Final = Bound("a list of sick GPUs", 4096, "characters")
+# A kubelet takes 110 pods by default and some hundreds at most; each waits here only until it is bound or gone.
+RESERVATIONS: Final = Bound("the number of pods that are reserved on a node", 512, "pods")
 # An int64 has 19 digits; the rest are a sign, a fraction and a suffix.
 QUANTITY_TEXT: Final = Bound("a quantity", 64, "characters")
 # A list of models or UUIDs that a person writes; the API server alone would take 256 KiB.

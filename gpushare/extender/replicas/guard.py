@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,9 +24,11 @@ from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.replicas.reservations import Fate, Guard, Reservation, State, decode, encode, settle
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ConflictError, NotFoundError
+from gpushare.kube.errors import ApiError, ConflictError, NotFoundError
 from gpushare.manifests import ObjectMeta
 from gpushare.model.node import Booking
+
+_LOG = logging.getLogger(__name__)
 
 # How often a bind that was overtaken chooses anew.
 _TRIES: Final = 10
@@ -128,6 +131,16 @@ class NodeGuards:
                 is_gone = (await self._client.get_pod(booking.namespace, booking.name)).metadata.uid != uid
             except NotFoundError:
                 is_gone = True
+            except ApiError as error:
+                # The error's text names that pod, and this one becomes an event of another pod.
+                _LOG.info(
+                    "cannot read a reserved pod pod=%s/%s node=%s error=%s",
+                    booking.namespace,
+                    booking.name,
+                    node,
+                    error,
+                )
+                raise GuardError(f"a pod that is reserved on node {node} cannot be read now; try again") from error
             if is_gone:
                 self._gone[node].add(uid)
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from gpushare.bounds import RESERVATIONS
 from gpushare.errors import GpushareError
 from gpushare.model.node import Booking, NodeInfo, laid_anew
 
@@ -21,7 +22,7 @@ _FORM: Final = 1
 
 
 class UnreadableGuardError(GpushareError):
-    """A guard that is not ours to read; nothing is bound on its node until somebody has looked."""
+    """A guard that cannot be read or has no room left; nothing is bound on its node until that is put right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,10 @@ class Guard:
     seen: int = 0
 
     def with_pod(self, booking: Booking, by: str) -> Guard:
-        """One more; or one that another extender tries as well."""
+        """With one pod more, or with one that another extender tries as well. Raises UnreadableGuardError if there are too many."""
         known = self.reserved.get(booking.uid)
+        if known is None and RESERVATIONS.exceeded(len(self.reserved) + 1):
+            raise UnreadableGuardError(RESERVATIONS.refusal)
         tried = frozenset([by]) if known is None else known.by | {by}
         return replace(self, reserved={**self.reserved, booking.uid: Reservation(booking, tried)})
 
@@ -72,12 +75,17 @@ class _Reserved(msgspec.Struct, gc=False):
     slots: int = 1
 
 
+class _Version(msgspec.Struct, gc=False):
+    v: int
+
+
 class _Form(msgspec.Struct, gc=False):
     v: int
     seen: int
     pods: dict[str, _Reserved]
 
 
+_VERSION: Final = msgspec.json.Decoder(_Version)
 _DECODER: Final = msgspec.json.Decoder(_Form)
 
 
@@ -102,17 +110,23 @@ def decode(text: str | None) -> Guard:
     if not text:
         return Guard()
     try:
+        version = _VERSION.decode(text).v
+        if version != _FORM:
+            raise UnreadableGuardError(
+                f"the node's reservations are of form {version}, and this extender reads {_FORM} only"
+            )
         form = _DECODER.decode(text)
+        if RESERVATIONS.exceeded(len(form.pods)):
+            raise UnreadableGuardError(RESERVATIONS.refusal)
         reserved = {
             uid: Reservation(
                 Booking(uid, one.namespace, one.name, one.units, _shares(one.cards), one.slots), frozenset(one.by)
             )
             for uid, one in form.pods.items()
         }
-    except (msgspec.DecodeError, ValueError) as error:
-        raise UnreadableGuardError(f"the reservations {text[:200]!r} cannot be read: {error}") from error
-    if form.v != _FORM:
-        raise UnreadableGuardError(f"the reservations are of form {form.v}, and this extender reads {_FORM} only")
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        # Without the text: it names pods of all namespaces, and the error becomes an event of one pod.
+        raise UnreadableGuardError(f"the node's reservations cannot be read: {str(error)[:200]}") from error
     return Guard(reserved, form.seen)
 
 

@@ -8,6 +8,7 @@ from gpushare.extender.replicas.guard import name_of
 from gpushare.extender.replicas.reservations import (
     Fate,
     Guard,
+    Reservation,
     State,
     UnreadableGuardError,
     decode,
@@ -40,6 +41,8 @@ def test_a_guard_is_read_back_as_written() -> None:
         "{",
         "[]",
         '{"v":2,"seen":0,"pods":{}}',
+        '{"v":2,"pods":["of another form"]}',
+        '{"v":1,"x":' + "[" * 100_000,
         '{"v":1,"seen":0,"pods":{"u":{"namespace":"n","name":"p","units":1,"by":[],"cards":{"x":1}}}}',
     ],
 )
@@ -83,3 +86,31 @@ def test_a_guard_has_a_name_that_kubernetes_takes() -> None:
     assert name_of("a1") == "gpushare-node-a1"
     assert len(name_of("n" * 253)) <= 253
     assert name_of("n" * 253) != name_of("n" * 252 + "m")
+
+
+def test_attack_18_an_unreadable_guard_names_no_pods() -> None:
+    """The error becomes an event of the pod that is to be bound, and the reserved pods may be of other namespaces."""
+    secret = '{"namespace":"secret","name":"plan","units":1,"by":[],"cards":{"x":1}}'
+    for text in ('{"v":1,"seen":0,"pods":{"u":' + secret + "}}", '{"v":1,"pods":{"u":' + secret):
+        with pytest.raises(UnreadableGuardError) as refused:
+            decode(text)
+        assert "secret" not in str(refused.value)
+        assert "plan" not in str(refused.value)
+
+
+def test_attack_12_a_later_guard_is_refused_by_its_version() -> None:
+    """The reason is the version, whatever else is different in it."""
+    with pytest.raises(UnreadableGuardError, match="of form 2"):
+        decode('{"v":2,"pods":["of another form"]}')
+
+
+def test_attack_05_a_guard_has_so_many_pods() -> None:
+    """It is refused to write more than can be read."""
+    guard = Guard(reserved={str(at): Reservation(booking(str(at)), frozenset()) for at in range(512)})
+
+    assert decode(encode(guard)) == guard
+    assert guard.with_pod(booking("0"), "me").reserved["0"].by == {"me"}
+    with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
+        guard.with_pod(booking("new"), "me")
+    with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
+        decode(encode(Guard(reserved={**guard.reserved, "new": Reservation(booking("new"), frozenset())})))
