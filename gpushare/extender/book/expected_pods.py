@@ -18,7 +18,9 @@ from typing import Annotated
 import msgspec
 import yaml
 
+from gpushare.bounds import CARD_TEXT, EXPECTED_PODS_BYTES, EXPECTED_PODS_LEVELS, WISH_ENTRIES
 from gpushare.errors import InvalidQuantityError, UsageError
+from gpushare.files import read_file
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.quantity import parse_milli, parse_quantity
 from gpushare.model.wishes import Wishes, words_of
@@ -26,12 +28,17 @@ from gpushare.model.wishes import Wishes, words_of
 _Whole = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
 
 
+_Models = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=CARD_TEXT.most)]], msgspec.Meta(max_length=WISH_ENTRIES.most)
+]
+
+
 class _Line(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     gpu_mem: _Whole
     cards: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     cpu: str | int | float = 0
-    card_model: list[str] = []
-    card_model_not: list[str] = []
+    card_model: _Models = []
+    card_model_not: _Models = []
     count: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 1.0
 
 
@@ -42,15 +49,26 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read_expected(path: Path) -> Outlook:
     """Raises UsageError, which says where in the file it is wrong."""
     try:
-        lines = msgspec.convert(yaml.load(path.read_bytes(), yaml.CSafeLoader), _File).pods
+        text = read_file(path, EXPECTED_PODS_BYTES)
+        _check_nesting(text)
+        lines = msgspec.convert(yaml.load(text, yaml.CSafeLoader), _File).pods
         counts: defaultdict[PodClass, float] = defaultdict(float)
         for line in lines:
             counts[_class(line)] += line.count
-    except OSError as error:
-        raise UsageError(f"--expected-pods: {path}: {error.strerror}") from error
+    except UsageError as error:
+        raise UsageError(f"--expected-pods: {error}") from error
     except (yaml.YAMLError, msgspec.ValidationError, InvalidQuantityError, ValueError, RecursionError) as error:
         raise UsageError(f"--expected-pods: {path}: {' '.join(str(error).split())}") from error
     return Outlook(counts)
+
+
+def _check_nesting(text: bytes) -> None:
+    """Raises ValueError for a text of too many levels, before anything is made of it; YAMLError for one that is no YAML."""
+    level = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        level += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if EXPECTED_PODS_LEVELS.exceeded(level):
+            raise ValueError(EXPECTED_PODS_LEVELS.refusal)
 
 
 def _class(line: _Line) -> PodClass:

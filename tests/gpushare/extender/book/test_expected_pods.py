@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from gpushare.bounds import EXPECTED_PODS_BYTES
 from gpushare.errors import UsageError
 from gpushare.extender.book.expected_pods import read_expected
 from gpushare.model.outlook import PodClass
 from gpushare.model.wishes import Wishes
+from tests.counted import bytes_of
 
 
 def written(folder: Path, text: str) -> Path:
@@ -53,7 +56,10 @@ def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
         ("pods: [{gpu-mem: 1, count: 0}]", "$.pods[0].count"),
         ("pods: [{gpu-mem: 1, card-model: ['-']}]", "no list of models"),
         ("pods: [", "line 2"),
-        ("[" * 10_000, "pods.yaml"),
+        ("[" * 10_000, "limited to 16 levels of nesting"),
+        ("[" * 200_000, "limited to 16 levels of nesting"),
+        (f"pods: [{{gpu-mem: 1, card-model: [{'a,' * 65}]}}]", "length <= 64"),
+        (f"pods: [{{gpu-mem: 1, card-model: [{'a' * 129}]}}]", "length <= 128"),
         ("\x00", "pods.yaml"),
     ],
 )
@@ -70,3 +76,28 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """With the system's reason."""
     with pytest.raises(UsageError, match=r"none\.yaml: No such file"):
         read_expected(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
+def test_attack_21_a_device_is_no_file(path: str) -> None:
+    """/dev/zero never ends."""
+    with pytest.raises(UsageError, match=f"--expected-pods: {path}: (not a regular file|Is a directory)"):
+        read_expected(Path(path))
+
+
+def test_attack_21_a_pipe_is_no_file(tmp_path: Path) -> None:
+    """Without a writer, opening it would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UsageError, match=r"pipe: not a regular file"):
+        read_expected(tmp_path / "pipe")
+
+
+def test_attack_21_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
+    """One byte more is refused, and a larger file is not read any further."""
+    path = written(tmp_path, "#")
+    os.truncate(path, 2**40)
+
+    with pytest.raises(UsageError, match=r"pods\.yaml: a file of expected pods is limited to 4194304 bytes"):
+        read_expected(path)
+    assert bytes_of(lambda: read_expected(path)) < 3 * EXPECTED_PODS_BYTES.most
