@@ -48,3 +48,7 @@ WISH_ENTRIES: Final = Bound("a list of wishes", 64, "entries")
 # The multi-card annotation: 16 cards for each of 32 containers, in the original's JSON. A person may write it, up to 256 KiB.
 ALLOCATION_CHARACTERS: Final = Bound("an annotation that names several cards", 8192, "characters")
 ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512, "entries")
+# Of any other annotation of ours: a number, a word or a uid, and enough of what is none to show it in a reason.
+ANNOTATION_KEPT: Final = Bound("an annotation of a pod", 256, "characters")
+# A kubelet's message about a pod, which a person shall read.
+MESSAGE_KEPT: Final = Bound("the message of a pod's status", 4096, "characters")

@@ -1,0 +1,146 @@
+"""Promises of gpushare.model.kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.errors import GpushareError
+from gpushare.manifests import Pod
+from gpushare.model.allocation import allocation_of
+from gpushare.model.kept import MIRROR, STATIC_UID, kept_of
+from gpushare.model.pod import (
+    cpu_request,
+    gpu_containers,
+    is_deleting,
+    is_finished,
+    request_of,
+    split_container,
+    was_started,
+)
+
+READERS: tuple[Callable[[Pod], object], ...] = (
+    allocation_of,
+    cpu_request,
+    gpu_containers,
+    is_deleting,
+    is_finished,
+    request_of,
+    split_container,
+    was_started,
+)
+TEXTS = st.one_of(
+    st.sampled_from(["", "0", "1", "true", "T4,A100", "whole", "8,4", '{"0":{"0":1,"1":2}}', "GPU-0a", "binpack"]),
+    st.builds(lambda text, times: text * times, st.sampled_from(["1", "a,", "x", " "]), st.integers(0, 9000)),
+)
+AMOUNTS = st.dictionaries(
+    st.sampled_from([wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT, "cpu", "memory", "a.b/gpu", "c.d/gpu"]),
+    st.sampled_from(["0", "1", "3", "1.5", "500m", "1" * 65, 2]),
+)
+CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from("abc"), "resources": st.fixed_dictionaries({"limits": AMOUNTS, "requests": AMOUNTS})},
+        optional={"restartPolicy": st.just("Always")},
+    ),
+    max_size=3,
+)
+STATES = st.sampled_from([{"running": {}}, {"waiting": {}}, {"terminated": {}}])
+STATUSES = st.lists(st.fixed_dictionaries({"name": st.just("a"), "state": STATES}), max_size=2)
+PODS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {
+                "name": st.just("p"),
+                "namespace": st.just("d"),
+                "annotations": st.dictionaries(
+                    st.sampled_from([v for k, v in vars(wire).items() if k.startswith(("ANNOTATION_", "WISH_"))]), TEXTS
+                ),
+            }
+        ),
+        "spec": st.fixed_dictionaries({"containers": CONTAINERS, "initContainers": CONTAINERS}),
+        "status": st.fixed_dictionaries(
+            {"phase": st.sampled_from(["Pending", "Running", "Failed"]), "containerStatuses": STATUSES}
+        ),
+    }
+)
+
+
+def answers(pod: Pod) -> list[object]:
+    """What each reader says, or why it refuses."""
+    found: list[object] = []
+    for reader in READERS:
+        try:
+            found.append(reader(pod))
+        except GpushareError as error:
+            found.append(str(error))
+    return found
+
+
+def pod(**metadata: Any) -> Pod:
+    """A pod of 3 units."""
+    spec = {"containers": [{"name": "c", "resources": {"limits": {wire.RESOURCE_MEMORY: "3"}}}]}
+    return msgspec.convert({"metadata": {"name": "p", "namespace": "d", "uid": "u", **metadata}, "spec": spec}, Pod)
+
+
+def size(kept: Pod) -> int:
+    return len(msgspec.json.encode(kept))
+
+
+@given(PODS)
+def test_every_reader_finds_in_it_what_is_in_the_pod(document: dict[str, Any]) -> None:
+    """The same answer, or a refusal with the same text."""
+    whole = msgspec.convert(document, Pod)
+
+    assert answers(kept_of(whole)) == answers(whole)
+    assert kept_of(kept_of(whole)) == kept_of(whole)
+
+
+def test_attack_03b_foreign_annotations_are_not_kept() -> None:
+    """Nor labels, however many; the annotations that mark a static pod are."""
+    ours = {STATIC_UID: "hash", MIRROR: "hash", wire.ANNOTATION_INDEX: "1"}
+    large = pod(annotations={"note": "x" * 250_000, **ours}, labels={f"l{n}": "x" * 60 for n in range(4000)})
+
+    assert size(large) > 500_000
+    assert size(kept_of(large)) < 1000
+    assert kept_of(large).metadata.annotations == ours
+
+
+def test_attack_03b_our_annotations_are_kept_in_part() -> None:
+    """A text over its bound is refused by its reader, so the rest of it is of no use."""
+    names = [value for name, value in vars(wire).items() if name.startswith(("ANNOTATION_", "WISH_"))]
+    large = pod(annotations=dict.fromkeys(names, "x" * 250_000))
+
+    assert size(kept_of(large)) < 50_000
+
+
+@pytest.mark.parametrize("where", ["limits", "requests"])
+def test_attack_03b_foreign_resources_are_not_kept(where: str) -> None:
+    """Nor ports, volumes and affinity; one foreign resource says that another plugin may have refused the pod."""
+    foreign = {f"example.com/r{n}": "1" for n in range(5000)}
+    container = {"name": "c", "resources": {where: foreign}, "ports": [{"hostPort": n} for n in range(1, 3000)]}
+    spec = {"containers": [container], "volumes": [{"persistentVolumeClaim": {}}] * 3000, "affinity": {}}
+    large = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, Pod)
+
+    assert size(large) > 100_000
+    assert size(kept_of(large)) < 1000
+    (kept,) = kept_of(large).spec.containers or ()
+    assert list(getattr(kept.resources, where)) == ["example.com/r0"]
+
+
+def test_what_controls_a_pod_is_kept() -> None:
+    """The other owners are not, nor more of the kubelet's message than a person reads."""
+    owners = [{"kind": "A", "uid": str(n)} for n in range(3)] + [{"kind": "Job", "uid": "j", "controller": True}]
+    message = {"phase": "Failed", "message": "m" * 9000}
+    document = {"metadata": {"name": "p", "ownerReferences": owners}, "status": message}
+    kept = kept_of(msgspec.convert(document, Pod))
+
+    assert [owner.uid for owner in kept.metadata.owner_references or ()] == ["j"]
+    assert kept.status is not None
+    assert kept.status.message == "m" * 4096
+    assert kept_of(Pod()) == Pod()
