@@ -115,10 +115,9 @@ def _resources(resources: Resources | None) -> Resources | None:
 
 def _amounts(amounts: Mapping[str, Amount] | None) -> dict[str, Amount] | None:
     """Ours, and the first of another plugin's, which says that there is one."""
-    if not amounts:
-        return None
+    amounts = amounts or {}
     other = next((name for name in amounts if "/" in name and name not in _RESOURCES), "")
-    return {name: _amount(amounts[name]) for name in (*_RESOURCES, other) if name in amounts}
+    return {name: _amount(amounts[name]) for name in (*_RESOURCES, other) if name in amounts} or None
 
 
 def _amount(value: Amount) -> Amount:
