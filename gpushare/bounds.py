@@ -26,6 +26,11 @@ class Bound(NamedTuple):
         return f"{self.what} is limited to {self.most} {self.unit}"
 
 
+# Values of log lines come from callers too. 256 hold the longest name that Kubernetes allows; a line has room for a dozen of them.
+LOG_VALUE_CHARACTERS: Final = Bound("a value in a log line", 256, "characters")
+LOG_LINE_CHARACTERS: Final = Bound("a log line", 4096, "characters")
+# Lines that wait while standard error is not read: some thousand, a second of a busy extender.
+LOG_BYTES_HELD: Final = Bound("the log that waits to be written", 1 << 20, "bytes")
 # A node has at most 16 cards in machines of today; a MIG layout makes up to seven devices of each.
 CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
 # NVML writes at most 96 characters, a line end with them.

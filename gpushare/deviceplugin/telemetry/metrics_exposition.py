@@ -20,6 +20,7 @@ from gpushare import __version__
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, bookings
 from gpushare.errors import InvalidQuantityError
+from gpushare.logs import lines_dropped
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
@@ -49,6 +50,12 @@ class Exposition(Collector):
             "The version of this program; the value says nothing.",
             ("version",),
             [((__version__,), 1)],
+        )
+        yield _counter(
+            "gpushare_log_lines_dropped",
+            "Lines of the log that were dropped, as nothing read standard error.",
+            (),
+            [((), lines_dropped())],
         )
         yield from self._of_cards(cards)
         yield from self._of_events(cards, pods)

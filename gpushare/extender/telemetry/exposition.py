@@ -24,6 +24,7 @@ from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdict, Verdicts
 from gpushare.extender.telemetry.metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.kube.reflector import Contact
+from gpushare.logs import lines_dropped
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
 
@@ -79,6 +80,12 @@ class Exposition(Collector):
             "1 while it listens on all addresses without TLS: whoever reaches the port may bind pods.",
             (),
             [((), self._metrics.is_open)],
+        )
+        yield _counter(
+            "gpushare_log_lines_dropped",
+            "Lines of the log that were dropped, as nothing read standard error.",
+            (),
+            [((), lines_dropped())],
         )
         yield from self._of_answers()
         yield from self._of_contacts()

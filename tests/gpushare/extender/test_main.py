@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -131,6 +132,7 @@ def test_the_metrics_say_who_may_ask(kubeconfig: Path, address: str, is_open: in
     assert f"\ngpushare_extender_open_to_everybody {is_open:.1f}\n" in text
     assert '\ngpushare_extender_watch_relists_total{resource="pods"} 0.0\n' in text
     assert "gpushare_extender_watch_age_seconds{" not in text
+    assert "\ngpushare_log_lines_dropped_total 0.0\n" in text
     assert (on_the_main_port, program.returncode) == ((404, 200), 0)
 
 
@@ -144,3 +146,20 @@ def test_an_address_of_the_metrics_that_is_taken_is_a_usage_error(kubeconfig: Pa
 
     assert (program.returncode, "Traceback" in errors) == (2, False)
     assert f"127.0.0.1 port {port}: Address already in use; see --metrics-address" in errors
+
+
+def test_attack_10_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> None:
+    """More questions than the pipe holds lines are answered, and SIGTERM ends the program with 0."""
+    questions = 3000
+    with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
+        port = port_of(program)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as caller, caller.makefile("rb") as answers:
+            for _ in range(questions):
+                caller.sendall(b"POST /gpushare-scheduler/filter HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
+                assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+                while answers.readline() != b"\r\n":
+                    pass
+                answers.read1()
+        program.terminate()
+        # Its log is read only once it has ended.
+        assert program.wait(timeout=60) == 0

@@ -49,6 +49,7 @@ async def test_prometheus_gets_text_or_openmetrics(registry: CollectorRegistry) 
 
     assert plain.headers["content-type"].startswith("text/plain")
     assert "\ngpushare_cards 0.0\n" in plain.text
+    assert "\ngpushare_log_lines_dropped_total 0.0\n" in plain.text
     assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
     assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(openmetrics.text)]
 

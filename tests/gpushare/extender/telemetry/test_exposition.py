@@ -34,6 +34,7 @@ SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, healthy=False)
 
 # Everything that we show: name, kind, labels of its samples. Dashboards and alerts are written against it.
 CONTRACT = {
+    "gpushare_log_lines_dropped_total": ("counter", set()),
     "gpushare_build_info": ("gauge", {"version"}),
     "gpushare_extender_open_to_everybody": ("gauge", set()),
     "gpushare_extender_requests_total": ("counter", {"verb", "verdict", "reason"}),
