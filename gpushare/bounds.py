@@ -50,6 +50,17 @@ QUANTITY_TEXT: Final = Bound("a quantity", 64, "characters")
 # A list of models or UUIDs that a person writes; the API server alone would take 256 KiB.
 WISH_CHARACTERS: Final = Bound("an annotation that wishes for a card", 4096, "characters")
 WISH_ENTRIES: Final = Bound("a list of wishes", 64, "entries")
+# Pods that one node has with card memory. Kubelets take 110 pods by default, and the largest nodes some hundreds. An author can
+# name a node in any number of pods (nodeName), and each event of one of them lays out all of its node.
+PODS_OF_A_NODE: Final = Bound("the number of pods on the GPUs of a node", 1024, "pods")
+# Kept for each pod with a card, to find its PodDisruptionBudgets. The API server takes as many as fit into 1.5 MiB.
+LABELS_OF_A_POD: Final = Bound("the number of labels of a pod", 64, "labels")
+# Kept for each pod with a card, to see what its end would give back. Each container may name others.
+RESOURCES_OF_A_POD: Final = Bound("the number of resources that a pod asks for", 64, "resources")
+# What a preemption compares with each pod that may end: budgets of the pod's namespace, and what one of them selects by.
+BUDGETS_OF_A_NAMESPACE: Final = Bound("the number of PodDisruptionBudgets of a namespace", 256, "budgets")
+SELECTOR_TERMS: Final = Bound("the selector of a PodDisruptionBudget", 16, "terms")
+SELECTOR_VALUES: Final = Bound("a term of the selector of a PodDisruptionBudget", 64, "values")
 # The multi-card annotation: 16 cards for each of 32 containers, in the original's JSON. A person may write it, up to 256 KiB.
 ALLOCATION_CHARACTERS: Final = Bound("an annotation that names several cards", 8192, "characters")
 ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512, "entries")

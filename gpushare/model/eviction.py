@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from gpushare import wire
+from gpushare.bounds import (
+    BUDGETS_OF_A_NAMESPACE,
+    LABELS_OF_A_POD,
+    RESOURCES_OF_A_POD,
+    SELECTOR_TERMS,
+    SELECTOR_VALUES,
+)
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Container, DisruptionBudget, LabelRequirement, LabelSelector, Pod
-from gpushare.model.pod import is_deleting, worst_moment
+from gpushare.model.pod import is_deleting, is_sidecar
 from gpushare.model.quantity import parse_quantity
 
 Amounts = tuple[tuple[str, int], ...]
 Labels = tuple[tuple[str, str], ...]
+Budgets = Mapping[str, Sequence[DisruptionBudget]]
 
 
 @dataclass(frozen=True, slots=True)
 class Evictable:
-    """A bound pod, as one looks at it who may evict it.
+    """What matters of a bound pod that may be evicted.
 
-    ``others`` is what it has of resources beside card memory, in thousandths of a unit. ``is_entangled`` says that whether another
-    pod may come to its node can depend on more of it than resources (ports, volumes, neighbours). ``is_ending``: it goes anyway.
+    ``labels`` are none for a pod that has more than anyone looks at. ``others`` is what it has of resources beside card memory, in
+    thousandths of a unit. ``is_entangled`` says that whether another pod may come to its node can depend on more of it than these
+    (ports, volumes, neighbours, too many resources). ``is_ending``: it goes anyway.
     """
 
     priority: int
@@ -33,9 +43,10 @@ class Evictable:
 
 def evictable_of(pod: Pod) -> Evictable:
     """A pod as a possible victim."""
+    labels = pod.metadata.labels or {}
     return Evictable(
         priority=pod.spec.priority or 0,
-        labels=_shared_labels(tuple(sorted((pod.metadata.labels or {}).items()))),
+        labels=() if LABELS_OF_A_POD.exceeded(len(labels)) else _shared_labels(tuple(sorted(labels.items()))),
         others=_shared_amounts(other_requests(pod)),
         is_entangled=is_entangled(pod),
         is_ending=is_deleting(pod),
@@ -43,65 +54,90 @@ def evictable_of(pod: Pod) -> Evictable:
 
 
 def other_requests(pod: Pod) -> Amounts:
-    """What the pod asks for beside card memory, in thousandths of a unit; what is no quantity counts as nothing."""
-    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    names = {name for container in containers for name in _requests(container)} - {wire.RESOURCE_MEMORY}
+    """What the pod asks for beside card memory, in thousandths of a unit; what is no quantity counts as nothing.
 
-    def amount(name: str) -> int:
-        return worst_moment(pod, lambda container: _thousandths(str(_requests(container).get(name, 0))))
+    The worst moment of each resource, as in ``model.pod``, of all of them in one pass. Nothing for a pod that names too many: it is
+    entangled.
+    """
+    sidecars, worst, together = Counter[str](), Counter[str](), Counter[str]()
+    for container in pod.spec.init_containers or ():
+        amounts = _other_amounts(container)
+        if is_sidecar(container):
+            sidecars.update(amounts)
+            continue
+        for name, amount in amounts.items():
+            worst[name] = max(worst[name], sidecars[name] + amount)
+    for container in pod.spec.containers or ():
+        together.update(_other_amounts(container))
+    names = sidecars.keys() | worst.keys() | together.keys()
+    if RESOURCES_OF_A_POD.exceeded(len(names)):
+        return ()
+    return tuple((name, max(worst[name], sidecars[name] + together[name])) for name in sorted(names))
 
-    return tuple((name, amount(name)) for name in sorted(names))
+
+def _other_amounts(container: Container) -> dict[str, int]:
+    requests = _requests(container).items()
+    return {name: _thousandths(str(amount)) for name, amount in requests if name != wire.RESOURCE_MEMORY}
 
 
 def is_entangled(pod: Pod) -> bool:
-    """Does a scheduler look at more of this pod than at its resources?"""
+    """Does a scheduler look at more of this pod than at its resources, or at more of them than are kept?"""
     spec = pod.spec
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     affinity = spec.affinity
     return bool(
         (affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity))
         or spec.topology_spread_constraints
         or any(volume.persistent_volume_claim for volume in spec.volumes or ())
         or any(port.host_port for container in spec.containers or () for port in container.ports or ())
+        or RESOURCES_OF_A_POD.exceeded(len({name for container in containers for name in _requests(container)}))
     )
 
 
-def protected(pods: Iterable[tuple[str, str, Evictable]], budgets: Iterable[DisruptionBudget]) -> Iterator[bool]:
+def by_namespace(budgets: Iterable[DisruptionBudget]) -> Budgets:
+    """The budgets of each namespace; of one that has too many the first."""
+    found: defaultdict[str, list[DisruptionBudget]] = defaultdict(list)
+    for budget in budgets:
+        of_namespace = found[budget.metadata.namespace]
+        if not BUDGETS_OF_A_NAMESPACE.exceeded(len(of_namespace) + 1):
+            of_namespace.append(budget)
+    return found
+
+
+def protected(pods: Iterable[tuple[str, str, Evictable]], budgets: Budgets) -> Iterator[bool]:
     """For each ``(namespace, name, pod)`` in turn: would its eviction, after those before it, break a budget?
 
     The scheduler's own rule (``filterPodsWithPDBViolation``): each pod takes one from every budget that is about it, unless its
-    eviction is counted there already; a pod without labels is nobody's.
+    eviction is counted there already; no budget is about a pod without labels.
     """
-    left = [(budget, _Left(budget.status.disruptions_allowed)) for budget in budgets]
+    taken: Counter[tuple[str, int]] = Counter()
     for namespace, name, pod in pods:
         broken = False
         labels = dict(pod.labels)
-        for budget, allowed in left:
-            if budget.metadata.namespace != namespace or not labels or not _selects(budget.spec.selector, labels):
+        for at, budget in enumerate(budgets.get(namespace, ()) if labels else ()):
+            if not _selects(budget.spec.selector, labels) or name in (budget.status.disrupted_pods or {}):
                 continue
-            if name in (budget.status.disrupted_pods or {}):
-                continue
-            allowed.count -= 1
-            broken = broken or allowed.count < 0
+            taken[namespace, at] += 1
+            broken = broken or taken[namespace, at] > budget.status.disruptions_allowed
         yield broken
 
 
-@dataclass(slots=True)
-class _Left:
-    count: int
-
-
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """An absent selector selects nothing, and so does an empty one here, as in the scheduler."""
+    """An absent selector selects nothing, and so does an empty one here, as in the scheduler; nor does one that is too large."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
-    wanted = (selector.match_labels or {}).items()
-    return all(labels.get(key) == value for key, value in wanted) and all(
-        _holds(requirement, labels) for requirement in selector.match_expressions or ()
+    wanted, expressions = selector.match_labels or {}, selector.match_expressions or ()
+    if SELECTOR_TERMS.exceeded(len(wanted) + len(expressions)):
+        return False
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _holds(requirement, labels) for requirement in expressions
     )
 
 
 def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     value, values = labels.get(requirement.key), requirement.values or ()
+    if SELECTOR_VALUES.exceeded(len(values)):
+        return False
     match requirement.operator:
         case "In":
             return value in values
@@ -130,7 +166,7 @@ def _thousandths(text: str) -> int:
 
 
 # One object for equal values: the pods of a Deployment are thousands, and alike.
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def _shared_labels(value: Labels) -> Labels:
     return value
 

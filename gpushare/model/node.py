@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpushare import wire
-from gpushare.bounds import CARDS_OF_A_NODE, SICK_TEXT
+from gpushare.bounds import CARDS_OF_A_NODE, PODS_OF_A_NODE, SICK_TEXT
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
 from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, read_cards
@@ -152,8 +152,14 @@ class NodeInfo:
 
 
 def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking], refusal: str = "") -> NodeInfo:
-    """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's."""
+    """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's.
+
+    ``refusal`` is why no pod may have one of the cards. Pods that are too many to lay out are such a reason.
+    """
     laid = tuple(bookings)
+    if PODS_OF_A_NODE.exceeded(len(laid)):
+        devices, laid = tuple(replace(device, healthy=False) for device in devices), laid[: PODS_OF_A_NODE.most]
+        refusal = refusal or PODS_OF_A_NODE.refusal
     used: dict[int, int] = {device.index: device.used for device in devices}
     slots: dict[int, int] = {device.index: device.slots_used for device in devices}
     unplaced = 0

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpushare.extender.decisions.placement import Question, reason_against
-from gpushare.manifests import DisruptionBudget
-from gpushare.model.eviction import Amounts, Evictable, protected
+from gpushare.model.eviction import Amounts, Budgets, Evictable, by_namespace, protected
 from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
 from gpushare.model.snapshot import Snapshot
 
@@ -50,17 +49,16 @@ def preempt(preemptor: Preemptor, proposed: Mapping[str, Victims], snapshot: Sna
     if preemptor.asked.request.units == 0:
         return dict(proposed)
     found: dict[str, Victims] = {}
+    budgets = by_namespace(snapshot.budgets.values())
     for name, victims in proposed.items():
         node = snapshot.nodes.get(name)
-        chosen = None if node is None else _victims_on(node, preemptor, victims, snapshot.budgets.values())
+        chosen = None if node is None else _victims_on(node, preemptor, victims, budgets)
         if chosen is not None:
             found[name] = chosen
     return found
 
 
-def _victims_on(
-    node: NodeInfo, preemptor: Preemptor, proposed: Victims, budgets: Collection[DisruptionBudget]
-) -> Victims | None:
+def _victims_on(node: NodeInfo, preemptor: Preemptor, proposed: Victims, budgets: Budgets) -> Victims | None:
     """None where the pod gets no card here, whoever of lower priority ends."""
     known = {booking.uid: booking for booking in node.bookings}
     lower = _by_worth(node.bookings, preemptor.priority)

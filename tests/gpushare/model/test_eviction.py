@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 
 from gpushare.manifests import DisruptionBudget, Pod
-from gpushare.model.eviction import Evictable, evictable_of, is_entangled, other_requests, protected
+from gpushare.model.eviction import Evictable, by_namespace, evictable_of, is_entangled, other_requests, protected
+from tests.counted import steps_of
 
 
 def pod(spec: dict[str, object], **metadata: object) -> Pod:
@@ -98,7 +101,7 @@ def test_a_budget_protects_whom_it_selects_from_the_second_eviction_on(
     """One disruption is allowed; what selects nothing, or cannot be read, protects nobody."""
     pods = [("ns", name, labelled(app=app)) for name, app in (("a", "web"), ("b", "web"), ("c", "db"))]
 
-    assert list(protected(pods, [budget(1, selector)])) == expected
+    assert list(protected(pods, {"ns": [budget(1, selector)]})) == expected
 
 
 def test_a_budget_does_not_count_strangers_nor_whoever_is_counted_already() -> None:
@@ -107,6 +110,66 @@ def test_a_budget_does_not_count_strangers_nor_whoever_is_counted_already() -> N
     pods = [("other", "a", web), ("ns", "b", labelled()), ("ns", "gone", web), ("ns", "c", web)]
 
     found = protected(
-        pods, [budget(0, {"matchLabels": {"app": "web"}}, disruptedPods={"gone": "2026-01-01T00:00:00Z"})]
+        pods,
+        by_namespace([budget(0, {"matchLabels": {"app": "web"}}, disruptedPods={"gone": "2026-01-01T00:00:00Z"})]),
     )
     assert list(found) == [False, False, False, True]
+
+
+def asking(names: int) -> Pod:
+    """A pod of as many containers, each of which asks for a resource that no other asks for, and one init container."""
+    containers = [container(requests={f"x.io/r{at}": "1"}) for at in range(names)]
+    return pod({"initContainers": [container(requests={"x.io/r0": "3"})], "containers": containers})
+
+
+def test_requests_beside_sidecars_are_those_of_the_worst_moment() -> None:
+    """A sidecar runs beside the containers, and beside the init containers after it."""
+    sidecar = container(requests={"cpu": "1", "x.io/y": "2"}) | {"restartPolicy": "Always"}
+    spec = {
+        "initContainers": [container(requests={"cpu": "4"}), sidecar, container(requests={"cpu": "5"})],
+        "containers": [container(requests={"cpu": "2"})],
+    }
+
+    assert dict(other_requests(pod(spec))) == {"cpu": 6_000, "x.io/y": 2_000}
+
+
+def test_attack_02_resources_are_added_up_in_one_pass() -> None:
+    """Twice as many containers with a resource of their own are twice the work, not four times."""
+    half, whole = (steps_of(partial(other_requests, one)) for one in (asking(200), asking(400)))
+
+    assert whole < 2.2 * half
+
+
+def test_attack_02_a_pod_of_many_resources_is_entangled() -> None:
+    """So many are not kept; the pod is then never spared for what its end would give back."""
+    assert (len(other_requests(asking(64))), is_entangled(asking(64))) == (64, False)
+    assert (other_requests(asking(65)), is_entangled(asking(65))) == ((), True)
+
+
+def test_attack_02_a_pods_labels_are_kept_up_to_a_bound() -> None:
+    """The API server takes as many as fit into the object."""
+    assert len(evictable_of(pod({}, labels={f"l{at}": "v" for at in range(64)})).labels) == 64
+    assert evictable_of(pod({}, labels={f"l{at}": "v" for at in range(65)})).labels == ()
+
+
+@pytest.mark.parametrize(
+    ("selector", "protects"),
+    [
+        ({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "app", "operator": "Exists"}] * 15}, True),
+        ({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "app", "operator": "Exists"}] * 16}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"] * 64}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"] * 65}]}, False),
+    ],
+)
+def test_attack_02_a_selector_is_compared_up_to_a_bound(selector: dict[str, object], protects: bool) -> None:
+    """A budget that selects by more than that protects no pod from being chosen; the API server still has its own say."""
+    pods = [("ns", "a", labelled(app="web"))]
+
+    assert list(protected(pods, by_namespace([budget(0, selector)]))) == [protects]
+
+
+def test_attack_02_a_namespace_has_so_many_budgets() -> None:
+    """They are compared with each pod of the namespace, and with no pod of another."""
+    found = by_namespace([budget(0, None)] * 300)
+
+    assert {name: len(budgets) for name, budgets in found.items()} == {"ns": 256}
