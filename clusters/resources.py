@@ -68,6 +68,19 @@ MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
     "MutatingAdmissionPolicyBinding",
     namespaced=False,
 )
+VALIDATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io/v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+    has_status=True,
+)
+VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 
 ALL = (
     PODS,
@@ -93,6 +106,8 @@ ALL = (
     RESOURCE_QUOTAS,
     MUTATING_ADMISSION_POLICIES,
     MUTATING_ADMISSION_POLICY_BINDINGS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 BY_KIND = {(resource.api_version, resource.kind): resource for resource in ALL}
 

@@ -39,6 +39,7 @@ from clusters.embedded.apiserver.requests import (
 from clusters.embedded.apiserver.routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.subresources import Subresources
+from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.verbs import Verbs
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
@@ -68,8 +69,9 @@ class ApiServer:
         self._writes = writes
         self._watches = watches
         self._logs = logs
-        verbs = Verbs(writes)
-        parts = Subresources(writes)
+        policies = ValidationPolicies(writes.store, access.authorizer)
+        verbs = Verbs(writes, policies)
+        parts = Subresources(writes, policies)
         self._collection: dict[str, Verb] = {
             "GET": self._list_or_watch,
             "POST": verbs.create,

@@ -1,70 +1,153 @@
-"""Expressions of the Common Expression Language (CEL), in which policies are written. Pure; the one door to its library.
-
-The library evaluates macros, maps and lists, but knows no messages. To Kubernetes ``Object.spec{name: c.name}`` is a message
-whose type is the path; here it is made the map ``{"name": c.name}``, which says the same to whoever applies it.
-"""
+"""Expressions of the Common Expression Language (CEL), in which policies are written. Pure; the one door to its library."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-# What a text is made of, as far as it matters here: strings stay as they are, braces nest, words may be names of fields.
-_TOKEN: Final = re.compile(
-    r"""(?P<string>[rRbB]{0,2}(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
-    |(?P<message>Object(?:\.[A-Za-z_]\w*)*\s*\{)
-    |(?P<open>[{(\[])|(?P<close>[})\]])
-    |(?P<field>[A-Za-z_]\w*(?=\s*:))
-    |(?P<other>[A-Za-z_]\w*|.)""",
-    re.VERBOSE | re.DOTALL,
-)
+from clusters.embedded.apiserver.cel_syntax import OPTIONAL_FIELD, OPTIONAL_INDEX, plain
+
+Function = Callable[..., Any]
+
+_VARIABLES: Final = "variables"
+_VARIABLE: Final = re.compile(rf"\b{_VARIABLES}\.(\w+)")
+# The library knows these of texts already; its Python replacement, for lists, is none of Kubernetes'.
+_NATIVE: Final = frozenset({"contains"})
 
 
 class ExpressionError(Exception):
-    """An expression that cannot be read, or has no value for this object."""
+    """An expression that cannot be read, or has no value for this object; ``reason`` is the text without the expression."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message
 
 
-class _Program(Protocol):
-    def execute(self, context: dict[str, Any]) -> Any: ...
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A compiled expression, and what it names."""
+
+    execute: Callable[[Any], Any]
+    names: tuple[str, ...]
+    functions: Mapping[str, Function]
+    """What the library itself lacks."""
+    calls: tuple[str, ...]
+    composed: tuple[str, ...]
+    """The ``variables.NAME`` that it uses."""
+
+
+class Scope:
+    """The variables and functions of one evaluation, which several expressions share.
+
+    A value is converted for the library when the first expression names it, so conditions about the request cost nothing
+    for the object. ``composed`` are the expressions of ``variables.NAME``, each evaluated at most once, when it is used.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        functions: Mapping[str, Function] | None = None,
+        composed: Mapping[str, str] | None = None,
+    ) -> None:
+        # Not at the top: the package brings a command line with it, a fifth of a second that only clusters with policies need.
+        import cel
+
+        self._context = cel.Context()
+        self._values = values
+        self._functions = functions or {}
+        self._composed = composed or {}
+        self._known: set[str] = set()
+        self._known_functions: set[str] = set()
+        self._variables: dict[str, Any] = {}
+        self._failed: dict[str, str] = {}
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of an expression, as JSON's types. Raises ExpressionError."""
+        try:
+            program = _compiled(expression)
+            self._provide(program)
+            return program.execute(self._context)
+        except (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError) as error:
+            reason = self._reason(error)
+            raise ExpressionError(f"expression '{expression}' resulted in error: {reason}", reason) from error
+
+    def _provide(self, program: _Program) -> None:
+        """Hand the library what the expression names and what it has not yet."""
+        for name in program.names:
+            if name in self._values and name not in self._known:
+                self._known.add(name)
+                self._context.add_variable(name, self._values[name])
+        for name, function in program.functions.items():
+            self._add_function(name, function)
+        for name in program.calls:
+            if name in self._functions:
+                self._add_function(name, self._functions[name])
+        if program.composed:
+            for name in program.composed:
+                self._compose(name)
+            self._context.add_variable(_VARIABLES, self._variables)
+
+    def _add_function(self, name: str, function: Function) -> None:
+        if name not in self._known_functions:
+            self._known_functions.add(name)
+            self._context.add_function(name, function)
+
+    def _compose(self, name: str) -> None:
+        """Evaluate one of the policy's own variables; one that fails is an error only for the expression that comes to it."""
+        if name in self._variables or name in self._failed or name not in self._composed:
+            return
+        self._failed[name] = "it refers to itself"
+        try:
+            self._variables[name] = self.evaluate(self._composed[name])
+        except ExpressionError as error:
+            self._failed[name] = error.reason
+        else:
+            del self._failed[name]
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, KeyError):
+            key = str(error.args[0])
+            if key in self._failed:
+                return f'composited variable "{key}" fails to evaluate: {self._failed[key]}'
+            return f"no such key: {key}"
+        return "no such overload" if isinstance(error, TypeError) else str(error)
 
 
 def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression, as JSON's types. Raises ExpressionError."""
-    try:
-        return _compiled(expression).execute(dict(variables))
-    except (ValueError, TypeError, LookupError, RuntimeError, ArithmeticError) as error:
-        raise ExpressionError(f"{' '.join(expression.split())[:200]}: {error}") from error
+    """The value of one expression, as JSON's types. Raises ExpressionError."""
+    return Scope(variables).evaluate(expression)
 
 
-@functools.lru_cache(maxsize=128)
+@functools.lru_cache(maxsize=512)
 def _compiled(expression: str) -> _Program:
-    # Not at the top: the package brings a command line with it, a fifth of a second that only clusters with policies need.
     import cel
+    from cel.stdlib import STDLIB_FUNCTIONS
 
-    return cel.compile(without_messages(expression))
-
-
-def without_messages(expression: str) -> str:
-    """The expression with maps where it has messages of the type ``Object``."""
-    written: list[str] = []
-    # For each open bracket, whether it is a message's.
-    nesting: list[bool] = []
-    for token in _TOKEN.finditer(expression):
-        kind, text = token.lastgroup, token.group()
-        if kind in ("message", "open"):
-            nesting.append(kind == "message")
-            text = "{" if kind == "message" else text
-        elif kind == "close" and nesting:
-            nesting.pop()
-        elif kind == "field" and nesting and nesting[-1] and _begins_a_field(written):
-            text = f'"{text}"'
-        written.append(text)
-    return "".join(written)
+    program = cel.compile(plain(expression))
+    calls, names = tuple(program.functions()), tuple(program.variables())
+    lacking = {**STDLIB_FUNCTIONS, OPTIONAL_FIELD: _optional, OPTIONAL_INDEX: _optional}
+    functions = {name: function for name, function in lacking.items() if _is_called(name, calls, names)}
+    return _Program(program.execute, names, functions, calls, tuple(dict.fromkeys(_VARIABLE.findall(expression))))
 
 
-def _begins_a_field(written: list[str]) -> bool:
-    """After the brace or a comma; not the middle of a condition, ``a ? b : c``."""
-    before = next((text for text in reversed(written) if text.strip()), "")
-    return before in ("{", ",")
+def _is_called(function: str, calls: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    """Whether an expression needs ``join`` or ``sets.contains``: the latter is a call of ``contains`` and a name ``sets``."""
+    library, _, word = function.rpartition(".")
+    return word in calls and function not in _NATIVE and (not library or library in names)
+
+
+def _optional(operand: Any, key: Any) -> Any:
+    """What is at a key of a map or at a place of a list, as an optional value; nothing of what is not there."""
+    from cel import OptionalValue
+
+    if isinstance(operand, OptionalValue):
+        if not operand.has_value():
+            return operand
+        operand = operand.value()
+    try:
+        return OptionalValue.of(operand[key])
+    except (LookupError, TypeError):
+        return OptionalValue.none()

@@ -1,7 +1,7 @@
 """MutatingAdmissionPolicies: what a cluster's operator has added to new objects. Pure.
 
 Of the API: policies with a binding, on creations, with match conditions, variables ``object``, ``oldObject``, ``request`` and
-``namespaceObject``, and mutations of the form ApplyConfiguration. A policy that asks for more (parameters, selectors,
+``namespaceObject``, and mutations of the form ApplyConfiguration. A policy that asks for more (parameters,
 JSON patches, variables of its own) fails, as its ``failurePolicy`` says: what is not there must not look as if it did nothing.
 """
 
@@ -12,14 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.embedded.apiserver import strategic_patch
+from clusters.embedded.apiserver import policy_matching, strategic_patch
 from clusters.embedded.apiserver.expressions import ExpressionError, evaluate
 from clusters.embedded.apiserver.objects import Object, name_of, without_empties
-from clusters.embedded.apiserver.refusals import RefusalError, forbidden, group_of
-from clusters.resources import MUTATING_ADMISSION_POLICIES, Resource
+from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
+from clusters.embedded.apiserver.refusals import RefusalError, forbidden
+from clusters.resources import Resource
 
-_CREATE: Final = "CREATE"
-_ANY: Final = "*"
 _APPLY: Final = "ApplyConfiguration"
 
 
@@ -31,20 +30,6 @@ class Creation:
     namespace: str
     item: Object
     namespace_object: Object | None = None
-
-
-def set_defaults(resource: Resource, item: Object) -> None:
-    """Fill in what a policy means where it says nothing; bindings have no defaults. Changes the object."""
-    spec = item.setdefault("spec", {})
-    if resource != MUTATING_ADMISSION_POLICIES:
-        return
-    spec.setdefault("failurePolicy", "Fail")
-    match = spec.setdefault("matchConstraints", {})
-    match.setdefault("matchPolicy", "Equivalent")
-    for key in ("namespaceSelector", "objectSelector"):
-        match.setdefault(key, {})
-    for rule in match.get("resourceRules", []):
-        rule.setdefault("scope", _ANY)
 
 
 def mutated(creation: Creation, policies: Iterable[Object], bindings: Iterable[Object]) -> Object:
@@ -64,21 +49,16 @@ def mutated(creation: Creation, policies: Iterable[Object], bindings: Iterable[O
 
 
 def _is_about(creation: Creation, match: Object) -> bool:
-    rules = match.get("resourceRules", [])
-    return any(_names(creation, rule) for rule in rules) and not any(
-        _names(creation, rule) for rule in match.get("excludeResourceRules", [])
+    return policy_matching.matches(
+        match,
+        Admitted(
+            Deed(CREATE, creation.resource),
+            creation.namespace,
+            name_of(creation.item),
+            new=creation.item,
+            namespace_object=creation.namespace_object,
+        ),
     )
-
-
-def _names(creation: Creation, rule: Object) -> bool:
-    version = creation.resource.api_version.rpartition("/")[2]
-    wanted = (
-        ("operations", _CREATE),
-        ("apiGroups", group_of(creation.resource)),
-        ("apiVersions", version),
-        ("resources", creation.resource.plural),
-    )
-    return all(word in rule.get(key, ()) or _ANY in rule.get(key, ()) for key, word in wanted)
 
 
 def _after(spec: Object, creation: Creation, item: Object) -> Object:
@@ -99,16 +79,14 @@ def _after(spec: Object, creation: Creation, item: Object) -> Object:
 
 
 def _check_support(spec: Object) -> None:
-    match = spec.get("matchConstraints", {})
     missing = [key for key in ("paramKind", "variables") if spec.get(key)]
-    missing += [key for key in ("namespaceSelector", "objectSelector") if match.get(key)]
     missing += [mutation["patchType"] for mutation in spec.get("mutations", []) if mutation["patchType"] != _APPLY]
     if missing:
         raise ExpressionError(f"the embedded API server knows no {', '.join(missing)} of admission policies")
 
 
 def _variables(creation: Creation, item: Object) -> dict[str, Any]:
-    request = {"operation": _CREATE, "namespace": creation.namespace, "name": name_of(item)}
+    request = {"operation": CREATE, "namespace": creation.namespace, "name": name_of(item)}
     return {
         "object": item,
         "oldObject": None,

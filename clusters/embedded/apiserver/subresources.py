@@ -7,11 +7,13 @@ from clusters.embedded.apiserver.binding import bound, check_kind, check_target
 from clusters.embedded.apiserver.deletion import options_of
 from clusters.embedded.apiserver.eviction import counted
 from clusters.embedded.apiserver.objects import Object, name_of, without_nulls
+from clusters.embedded.apiserver.policy_matching import CREATE
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.routes import BINDINGS, Route
 from clusters.embedded.apiserver.scale import scale_of, scaled
 from clusters.embedded.apiserver.shapes import check_shape
+from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.verbs import place
 from clusters.embedded.apiserver.writes import Writes, fresh
 from clusters.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -22,8 +24,9 @@ _CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Suc
 class Subresources:
     """Each verb takes a request and its route, and raises RefusalError."""
 
-    def __init__(self, writes: Writes) -> None:
+    def __init__(self, writes: Writes, policies: ValidationPolicies) -> None:
         self._writes = writes
+        self._policies = policies
 
     def bind(self, request: Request, route: Route) -> Answer:
         """POST of a Binding, to the pod or to the collection ``bindings``: 201 with a Status."""
@@ -32,6 +35,7 @@ class Subresources:
         binding = named(body, route, "Binding")
         check_shape(BINDINGS, binding)
         check_target(binding)
+        self._policies.of(request, route)(CREATE, binding, None)
         if route.name is None:
             # A Binding that is posted to the collection is itself a new object, and its uid is not looked at.
             binding["metadata"].pop("uid", None)
@@ -45,6 +49,8 @@ class Subresources:
         """POST of an Eviction: the pod is deleted as its ``deleteOptions`` say; 201 with a Status."""
         eviction = named(without_nulls(request.object()), route, "Eviction")
         options = options_of(eviction.get("deleteOptions"), request.params)
+        # The deletion that follows is part of the eviction: policies about deletions are not asked.
+        self._policies.of(request, route)(CREATE, eviction, None)
         pod = self._writes.get(PODS, *place(route)).item
         found = self._writes.store.all(POD_DISRUPTION_BUDGETS, route.namespace)
         budget = counted(pod, [each.item for each in found], self._writes.now())

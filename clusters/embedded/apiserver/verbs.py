@@ -9,15 +9,17 @@ from clusters.embedded.apiserver.reads import encoded_list, selection
 from clusters.embedded.apiserver.refusals import success, too_new
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 from clusters.embedded.apiserver.routes import Route
-from clusters.embedded.apiserver.writes import Writes
+from clusters.embedded.apiserver.validation_policies import ValidationPolicies
+from clusters.embedded.apiserver.writes import Change, Writes
 from clusters.resources import PODS
 
 
 class Verbs:
     """Each verb takes a request and its route, and raises RefusalError."""
 
-    def __init__(self, writes: Writes) -> None:
+    def __init__(self, writes: Writes, policies: ValidationPolicies) -> None:
         self._writes = writes
+        self._policies = policies
 
     def get(self, request: Request, route: Route) -> Answer:
         """One object, at least as new as the version that is asked for."""
@@ -30,7 +32,11 @@ class Verbs:
         """POST to the collection: 201."""
         write_options.check("POST", request.params)
         stored = self._writes.create(
-            route.resource, route.namespace or "", request.object(route.resource.kind), dry_run=request.dry_run
+            route.resource,
+            route.namespace or "",
+            request.object(route.resource.kind),
+            dry_run=request.dry_run,
+            validation=self._policies.of(request, route),
         )
         return Answer(stored.json(), 201)
 
@@ -44,6 +50,7 @@ class Verbs:
             request.object(route.resource.kind),
             sub=route.subresource,
             dry_run=request.dry_run,
+            validation=self._policies.of(request, route),
         )
         return Answer(stored.json(), 201 if is_new else 200)
 
@@ -57,31 +64,43 @@ class Verbs:
         def change(item: Object) -> Object:
             return patch.apply(request.content_type, item, request.body)
 
-        stored = self._writes.patch(
-            route.resource, *place(route), change, sub=route.subresource, dry_run=request.dry_run
-        )
-        return Answer(stored.json())
+        return self._change(request, route, change)
 
     def _apply(self, request: Request, route: Route) -> Answer:
         """Make the object as the manifest says; 201 where it was not there."""
         manifest = server_side_apply.manifest_of(request.body, request.params)
         if self._writes.store.get(route.resource, *place(route)) is None and route.subresource is None:
             manifest["metadata"].setdefault("name", route.name)
-            made = self._writes.create(route.resource, route.namespace or "", manifest, dry_run=request.dry_run)
+            made = self._writes.create(
+                route.resource,
+                route.namespace or "",
+                manifest,
+                dry_run=request.dry_run,
+                validation=self._policies.of(request, route),
+            )
             return Answer(made.json(), 201)
 
         def change(item: Object) -> Object:
             return server_side_apply.applied(item, manifest)
 
+        return self._change(request, route, change)
+
+    def _change(self, request: Request, route: Route, change: Change) -> Answer:
         stored = self._writes.patch(
-            route.resource, *place(route), change, sub=route.subresource, dry_run=request.dry_run
+            route.resource,
+            *place(route),
+            change,
+            sub=route.subresource,
+            dry_run=request.dry_run,
+            validation=self._policies.of(request, route),
         )
         return Answer(stored.json())
 
     def delete(self, request: Request, route: Route) -> Answer:
         """DELETE: a Status when the object is gone (for a pod, the pod), else the object that waits."""
         options = delete_options(request)
-        stored, gone = self._writes.delete(route.resource, *place(route), options)
+        validation = self._policies.of(request, route)
+        stored, gone = self._writes.delete(route.resource, *place(route), options, validation)
         if gone and route.resource != PODS:
             return json_answer(success(route.resource, stored.item["metadata"]["name"], stored.item["metadata"]["uid"]))
         return Answer(stored.json())
@@ -92,7 +111,7 @@ class Verbs:
         found = [each for each in self._writes.store.all(route.resource, route.namespace) if selects(each.item)]
         answer = encoded_list(route, found, {"resourceVersion": str(self._writes.store.version)})
         for each in found:
-            self._writes.delete(route.resource, *each.key, options)
+            self._writes.delete(route.resource, *each.key, options, self._policies.of(request, route))
         return Answer(answer)
 
 

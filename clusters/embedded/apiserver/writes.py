@@ -15,6 +15,7 @@ from clusters.embedded.apiserver.admission import Admission
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
 from clusters.embedded.apiserver.objects import Object, is_deleting, without_empties, without_nulls
+from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
     already_exists,
@@ -37,6 +38,12 @@ _TRIES: Final = 8
 _CREATED_BY_PUT: Final = (LEASES, EVENTS, EVENTS_V1)
 
 Change = Callable[[Object], Object]
+Validation = Callable[[str, Object | None, Object | None], None]
+"""Raises RefusalError if a policy denies an operation (``CREATE``…); it is given the object after and before it."""
+
+
+def admitted(_operation: str, _new: Object | None, _old: Object | None) -> None:
+    """Admit everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,15 @@ class Writes:
             raise not_found(resource, name)
         return stored
 
-    def create(self, resource: Resource, namespace: str, body: Object, *, dry_run: bool = False) -> Stored:
+    def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Object,
+        *,
+        dry_run: bool = False,
+        validation: Validation = admitted,
+    ) -> Stored:
         """Create the object in ``body``."""
         update_rules.check_kind(resource, body)
         item = self._decoded(resource, body)
@@ -85,11 +100,12 @@ class Writes:
         set_defaults(resource, item)
         self._admission.create(resource, namespace, item)
         validate(resource, item)
-        self._admission.check(resource, namespace, item)
         update_rules.count_templates(resource, None, item)
         status = initial_status(resource, item, self.now())
         if status is not None:
             item["status"] = status
+        validation(CREATE, item, None)
+        self._admission.check(resource, namespace, item)
         name = item["metadata"]["name"]
         there = self.store.get(resource, namespace, name)
         if there is not None:
@@ -109,6 +125,7 @@ class Writes:
         *,
         sub: str | None = None,
         dry_run: bool = False,
+        validation: Validation = admitted,
     ) -> Stored:
         """PUT: the object becomes what ``body`` says."""
         update_rules.check_kind(resource, body)
@@ -116,10 +133,10 @@ class Writes:
         update_rules.check_place(new, namespace, name)
         if sub is None and self.is_created_by_put(resource, namespace, name):
             update_rules.check_nothing_is_meant(resource, new)
-            return self.create(resource, namespace, new, dry_run=dry_run)
+            return self.create(resource, namespace, new, dry_run=dry_run, validation=validation)
         stored = self.get(resource, namespace, name)
         update_rules.check_put(resource, stored.item, new)
-        return self._update(stored, new, sub, dry_run=dry_run)
+        return self._update(stored, new, sub, dry_run, validation)
 
     def patch(
         self,
@@ -130,18 +147,27 @@ class Writes:
         *,
         sub: str | None = None,
         dry_run: bool = False,
+        validation: Validation = admitted,
     ) -> Stored:
         """PATCH: the object becomes what ``change`` makes of a copy of it."""
         stored = self.get(resource, namespace, name)
         new = self._patched(resource, change(fresh(stored)))
         update_rules.check_patch(resource, stored.item, new)
-        return self._update(stored, new, sub, dry_run=dry_run)
+        return self._update(stored, new, sub, dry_run, validation)
 
-    def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Stored, bool]:
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        options: DeleteOptions,
+        validation: Validation = admitted,
+    ) -> tuple[Stored, bool]:
         """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
         stored = self.get(resource, namespace, name)
         self._admission.delete(resource, name)
         deletion.check_preconditions(resource, stored.item, options)
+        validation(DELETE, None, stored.item)
         fate = deletion.fate_of(resource, stored.item, options, self._surroundings.now())
         if options.dry_run:
             return Stored(resource, fate.written or stored.item, stored.version), fate.gone
@@ -168,7 +194,7 @@ class Writes:
         except RefusalError as refusal:
             raise update_rules.undecodable(new, refusal) from refusal
 
-    def _update(self, stored: Stored, new: Object, sub: str | None, *, dry_run: bool) -> Stored:
+    def _update(self, stored: Stored, new: Object, sub: str | None, dry_run: bool, validation: Validation) -> Stored:
         resource, old = stored.resource, stored.item
         changed = metadata_rules.frozen(old, new)
         update_rules.keep_system_fields(old, new)
@@ -179,6 +205,7 @@ class Writes:
         if sub is None:
             update_rules.count_generation(resource, old, new)
         update_rules.count_templates(resource, old, new)
+        validation(UPDATE, new, old)
         return Stored(resource, new, stored.version) if dry_run else self.commit(stored, new)
 
     def _decoded(self, resource: Resource, body: Object) -> Object:
