@@ -37,8 +37,8 @@ CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
 CARD_TEXT: Final = Bound("the model or the UUID of a GPU", 128, "characters")
 # So many cards, each with its numbers and texts and some words on why it is sick.
 CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
-# Indices of all cards of a node several times over; a ConfigMap can have 1 MiB.
-SICK_TEXT: Final = Bound("a list of sick GPUs", 4096, "characters")
+# Of sick cards, or of cards that are well again: indices or UUIDs of all cards of a node. A ConfigMap can have 1 MiB.
+CARD_LIST: Final = Bound("a list of GPUs", 6144, "characters")
 # A kubelet takes 110 pods by default and some hundreds at most; each waits here only until it is bound or gone.
 RESERVATIONS: Final = Bound("the number of pods that are reserved on a node", 512, "pods")
 # Tens of thousands of lines, which is more classes of pods than are told apart; a few seconds to read at the start.

@@ -26,13 +26,22 @@ class Work:
     bytes: int
 
 
-def steps_of(call: Callable[[], object]) -> int:
-    """Lines and calls, in the tested code and in all that it calls. An error ends the count, and is no failure."""
+class _EnoughError(BaseException):
+    """Ends a call that takes too long; not an Exception, so that the tested code does not catch it."""
+
+
+def steps_of(call: Callable[[], object], most: int = 10_000_000) -> int:
+    """Lines and calls, in the tested code and in all that it calls. An error ends the count, and is no failure.
+
+    So do more steps than ``most``: a test that fails need not wait for all of them.
+    """
     steps = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:  # the interpreter's own signature
         nonlocal steps
         steps += event in ("call", "line", "c_call")
+        if steps > most:
+            raise _EnoughError
         return count
 
     before = sys.gettrace(), sys.getprofile()
@@ -40,12 +49,14 @@ def steps_of(call: Callable[[], object]) -> int:
     sys.settrace(count)
     try:
         call()
-    except Exception:  # a refusal is an answer
+    except (Exception, _EnoughError):  # a refusal is an answer
         pass
     finally:
+        # The two calls that end the count are not to be ended by it.
+        counted, most = steps, sys.maxsize
         sys.settrace(before[0])
         sys.setprofile(before[1])
-    return steps
+    return counted
 
 
 def bytes_of(call: Callable[[], object]) -> int:
@@ -64,3 +75,21 @@ def bytes_of(call: Callable[[], object]) -> int:
 def work_of(call: Callable[[], object]) -> Work:
     """Both, in two runs: what counts steps also allocates. ``call`` must do the same each time."""
     return Work(steps_of(call), bytes_of(call))
+
+
+def returned_of(call: Callable[[], object], function: Callable[..., Any]) -> list[tuple[dict[str, Any], Any]]:
+    """Arguments and answer of each call of ``function`` meanwhile."""
+    found: list[tuple[dict[str, Any], Any]] = []
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "return" and frame.f_code is function.__code__:
+            found.append((dict(frame.f_locals), argument))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        with contextlib.suppress(Exception):
+            call()
+    finally:
+        sys.setprofile(before)
+    return found

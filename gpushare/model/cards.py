@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gpushare import wire
-from gpushare.bounds import CARD_TEXT, CARDS_OF_A_NODE, CARDS_TEXT
+from gpushare.bounds import CARD_LIST, CARD_TEXT, CARDS_OF_A_NODE, CARDS_TEXT
 from gpushare.model.quantity import LARGEST
 
 
@@ -156,12 +156,13 @@ def _read_other(text: str) -> Description:
         form = _ANY_DECODER.decode(text)
     except _UNREADABLE:
         return Description(refusal=wire.REASON_NEWER_CARDS)
+    if CARDS_OF_A_NODE.exceeded(len(form.cards)):
+        return Description(refusal=wire.REASON_NEWER_CARDS)
     found = tuple(map(_facts_of, form.cards))
     known = NodeCards(form.v, _text_of(form.mode), _text_of(form.unit), _text_of(form.boot), found)
     # Of a later version only the indices are promised, so they alone are checked.
     is_sane = len({card.index for card in found}) == len(found) and all(_is_amount(card.index) for card in found)
-    is_readable = is_sane and not CARDS_OF_A_NODE.exceeded(len(found))
-    return Description(known if is_readable else None, wire.REASON_NEWER_CARDS)
+    return Description(known if is_sane else None, wire.REASON_NEWER_CARDS)
 
 
 def _facts_of(card: _AnyCard) -> CardFacts:
@@ -176,6 +177,13 @@ def _facts_of(card: _AnyCard) -> CardFacts:
         _text_of(card.reason),
         _amount_of(card.numa),
     )
+
+
+def entries_of(text: str) -> list[str]:
+    """The texts between the commas of a list of cards. If the list is too long, the first of them and then the bound's refusal."""
+    cut = text[: CARD_LIST.most].rpartition(",")[0] if CARD_LIST.exceeded(len(text)) else text
+    entries = [entry for part in cut.split(",") if (entry := part.strip())]
+    return entries if cut is text else [*entries, CARD_LIST.refusal]
 
 
 def _text_of(value: object) -> str:

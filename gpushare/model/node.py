@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpushare import wire
-from gpushare.bounds import CARDS_OF_A_NODE, PODS_OF_A_NODE, SICK_TEXT
+from gpushare.bounds import CARDS_OF_A_NODE, PODS_OF_A_NODE
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
-from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, read_cards
+from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of, read_cards
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.quantity import MemoryUnit, parse_units
@@ -95,12 +95,9 @@ def parse_unhealthy(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
 
     Only the beginning of a text that is too long is read, so that the cards in it stay sick; the last of the odd entries says so.
     """
-    cut = text[: SICK_TEXT.most].rpartition(",")[0] if SICK_TEXT.exceeded(len(text)) else text
-    entries = [entry for part in cut.split(",") if (entry := part.strip())]
-    odd = [entry for entry in entries if not _is_index(entry)]
-    if cut is not text:
-        odd.append(SICK_TEXT.refusal)
-    return frozenset(int(entry) for entry in entries if _is_index(entry)), tuple(odd)
+    entries = entries_of(text)
+    odd = tuple(entry for entry in entries if not _is_index(entry))
+    return frozenset(int(entry) for entry in entries if _is_index(entry)), odd
 
 
 def _is_index(text: str) -> bool:

@@ -126,8 +126,9 @@ def _split(annotations: Mapping[str, str]) -> tuple[tuple[int, ...], bool]:
     if text is None or text.strip() == wire.WHOLE_CARD:
         return (), text is not None
     parts = "".join(text.split())
-    numbers = [int(part) for part in parts.split(",")] if _PARTS.fullmatch(parts) else []
-    if not numbers or not all(numbers) or WISH_ENTRIES.exceeded(len(numbers)):
+    is_list = not WISH_ENTRIES.exceeded(parts.count(",") + 1) and _PARTS.fullmatch(parts)
+    numbers = [int(part) for part in parts.split(",")] if is_list else []
+    if not numbers or not all(numbers):
         raise _bad(wire.WISH_SPLIT, 'neither units for each of several cards, such as 8,4, nor "whole"')
     return tuple(sorted(numbers, reverse=True)), False
 

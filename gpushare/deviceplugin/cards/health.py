@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from gpushare.deviceplugin.cards.xid_rules import XidRules
-from gpushare.model.cards import REASON_TAKEN_OUT, CardFacts, NodeCards
+from gpushare.model.cards import REASON_TAKEN_OUT, CardFacts, NodeCards, entries_of
 
 XID_PREFIX: Final = "Xid "
 REASON_LOST: Final = "lost"
@@ -173,5 +173,5 @@ class CardHealth:
 def named_cards(text: str, cards: Iterable[CardFacts]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The UUIDs of the cards that an operator's list names by index or UUID, and the entries that name none."""
     by_name = {name: card.uuid for card in cards for name in (str(card.index), card.uuid)}
-    entries = [entry for part in text.split(",") if (entry := part.strip())]
+    entries = entries_of(text)
     return tuple(by_name[e] for e in entries if e in by_name), tuple(e for e in entries if e not in by_name)

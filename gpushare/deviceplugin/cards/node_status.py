@@ -281,7 +281,7 @@ class NodeStatus:
         if word and word != self._recovered_word:
             uuids, odd = named_cards(word, self.cards.cards)
             if odd:
-                _LOG.warning("no such cards annotation=%s entries=%s", wire.ANNOTATION_RECOVERED, ",".join(odd))
+                _LOG.warning("no such cards annotation=%s entries=%.200s", wire.ANNOTATION_RECOVERED, ",".join(odd))
             recoveries += self._health.believe(uuids)
         self._recovered_word = word
         self.refresh(recoveries)

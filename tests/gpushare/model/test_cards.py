@@ -138,5 +138,5 @@ def test_attack_05_a_list_of_sick_cards_is_bounded() -> None:
     indices, odd = parse_unhealthy("0,2," + ",".join(map(str, range(100_000))))
 
     assert {0, 2} <= indices
-    assert len(indices) < 2048
-    assert odd == ("a list of sick GPUs is limited to 4096 characters",)
+    assert len(indices) < 3072
+    assert odd == ("a list of GPUs is limited to 6144 characters",)

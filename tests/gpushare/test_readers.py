@@ -1,0 +1,231 @@
+"""Every reader of text from outside, fed with the most that the API server lets through, and its work counted.
+
+The work is counted as ``tests.counted`` says: steps of the interpreter, and bytes allocated at once. So the test passes or fails
+alike on every machine. Two promises are tested:
+
+* A text is read with work up to a fixed budget, however long it is, and what is said about it is short.
+* An object (a pod of thousands of containers) is read with work that grows no faster than the object: it has been decoded before.
+
+Each row names the bound that guards its reader, and fails if no input exceeds that bound. With the bound taken out, the same
+inputs exceed the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpushare import bounds, wire
+from gpushare.bounds import Bound
+from gpushare.deviceplugin.cards.health import named_cards
+from gpushare.errors import GpushareError
+from gpushare.extender.book.audit_diff import cards_disputed
+from gpushare.extender.book.cache import booking_of
+from gpushare.kubectl_inspect import report, table
+from gpushare.manifests import Node, Pod
+from gpushare.model.node import parse_unhealthy, read_devices
+from gpushare.model.pod import request_of
+from gpushare.model.quantity import parse_milli, parse_units
+from tests.counted import Work, bytes_of, returned_of, steps_of
+
+# What an API server takes: all annotations of an object together, the data of a ConfigMap, and an object.
+ANNOTATIONS, CONFIG_MAP, OBJECT = 256 * 1024, 1024 * 1024, 1536 * 1024
+# The longest text that is said about a value from outside.
+LONGEST_REASON = 1000
+
+CARD = '{"index":%d,"uuid":"GPU-%d","model":"Tesla T4","mib":15079,"units":14}'
+
+
+BUDGET = Work(4_000, 128 * 1024)
+# Of a list whose beginning is read although it is too long: some lines for each entry.
+BUDGET_OF_LIST = Work(60_000, 512 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A reader, the most text that it can get, what such texts look like, the bound that guards it, and its budget.
+
+    A shape is a beginning, a part that is repeated until the text is long enough, and an end.
+    """
+
+    read: Callable[[str], Sequence[object]]
+    bound: Bound | None
+    shapes: tuple[tuple[str, str, str], ...]
+    limit: int = ANNOTATIONS
+    most: Work = BUDGET
+
+
+def pod(**annotations: str) -> Pod:
+    """A bound pod of three units."""
+    container = {"name": "c", "resources": {"limits": {wire.RESOURCE_MEMORY: "3"}}}
+    metadata = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
+    return msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n", "containers": [container]}}, Pod)
+
+
+def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
+    """What is done with a pod's annotation: for a question, in the book, and in the table."""
+
+    def read(text: str) -> Sequence[object]:
+        item = pod(**{wire.ANNOTATION_INDEX: "0", name: text})
+        _, problem = booking_of(item)
+        said = [problem, *report.build([], [item])[1]]
+        return [*said, _error_of(partial(request_of, item))]
+
+    return read
+
+
+def reads_node(text: str) -> Sequence[object]:
+    """What is done with a node's cards annotation: in the book, in the audit, and in the table."""
+    item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, text)
+    disputed = cards_disputed(item)
+    reports, problems = report.build([item], [])
+    return [
+        read_devices(item).refusal,
+        disputed and disputed.api,
+        *problems,
+        table.summary(reports),
+        table.details(reports),
+    ]
+
+
+def reads_amount(text: str) -> Sequence[object]:
+    """A number of units or of CPU, in a node's status or in a container."""
+    item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
+    reports, problems = report.build([item], [])
+    said = [read_devices(item).refusal, *problems, table.summary(reports), parse_milli(text)]
+    return [*said, _error_of(partial(parse_units, text))]
+
+
+def reads_sick(text: str) -> Sequence[object]:
+    """The ConfigMap of sick cards."""
+    return [f"{','.join(parse_unhealthy(text)[1]):.200}"]
+
+
+def reads_recovered(text: str) -> Sequence[object]:
+    """An operator's list of cards that are well again."""
+    return [f"{','.join(named_cards(text, ())[1]):.200}"]
+
+
+def node(capacity: dict[str, str], annotation: str | None) -> Node:
+    annotations = {} if annotation is None else {wire.ANNOTATION_CARDS: annotation}
+    status = {"capacity": capacity, "allocatable": capacity}
+    return msgspec.convert({"metadata": {"name": "n", "annotations": annotations}, "status": status}, Node)
+
+
+def _error_of(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except GpushareError as error:
+        return str(error)
+    return ""
+
+
+LISTS = (
+    ("", ",", ""),
+    ("", "a,", "a"),
+    ("", "GPU-0123,", "GPU-1"),
+    ("", "0,", "0"),
+    ("", "a b ", ""),
+    ("", "ß", ""),
+    ("", " ", "1"),
+)
+DIGITS = (("", "9", ""), ("1", "0", "k"), ("0.", "0", "1"), ("1e", "9", ""))
+MANY_CARDS = (
+    ('{"0":{"0":3', ',"1":0', "}}"),
+    ('{"0":{"0":3}', ',"1":{"0":0}', "}"),
+    ('{"0":{"', "0", '":3}}'),
+    ('{"0":{"0":', "9", "}}"),
+    ('{"0":', '{"0":', ""),
+)
+PIECES = st.sampled_from(',0a-. "{}[]:\\ß\x00')
+ENDS = st.text(PIECES, max_size=4)
+HEAD = '{"v":%d,"mode":"ids","unit":"GiB","boot":"","cards":['
+ROWS = {
+    **{
+        name: Row(reads_pod(name), bound, LISTS)
+        for name, bound in {
+            wire.WISH_MODEL: bounds.WISH_CHARACTERS,
+            wire.WISH_MODEL_NOT: bounds.WISH_CHARACTERS,
+            wire.WISH_UUID: bounds.WISH_CHARACTERS,
+            wire.WISH_UUID_NOT: bounds.WISH_CHARACTERS,
+            wire.WISH_SAME_CARD: bounds.WISH_CHARACTERS,
+            wire.WISH_POLICY: bounds.WISH_CHARACTERS,
+            wire.WISH_SPLIT: bounds.WISH_CHARACTERS,
+        }.items()
+    },
+    **{
+        name: Row(reads_pod(name), None, LISTS + DIGITS)
+        for name in (
+            wire.ANNOTATION_INDEX,
+            wire.ANNOTATION_DEVICE_UNITS,
+            wire.ANNOTATION_POD_UNITS,
+            wire.ANNOTATION_ASSUME_TIME,
+            wire.ANNOTATION_ASSIGNED,
+            wire.ANNOTATION_REPAIR,
+            wire.PEOPLE_PREFIX + "unknown",
+        )
+    },
+    wire.ANNOTATION_ALLOCATION: Row(reads_pod(wire.ANNOTATION_ALLOCATION), bounds.ALLOCATION_CHARACTERS, MANY_CARDS),
+    wire.ANNOTATION_CARDS: Row(
+        reads_node,
+        bounds.CARDS_TEXT,
+        (
+            (HEAD % 1, CARD % (0, 0) + ",", CARD % (1, 1) + "]}"),
+            (HEAD % 2, CARD % (0, 0) + ",", CARD % (1, 1) + "]}"),
+            ('{"v":1,"x":', "[", ""),
+            ('{"v":2,"cards":', '[{"index":', ""),
+            ('{"v":', "1", "}"),
+        ),
+        most=BUDGET_OF_LIST,
+    ),
+    "the list of sick cards": Row(reads_sick, bounds.CARD_LIST, LISTS, CONFIG_MAP, BUDGET_OF_LIST),
+    wire.ANNOTATION_RECOVERED: Row(reads_recovered, bounds.CARD_LIST, LISTS, most=BUDGET_OF_LIST),
+    "a quantity": Row(reads_amount, bounds.QUANTITY_TEXT, (*DIGITS, *LISTS)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_text_is_read_within_a_fixed_budget(name: str) -> None:
+    """However long it is; and what is said about it does not repeat it."""
+    for text in _texts(ROWS[name]):
+        _check(ROWS[name], text)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(sorted(ROWS)), ENDS, st.text(PIECES, min_size=1, max_size=4), ENDS)
+def test_any_text_is_read_within_a_fixed_budget(name: str, start: str, part: str, end: str) -> None:
+    """Whatever is repeated in it."""
+    _check(ROWS[name], _filled(ROWS[name].limit, start, part, end))
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.bound])
+def test_the_bound_refuses_what_these_tests_feed(name: str) -> None:
+    """So the budget is kept because of the bound, and not because the texts are harmless."""
+    row = ROWS[name]
+    asked = [one for text in _texts(row) for one in returned_of(partial(row.read, text), Bound.exceeded)]
+
+    assert any(is_exceeded and arguments["self"] == row.bound for arguments, is_exceeded in asked)
+
+
+def _check(row: Row, text: str) -> None:
+    # A first reading makes what is kept for later ones (imports, caches).
+    row.read(text)
+    assert steps_of(partial(row.read, text), row.most.steps) <= row.most.steps, text[:60]
+    assert bytes_of(partial(row.read, text)) <= row.most.bytes, text[:60]
+    assert all(len(str(said)) <= LONGEST_REASON for said in row.read(text)), text[:60]
+
+
+def _texts(row: Row) -> Iterator[str]:
+    """As long as the API server takes them, and as long as the bound does: then the next bound must hold."""
+    limits = [row.limit] if row.bound is None else [row.limit, row.bound.most]
+    return (_filled(limit, *shape) for limit in limits for shape in row.shapes)
+
+
+def _filled(limit: int, start: str, part: str, end: str) -> str:
+    return start + part * ((limit - len((start + end).encode())) // len(part.encode())) + end
