@@ -31,6 +31,31 @@ LOG_VALUE_CHARACTERS: Final = Bound("a value in a log line", 256, "characters")
 LOG_LINE_CHARACTERS: Final = Bound("a log line", 4096, "characters")
 # Lines that wait while standard error is not read: some thousand, a second of a busy extender.
 LOG_BYTES_HELD: Final = Bound("the log that waits to be written", 1 << 20, "bytes")
+# Of a request's line and headers together; Go's client sends some hundred bytes.
+HEAD_BYTES: Final = Bound("the line and the headers of a request", 64 * 1024, "bytes")
+# 15,000 nodes of 12 kB in full, as a scheduler without node cache sends them.
+BODY_BYTES: Final = Bound("the body of a request", 192 * 1024 * 1024, "bytes")
+# A caller without a certificate is refused anyway; it reads why if its question has an ordinary size.
+BODY_BYTES_OF_STRANGERS: Final = Bound("the body of a request without a client certificate", 1024 * 1024, "bytes")
+# Bodies on their way in and answers on their way out, of all connections: one of the largest. While that one is answered it takes
+# four times its size, and the shipped manifests give the extender 1 GiB.
+BYTES_IN_FLIGHT: Final = Bound("all bodies and answers on their way", 192 * 1024 * 1024, "bytes")
+# A scheduler has some dozen; one over TLS takes about 100 KiB.
+CONNECTIONS: Final = Bound("the number of connections", 1024, "connections")
+# Kubernetes goes to 5,000 nodes, some providers to 65,000, of which a scheduler asks about a twentieth.
+NODES_OF_A_QUESTION: Final = Bound("the number of nodes of a question", 20_000, "nodes")
+# All of a question but its nodes and victims in full: so many names, and a pod as large as the API server takes one.
+QUESTION_BYTES: Final = Bound("a question, without its nodes or victims in full,", 4 * 1024 * 1024, "bytes")
+# Commas say how many values there are, before any of them takes memory. A full node has some 300, a full pod 200; a scheduler
+# proposes victims on a tenth of the nodes.
+VALUES_OF_NODES: Final = Bound("a question with its nodes in full", 8_000_000, "values")
+VALUES_OF_VICTIMS: Final = Bound("a question with its victims in full", 2_000_000, "values")
+# 110 pods on each of 500 nodes, which a scheduler proposes at 5,000.
+VICTIMS_OF_A_QUESTION: Final = Bound("the number of victims of a question", 100_000, "pods")
+# Three names and a uid, of some hundred characters each.
+BINDING_BYTES: Final = Bound("the order to bind", 64 * 1024, "bytes")
+# Each is looked at for each answer. A node has 110 pods by default.
+CONTAINERS_OF_A_POD: Final = Bound("the number of containers of a pod", 1024, "containers")
 # A node has at most 16 cards in machines of today; a MIG layout makes up to seven devices of each.
 CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
 # NVML writes at most 96 characters, a line end with them.

@@ -25,7 +25,6 @@ from gpushare.extender.book.expected_pods import read_expected
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.book.wake import Waker
 from gpushare.extender.book.workload import workload_for
-from gpushare.extender.edge.http_edge import HttpEdge, listen
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.edge.tls import follow, load
 from gpushare.extender.replicas.guard import NodeGuards
@@ -33,6 +32,7 @@ from gpushare.extender.telemetry.metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.events import EventRecorder
+from gpushare.serving.http_edge import HttpEdge, listen
 from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)

@@ -13,6 +13,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from gpushare.bounds import (
+    BINDING_BYTES,
+    CONTAINERS_OF_A_POD,
+    NODES_OF_A_QUESTION,
+    QUESTION_BYTES,
+    VALUES_OF_NODES,
+    VALUES_OF_VICTIMS,
+    VICTIMS_OF_A_QUESTION,
+    Bound,
+)
 from gpushare.errors import GpushareError
 from gpushare.extender.decisions.filter import FilterResult
 from gpushare.extender.decisions.preempt import Victims
@@ -81,6 +91,19 @@ class _PreemptionArgs(
     meta_victims: dict[str, _Victims | None] | None = None
 
 
+class _Large(
+    msgspec.Struct,
+    gc=False,
+    rename={"nodes": "Nodes", "old_nodes": "nodes", "victims": "NodeNameToVictims", "old_victims": "nodeNameToVictims"},
+):
+    """The parts of a question that may be large, as the bytes that came."""
+
+    nodes: msgspec.Raw = msgspec.Raw(b"")
+    old_nodes: msgspec.Raw = msgspec.Raw(b"")
+    victims: msgspec.Raw = msgspec.Raw(b"")
+    old_victims: msgspec.Raw = msgspec.Raw(b"")
+
+
 class _HostPriority(msgspec.Struct, gc=False, rename="pascal"):
     """How good one node is; a Struct takes half the time of a dict, and there are hundreds in an answer."""
 
@@ -103,6 +126,7 @@ class _Named(msgspec.Struct, gc=False):
 
 
 _ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
+_LARGE: Final = msgspec.json.Decoder(_Large)
 _POD: Final = msgspec.json.Decoder(Pod)
 _BINDING: Final = msgspec.json.Decoder(BindingArgs)
 _PREEMPTION: Final = msgspec.json.Decoder(_PreemptionArgs)
@@ -116,16 +140,20 @@ _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 def decode_args(body: bytes) -> ExtenderArgs:
     """The question in a filter's body. Raises MalformedMessageError."""
+    _check_size(body)
     args = _decode(_ARGS, body)
     if args.pod is None or (args.nodes is None and args.node_names is None):
         args = _decode(_ARGS, _canonical(body, {"pod": "Pod", "nodes": "Nodes", "nodenames": "NodeNames"}))
     if args.pod is None:
         raise MalformedMessageError("the request names no Pod")
+    _check_pod(args.pod)
+    _check(NODES_OF_A_QUESTION, len(args.node_names or (args.nodes and args.nodes.items) or ()))
     return args
 
 
 def decode_binding(body: bytes) -> BindingArgs:
     """The order in a bind's body. Raises MalformedMessageError, also where pod or node is missing."""
+    _check(BINDING_BYTES, len(body))
     args = _decode(_BINDING, body)
     if not (args.pod_name and args.node):
         keys = {"podname": "PodName", "podnamespace": "PodNamespace", "poduid": "PodUID", "node": "Node"}
@@ -146,11 +174,15 @@ def decode_binding(body: bytes) -> BindingArgs:
 
 def decode_pod(body: bytes) -> Pod:
     """A pod's manifest in JSON. Raises MalformedMessageError."""
-    return _decode(_POD, body)
+    _check(QUESTION_BYTES, len(body))
+    pod = _decode(_POD, body)
+    _check_pod(pod)
+    return pod
 
 
 def decode_preemption(body: bytes) -> tuple[Pod, dict[str, Victims]]:
     """The pod and the proposed victims of each node in a preempt's body. Raises MalformedMessageError."""
+    _check_size(body)
     args = _decode(_PREEMPTION, body)
     if args.pod is None or (args.victims is None and args.meta_victims is None):
         keys = {
@@ -160,7 +192,11 @@ def decode_preemption(body: bytes) -> tuple[Pod, dict[str, Victims]]:
         args = _decode(_PREEMPTION, _canonical(body, keys))
     if args.pod is None:
         raise MalformedMessageError("the request names no Pod")
+    _check_pod(args.pod)
     proposed = args.victims if args.meta_victims is None else args.meta_victims
+    _check(NODES_OF_A_QUESTION, len(proposed or ()))
+    of_nodes = [] if proposed is None else [victims for victims in proposed.values() if victims is not None]
+    _check(VICTIMS_OF_A_QUESTION, sum(len(victims.pods or victims.old_pods or ()) for victims in of_nodes))
     return args.pod, {name: _victims(victims or _Victims()) for name, victims in (proposed or {}).items()}
 
 
@@ -242,6 +278,29 @@ def encode_binding_result(error: str = "") -> bytes:
 def encode_json(value: Any) -> bytes:
     """Anything else that we answer."""
     return _ENCODER.encode(value)
+
+
+def _check_size(body: bytes) -> None:
+    """Refuse a question that would take much more memory than its bytes. Raises MalformedMessageError."""
+    if not QUESTION_BYTES.exceeded(len(body)):
+        return
+    large = _decode(_LARGE, body)
+    victims = _length(large.victims) + _length(large.old_victims)
+    _check(QUESTION_BYTES, len(body) - victims - _length(large.nodes) - _length(large.old_nodes))
+    _check(VALUES_OF_VICTIMS if victims else VALUES_OF_NODES, body.count(b","))
+
+
+def _length(raw: msgspec.Raw) -> int:
+    return memoryview(raw).nbytes
+
+
+def _check_pod(pod: Pod) -> None:
+    _check(CONTAINERS_OF_A_POD, len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()))
+
+
+def _check(bound: Bound, amount: int) -> None:
+    if bound.exceeded(amount):
+        raise MalformedMessageError(bound.refusal)
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], body: bytes) -> _T:

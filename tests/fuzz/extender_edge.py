@@ -16,15 +16,17 @@ import httpx2
 import msgspec
 
 from gpushare import wire
+from gpushare.bounds import BYTES_IN_FLIGHT
 from gpushare.extender.bind import Binder
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.decisions.inspection import describe_node, nodes_with_cards
-from gpushare.extender.edge.http_connection import Connections, HttpConnection
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
+from gpushare.serving.connections import Connections
+from gpushare.serving.http_connection import HttpConnection
 
 # Whatever comes, an answer is one of these; 500 is an error that nobody has thought of.
 STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})
@@ -79,7 +81,7 @@ class Edge:
         return statuses
 
     async def _converse(self, data: bytes) -> list[int]:
-        connections = Connections()
+        connections = Connections(BYTES_IN_FLIGHT)
         connection = HttpConnection(self._routes, connections, lambda _: True, time.monotonic)
         wire_end = _Transport(connection)
         connection.connection_made(wire_end)
@@ -92,6 +94,8 @@ class Edge:
             raise BrokenError("no answer comes")
         wire_end.close()
         await asyncio.wait_for(connections.none_left.wait(), timeout=10)
+        if connections.held:
+            raise BrokenError(f"{connections.held} bytes are held for a connection that is closed")
         return _statuses(b"".join(wire_end.written))
 
     def _said(self) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gpushare.extender.edge.http_connection import TEXT, Answer
+from gpushare.serving.http_connection import TEXT, Answer
 
 _OK: Final = Answer(200, TEXT, b"ok")
 _NOT_READY: Final = Answer(503, TEXT, b"the first list of nodes and pods is not complete")

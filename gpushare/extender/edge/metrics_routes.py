@@ -10,8 +10,8 @@ from typing import Final
 from prometheus_client.registry import Collector
 
 from gpushare.extender.edge.health import health
-from gpushare.extender.edge.http_connection import TEXT, Answer, Request
 from gpushare.extender.telemetry.scrape import CONTENT_TYPE, scrape
+from gpushare.serving.http_connection import TEXT, Answer, Request
 
 _LOG = logging.getLogger(__name__)
 

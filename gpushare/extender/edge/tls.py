@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from gpushare.errors import UsageError
@@ -51,7 +51,7 @@ def fingerprint(files: TlsFiles) -> str:
     return digest.hexdigest()
 
 
-async def follow(files: TlsFiles, renew: Callable[[ssl.SSLContext], Awaitable[None]]) -> None:
+async def follow(files: TlsFiles, renew: Callable[[ssl.SSLContext], None]) -> None:
     """Call ``renew`` with each new set of certificates until cancelled; while they are no set, the former ones stay."""
     known = fingerprint(files)
     while True:
@@ -61,7 +61,7 @@ async def follow(files: TlsFiles, renew: Callable[[ssl.SSLContext], Awaitable[No
             continue
         known = found
         try:
-            await renew(load(files))
+            renew(load(files))
         except UsageError as error:
             _LOG.warning("certificates not renewed reason=%s", error)
         else:

@@ -17,12 +17,12 @@ from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.edge.http_connection import Answer, Request
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.telemetry.metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node
+from gpushare.serving.http_connection import Answer, Request
 from tests.servers import StubApi, plain_http, serve, status
 
 CAPACITY = {"aliyun.com/gpu-mem": "8", "aliyun.com/gpu-count": "1"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.errors import UsageError
-from gpushare.extender.edge.http_edge import listen
+from gpushare.serving.http_edge import listen
 
 PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
 
@@ -163,3 +165,22 @@ def test_attack_10_a_log_that_is_not_read_stops_nothing(kubeconfig: Path) -> Non
         program.terminate()
         # Its log is read only once it has ended.
         assert program.wait(timeout=60) == 0
+
+
+def test_attack_11_idle_connections_keep_no_caller_out(kubeconfig: Path) -> None:
+    """400 of them at a limit of 256 files: a new caller is answered, and the log has no traceback."""
+    limited = ["sh", "-c", 'ulimit -n 256; exec "$0" "$@"', PROGRAM, "--address", "127.0.0.1"]
+    environment = {"PORT": "0", "KUBECONFIG": str(kubeconfig), "PATH": os.defpath}
+    with subprocess.Popen(limited, env=environment, stderr=subprocess.PIPE, text=True) as program:
+        port = port_of(program)
+        with contextlib.ExitStack() as stack:
+            for _ in range(400):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+                caller.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+                answer = caller.recv(15)
+        program.terminate()
+        errors = program.communicate(timeout=30)[1]
+
+    assert (answer, program.returncode, "Traceback" in errors) == (b"HTTP/1.1 200 OK", 0, False)
+    assert "cannot accept a connection" not in errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -15,6 +16,8 @@ from gpushare.extender.messages import (
     MalformedMessageError,
     decode_args,
     decode_binding,
+    decode_pod,
+    decode_preemption,
     encode_binding_result,
     encode_filter_error,
     encode_filter_result,
@@ -167,3 +170,72 @@ def test_an_answer_with_full_nodes_has_the_list_around_them() -> None:
     answer = json.loads(encode_filter_result(FilterResult(["n1"], {}, {}), [msgspec.Raw(json.dumps(NODE).encode())]))
 
     assert answer["Nodes"] == {"metadata": {}, "items": [NODE]}
+
+
+LONG = "x" * 5_000_000
+NAMES = ["n"] * 20_001
+VICTIMS = {"Pods": [{"UID": "u"}] * 1_001}
+
+
+@pytest.mark.parametrize(
+    ("decode", "body", "refusal"),
+    [
+        (decode_args, {"Pod": POD, "NodeNames": NAMES}, "nodes of a question is limited to 20000"),
+        (decode_args, {"pod": POD, "nodenames": NAMES}, "nodes of a question is limited to 20000"),
+        (decode_args, {"Pod": POD, "Nodes": {"items": [{}] * 20_001}}, "nodes of a question is limited to 20000"),
+        (
+            decode_args,
+            {"Pod": POD, "Nodes": {"items": [0] * 8_000_000}},
+            "its nodes in full is limited to 8000000 values",
+        ),
+        (decode_args, {"Pod": POD, "NodeNames": [LONG]}, "in full, is limited to 4194304 bytes"),
+        (decode_args, {"Pod": POD, "Nodes": {"items": []}, "x": LONG}, "in full, is limited to 4194304 bytes"),
+        (decode_args, {"Pod": {"spec": {"containers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        (decode_args, {"Pod": {"spec": {"initContainers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        (decode_pod, {"spec": {"containers": [{}] * 1_025}}, "containers of a pod is limited to 1024"),
+        (decode_pod, {"metadata": {"name": LONG}}, "in full, is limited to 4194304 bytes"),
+        (decode_binding, {"PodName": "p", "PodNamespace": "d", "Node": "n" * 70_000}, "bind is limited to 65536 bytes"),
+        (
+            decode_preemption,
+            {"Pod": POD, "NodeNameToMetaVictims": dict.fromkeys(map(str, range(20_001)))},
+            "nodes of a question is limited to 20000",
+        ),
+        (
+            decode_preemption,
+            {"Pod": POD, "NodeNameToMetaVictims": dict.fromkeys(map(str, range(100)), VICTIMS)},
+            "victims of a question is limited to 100000",
+        ),
+        (
+            decode_preemption,
+            {"Pod": POD, "NodeNameToVictims": {"n": {"Pods": [{}] * 2_000_001}}},
+            "its victims in full is limited to 2000000 values",
+        ),
+        (decode_preemption, {"Pod": {"spec": {"containers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+    ],
+)
+def test_attack_11_a_question_has_bounds(decode: Callable[[bytes], object], body: object, refusal: str) -> None:
+    """More than a scheduler asks of is refused, before it takes much more memory than its bytes."""
+    with pytest.raises(MalformedMessageError, match=refusal):
+        decode(msgspec.json.encode(body))
+
+
+@pytest.mark.parametrize("key", ["Nodes", "nodes"])
+def test_a_large_question_with_full_nodes_is_read(key: str) -> None:
+    """5,000 nodes of 12 kB, as a scheduler without node cache sends them."""
+    node = {"metadata": {"name": "n"}, "status": {"images": [{"names": ["a" * 50, "b" * 50], "sizeBytes": 7}] * 90}}
+    body = msgspec.json.encode({"Pod": POD, key: {"items": [node] * 5_000}})
+    args = decode_args(body)
+
+    assert len(body) > 59_000_000
+    assert args.nodes is not None
+    assert len(args.nodes.items or ()) == 5_000
+
+
+def test_a_large_question_with_full_victims_is_read() -> None:
+    """A scheduler without node cache sends them so."""
+    pods = [{"metadata": {"uid": str(number), "annotations": {"a": "x" * 7_000}}} for number in range(10)]
+    body = msgspec.json.encode({"Pod": POD, "NodeNameToVictims": {str(n): {"Pods": pods} for n in range(100)}})
+    _, proposed = decode_preemption(body)
+
+    assert len(body) > 7_000_000
+    assert {len(victims.uids) for victims in proposed.values()} == {10}

@@ -18,7 +18,7 @@ from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.edge.metrics_routes import MetricsRoutes
 from gpushare.extender.telemetry.exposition import Exposition
 from gpushare.extender.telemetry.metrics import ExtenderMetrics
-from tests.gpushare.extender.edge.edges import edge
+from tests.gpushare.serving.edges import edge
 from tests.servers import plain_http
 
 

@@ -21,12 +21,12 @@ from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.book.workload import workload_for
-from gpushare.extender.edge.http_connection import Answer, Request
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node
-from tests.gpushare.extender.edge.edges import edge
+from gpushare.serving.http_connection import Answer, Request
+from tests.gpushare.serving.edges import edge
 from tests.servers import StubApi, plain_http, serve, until
 
 RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "extender"

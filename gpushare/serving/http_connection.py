@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection: bytes in, requests to the application, answers out, in their order.
 
-Parsing is llhttp's, through httptools. Of HTTP there is what a kube-scheduler, a kubelet's probe and curl need: keep-alive,
+llhttp parses them, through httptools. Of HTTP there is what a kube-scheduler, a kubelet's probe and curl need: keep-alive,
 pipelining, lengths and chunks of a request, ``Expect: 100-continue``, HEAD. Every answer has a length: without one Go's client
 drops the connection after each. A framework would cost more than the decision that is asked for.
 """
@@ -17,20 +17,24 @@ from urllib.parse import unquote
 
 import httptools
 
+from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, Bound
+from gpushare.serving.connections import Connections
+
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
-# 15,000 full nodes of 12 kB make 180 MB; anything above is no scheduler.
-LARGEST_BODY_BYTES: Final = 256 * 1024 * 1024
-# Whom we do not know is refused anyway; but it shall hear why.
-LARGEST_BODY_OF_STRANGERS: Final = 1024 * 1024
-# Of a request's line and headers together.
-LARGEST_HEAD_BYTES: Final = 64 * 1024
+# A body of these is passed over.
+_WITHOUT_BODY: Final = (b"GET", b"HEAD")
+# Bodies up to this size, which are most questions, are not counted: all connections together hold 64 MiB of them at most.
+_UNCOUNTED_BYTES: Final = 64 * 1024
+_BUSY: Final = b"too much is on its way in; ask again\n"
 
-_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_STATUS_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+} | {503: b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"}
 
 
 class Request(NamedTuple):
-    """What was asked; ``is_known`` says that the caller has shown a certificate of ours, or that none is asked for."""
+    """A request; ``is_known`` says that the caller has shown a certificate of ours, or that none is asked for."""
 
     method: str
     path: str
@@ -39,7 +43,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What goes back. ``parts`` follow the body, each once the client has taken those before: of a long answer that is awaited."""
+    """An answer. ``parts`` follow the body, each once the client has taken those before: of a long answer that is awaited."""
 
     status: int
     content_type: bytes = TEXT
@@ -49,26 +53,6 @@ class Answer(NamedTuple):
 
 
 Application = Callable[[Request], Answer | Awaitable[Answer]]
-
-
-class Connections:
-    """Those that are open; ``none_left`` is set while there are none."""
-
-    def __init__(self) -> None:
-        self.opened: set[HttpConnection] = set()
-        self.none_left = asyncio.Event()
-        self.none_left.set()
-
-    def add(self, connection: HttpConnection) -> None:
-        """A client has come."""
-        self.opened.add(connection)
-        self.none_left.clear()
-
-    def remove(self, connection: HttpConnection) -> None:
-        """It has gone."""
-        self.opened.discard(connection)
-        if not self.opened:
-            self.none_left.set()
 
 
 class HttpConnection(asyncio.Protocol):
@@ -86,11 +70,16 @@ class HttpConnection(asyncio.Protocol):
         self._is_known_there = is_known
         self._now = now
         self._transport: asyncio.Transport
-        self._is_known = False
+        self.is_known = False
+        self.held = 0
+        self._largest_body: Bound = BODY_BYTES_OF_STRANGERS
         self._parser: Any = httptools.HttpRequestParser(self)
         self._url = b""
+        self._method = b""
         self._body: list[bytes] = []
         self._size = 0
+        # How many bytes of ``_body`` are counted as held.
+        self._body_held = 0
         self._head_size = 0
         self._expects = False
         self._refusal: Answer | None = None
@@ -98,18 +87,35 @@ class HttpConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
         # When the present state began: waiting for a request, reading one, or waiting until the client takes its answer.
-        self._since = 0.0
+        self.since = 0.0
         self._is_reading = False
         self._is_stalled = False
+        # Bytes of answers that wait until the client takes them.
+        self._untaken = 0
         # Set while an answer in parts waits for the client.
         self._resumed: asyncio.Future[None] | None = None
 
     def waits_longer_than(self, idle: float, transfer: float) -> bool:
         """Has the client asked nothing for so long, or taken so long to ask or to listen? While we work we do not wait for it."""
-        if self._task is not None and not self._is_stalled:
+        if self.is_busy:
             return False
         is_transfer = self._is_reading or self._is_stalled or self._is_closing
-        return self._now() - self._since > (transfer if is_transfer else idle)
+        return self._now() - self.since > (transfer if is_transfer else idle)
+
+    @property
+    def is_busy(self) -> bool:
+        """Does the client wait for us? It does not while its last answer waits to be taken."""
+        return self._task is not None and not self._is_stalled
+
+    def give_up(self) -> None:
+        """Refuse the body that is on its way in, or close if an answer is not taken; nothing is held for it any more."""
+        is_asking = self._is_reading and not self._is_stalled
+        self._drop()
+        if is_asking:
+            self._refuse(Answer(503, body=_BUSY))
+            self._go_on()
+        else:
+            self.abort()
 
     def close(self) -> None:
         """Close once what is under way is answered."""
@@ -126,24 +132,30 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
         self._transport = cast("asyncio.Transport", transport)
-        self._is_known = self._is_known_there(self._transport)
+        self.is_known = self._is_known_there(self._transport)
+        self._largest_body = BODY_BYTES if self.is_known else BODY_BYTES_OF_STRANGERS
         self._connections.add(self)
-        self._since = self._now()
+        self.since = self._now()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone; what it asked for is done all the same."""
+        """It is gone. A bind that it asked for goes on; a body that was on its way in is freed.
+
+        The parser knows this object, and this object the parser: without an end to that both, and the body, would stay until
+        Python's collector finds them, which in a program of so few new objects is seldom.
+        """
+        self._drop()
+        self._parser = None
         self._connections.remove(self)
-        self._requests.clear()
         self._wake()
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, or of several."""
-        if self._refusal is not None or self._is_closing:
+        if self._refusal is not None or self._is_closing or self._parser is None:
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # Whoever wants another protocol gets this one's answer, and no other.
+            # A client that wants another protocol gets one answer in this one.
             self._is_closing = True
         except httptools.HttpParserError:
             self._refuse(self._refusal or Answer(400, body=b"this is no HTTP request\n"))
@@ -151,11 +163,16 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not take its answers; it gets no more until it does."""
-        self._is_stalled, self._since = True, self._now()
+        self._is_stalled, self.since = True, self._now()
+        self._untaken = self._transport.get_write_buffer_size()
+        if not self._connections.hold(self, self._untaken):
+            self.abort()
 
     def resume_writing(self) -> None:
         """It takes them again."""
-        self._is_stalled, self._since = False, self._now()
+        self._is_stalled, self.since = False, self._now()
+        self._connections.release(self, self._untaken)
+        self._untaken = 0
         self._wake()
         self._go_on()
 
@@ -164,55 +181,76 @@ class HttpConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._url, self._body, self._size, self._head_size, self._expects = b"", [], 0, 0, False
-        self._is_reading, self._since = True, self._now()
+        self._is_reading, self.since = True, self._now()
 
     def on_url(self, url: bytes) -> None:
-        """Where to; maybe in pieces."""
+        """The address; maybe in pieces."""
         self._url += url
         self._head_size += len(url)
-        if self._head_size > LARGEST_HEAD_BYTES:
+        if self._head_size > HEAD_BYTES.most:
             self._refuse_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of headers only one matters here; the parser has read the lengths."""
         self._head_size += len(name) + len(value)
-        if self._head_size > LARGEST_HEAD_BYTES:
+        if self._head_size > HEAD_BYTES.most:
             self._refuse_head()
         if name.lower() == b"expect" and value.lower() == b"100-continue":
             self._expects = True
 
     def on_headers_complete(self) -> None:
         """The body comes next."""
+        self._method = self._parser.get_method()
         if self._expects:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._size += len(body)
-        most = LARGEST_BODY_BYTES if self._is_known else LARGEST_BODY_OF_STRANGERS
-        if self._size > most:
-            self._refusal = Answer(413, body=f"the body is larger than {most} bytes\n".encode())
-            raise ValueError
-        self._body.append(body)
+        if self._size > _UNCOUNTED_BYTES:
+            self._count_body()
+        if self._method not in _WITHOUT_BODY:
+            self._body.append(body)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         path = _path(self._url)
-        request = Request(self._parser.get_method().decode("ascii"), path, body, self._is_known)
+        request = Request(self._method.decode("ascii"), path, body, self.is_known)
         self._requests.append((request, self._parser.should_keep_alive()))
-        self._is_reading, self._body = False, []
+        # From here on its bytes are held by the request.
+        self._is_reading, self._body, self._body_held = False, [], 0
 
     # Inside
 
+    def _count_body(self) -> None:
+        """Raises ValueError, which ends the parser's work, if there is no room for it."""
+        if self._largest_body.exceeded(self._size):
+            self._refusal = Answer(413, body=f"{self._largest_body.refusal}\n".encode())
+            raise ValueError
+        if self._method in _WITHOUT_BODY:
+            return
+        more, self._body_held = self._size - self._body_held, self._size
+        if not self._connections.hold(self, more):
+            self._refusal = Answer(503, body=_BUSY)
+            raise ValueError
+
     def _refuse_head(self) -> None:
-        self._refusal = Answer(431, body=f"line and headers are larger than {LARGEST_HEAD_BYTES} bytes\n".encode())
+        self._refusal = Answer(431, body=f"{HEAD_BYTES.refusal}\n".encode())
         raise ValueError
 
     def _refuse(self, answer: Answer) -> None:
         """The rest of what comes is no request of ours: after this answer, and those before it, nothing is read."""
         self._refusal = answer
+        self._connections.release(self, self._body_held)
+        self._body, self._body_held = [], 0
         self._requests.append((Request("GET", "", b"", is_known=False), False))
+
+    def _drop(self) -> None:
+        """Keep nothing of what the client has sent, or does not take."""
+        self._requests.clear()
+        self._body, self._body_held, self._untaken = [], 0, 0
+        self._connections.release(self, self.held)
 
     def _go_on(self) -> None:
         """Answer what is whole, one after the other."""
@@ -220,46 +258,65 @@ class HttpConnection(asyncio.Protocol):
             request, is_kept = self._requests.popleft()
             answer = self._refusal if self._refusal is not None and not self._requests else self._application(request)
             if isinstance(answer, Answer):
-                self._write(request, answer, is_kept)
+                method, size = request.method, len(request.body)
+                del request
+                self._answered(size)
+                self._write(method, answer, is_kept)
             else:
                 self._task = asyncio.ensure_future(self._later(request, answer, is_kept))
         self._read_or_not()
 
+    def _answered(self, size: int) -> None:
+        """A body of this size is not held any more."""
+        if size > _UNCOUNTED_BYTES:
+            # Nothing is held any more if the connection was given up meanwhile.
+            self._connections.release(self, min(size, self.held))
+
     async def _later(self, request: Request, answer: Awaitable[Answer], is_kept: bool) -> None:
         try:
             whole = await answer
+            method, size = request.method, len(request.body)
+            del request
+            self._answered(size)
             if whole.parts:
-                await self._write_parts(request, whole, is_kept)
+                await self._write_parts(method, whole, is_kept)
             else:
-                self._write(request, whole, is_kept)
+                self._write(method, whole, is_kept)
         finally:
             self._task = None
             self._go_on()
 
-    def _write(self, request: Request, answer: Answer, is_kept: bool) -> None:
+    def _write(self, method: str, answer: Answer, is_kept: bool) -> None:
         if self._transport.is_closing():
             return
         is_kept = is_kept and not self._is_closing
         head = _head(answer, len(answer.body), is_kept)
-        self._transport.write(head if request.method == "HEAD" else head + answer.body)
+        self._transport.write(head if method == "HEAD" else head + answer.body)
         self._end(is_kept)
 
-    async def _write_parts(self, request: Request, answer: Answer, is_kept: bool) -> None:
-        """As the client takes them: some MiB at once would be copied several times, and everybody else would wait for that."""
+    async def _write_parts(self, method: str, answer: Answer, is_kept: bool) -> None:
+        """Write them as the client takes them: some MiB at once would be copied several times, and all others would wait."""
         parts = [answer.body, *answer.parts]
+        size = sum(map(len, parts))
         is_kept = is_kept and not self._is_closing
-        self._transport.write(_head(answer, sum(map(len, parts)), is_kept))
-        for part in parts if request.method != "HEAD" else ():
-            while self._is_stalled and not self._transport.is_closing():
-                self._resumed = asyncio.get_running_loop().create_future()
-                await self._resumed
-            if self._transport.is_closing():
-                return
-            self._transport.write(part)
+        self._transport.write(_head(answer, size, is_kept))
+        if not self._connections.hold(self, size):
+            self.abort()
+        try:
+            for part in parts if method != "HEAD" else ():
+                while self._is_stalled and not self._transport.is_closing():
+                    self._resumed = asyncio.get_running_loop().create_future()
+                    await self._resumed
+                if self._transport.is_closing():
+                    return
+                self._transport.write(part)
+        finally:
+            # Nothing is held any more if the connection was given up meanwhile.
+            self._connections.release(self, min(size, self.held))
         self._end(is_kept and not self._is_closing)
 
     def _end(self, is_kept: bool) -> None:
-        self._since = self._now()
+        self.since = self._now()
         if not is_kept:
             self._is_closing = True
             if self._refusal is None:
@@ -270,7 +327,7 @@ class HttpConnection(asyncio.Protocol):
             self._resumed.set_result(None)
 
     def _read_or_not(self) -> None:
-        """Nobody can make us hold more requests than one read brings."""
+        """No client can make us hold more requests than one read brings."""
         if self._transport.is_closing():
             return
         if self._requests or self._task is not None:

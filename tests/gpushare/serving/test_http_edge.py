@@ -15,13 +15,14 @@ import trustme
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpushare.bounds import Bound
 from gpushare.errors import UsageError
-from gpushare.extender.edge import http_connection
-from gpushare.extender.edge.http_connection import Answer, Request
-from gpushare.extender.edge.http_edge import HttpEdge, Limits, listen
 from gpushare.extender.edge.tls import fingerprint, follow, load
+from gpushare.serving import http_connection
+from gpushare.serving.http_connection import Answer, Request
+from gpushare.serving.http_edge import HttpEdge, Limits, listen
 from gpushare.settings import TlsFiles
-from tests.gpushare.extender.edge.edges import edge
+from tests.gpushare.serving.edges import edge
 from tests.servers import plain_http, until
 
 
@@ -202,7 +203,7 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
 
 async def test_a_body_that_no_scheduler_sends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 413, while it is still on its way; what has come is not kept."""
-    monkeypatch.setattr(http_connection, "LARGEST_BODY_BYTES", 100_000)
+    monkeypatch.setattr(http_connection, "BODY_BYTES", Bound("a body", 100_000, "bytes"))
     application = Application()
     async with edge(application) as url, client(url) as one:
         await one.send(b"POST /a HTTP/1.1\r\ncontent-length: 100000000\r\n\r\n", b"x" * 200_000)
@@ -510,8 +511,8 @@ async def test_certificates_are_renewed_without_a_restart(
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"
     running, renewed = HttpEdge(Application(), listener), asyncio.Event()
 
-    async def renew(context: ssl.SSLContext) -> None:
-        await running.renew(context)
+    def renew(context: ssl.SSLContext) -> None:
+        running.renew(context)
         renewed.set()
 
     await running.start(load(files))

@@ -1,4 +1,4 @@
-"""The extender's HTTP edge on a free port of loopback."""
+"""The HTTP server on a free port of loopback, and a client that sends byte by byte."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator
 
-from gpushare.extender.edge.http_connection import Application
-from gpushare.extender.edge.http_edge import HttpEdge, Limits, listen
+from gpushare.serving.http_connection import Application
+from gpushare.serving.http_edge import HttpEdge, Limits, listen
 
 _USUAL = Limits()
 

@@ -1,0 +1,236 @@
+"""Listens, plain or over TLS: how many connections there may be, how long a client may take, and an end that finishes what is
+under way.
+
+Connections are accepted here and not by asyncio's server: that logs a traceback for each second without a free file descriptor,
+accepts nobody for that second, and does not count connections whose handshake is not complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare.bounds import BYTES_IN_FLIGHT, CONNECTIONS, Bound
+from gpushare.errors import UsageError
+from gpushare.serving.connections import Connections
+from gpushare.serving.http_connection import Application, HttpConnection
+
+_LOG = logging.getLogger(__name__)
+
+_HANDSHAKE_SECONDS: Final = 10.0
+# Connections that wait to be accepted.
+_BACKLOG: Final = 2048
+# Connections accepted before others have their turn.
+_AT_ONCE: Final = 64
+# File descriptors that the rest of the program needs: 32 connections to the API server, the metrics' clients, files.
+_OTHER_DESCRIPTORS: Final = 128
+_FEWEST_CONNECTIONS: Final = 16
+# Connections closed if no file descriptor is free.
+_CLOSED_AT_ONCE: Final = 8
+# Until the next attempt if none could be closed, and between two log lines that say so, in seconds.
+_RETRY_SECONDS: Final = 0.05
+_REPORT_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long each thing may take, in seconds, and how many connections there may be."""
+
+    idle: float = 120.0
+    """Between two requests. Go's client keeps a connection for 90 s; we close later, so that it never sends into a closing one."""
+    transfer: float = 60.0
+    """A request on its way in, an answer on its way out; 180 MB of nodes take two seconds on a slow network."""
+    shutdown: float = 10.0
+    """Answers under way at the end; binds have the client's own limit."""
+    sweep: float = 5.0
+    """How often connections are looked at."""
+    connections: int = CONNECTIONS.most
+    """Fewer if the process may not open so many files."""
+    bytes_in_flight: Bound = BYTES_IN_FLIGHT
+    """Bodies on their way in and answers on their way out, of all connections together."""
+
+
+@dataclass(eq=False, slots=True)
+class _Arrival:
+    """A connection whose TLS handshake is not complete."""
+
+    client: socket.socket
+    since: float
+    is_known: bool
+    is_busy: bool = False
+    held: int = 0
+
+    def waits_longer_than(self, idle: float, transfer: float) -> bool:
+        """The handshake has a limit of its own."""
+        return False
+
+    def give_up(self) -> None:
+        """It holds nothing that is counted."""
+
+    def close(self) -> None:
+        """It has asked nothing yet."""
+        self.abort()
+
+    def abort(self) -> None:
+        """End the handshake: it sees the end of the stream, and the transport closes the socket."""
+        with contextlib.suppress(OSError):
+            self.client.shutdown(socket.SHUT_RDWR)
+
+
+class HttpEdge:
+    """One listening socket and its connections."""
+
+    def __init__(self, application: Application, listener: socket.socket, limits: Limits = Limits()) -> None:
+        self._application = application
+        self._limits = limits
+        self._listener = listener
+        self._most = min(limits.connections, _descriptors())
+        self._connections = Connections(limits.bytes_in_flight)
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._tls: ssl.SSLContext | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._reported_at = -_REPORT_SECONDS
+
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+        """Accept connections; over TLS a caller is known by a certificate that it has shown."""
+        self._tls = tls
+        self._listener.setblocking(False)
+        self._sweeping = asyncio.create_task(self._sweep())
+        self._listen()
+
+    def renew(self, tls: ssl.SSLContext) -> None:
+        """Accept new connections with these certificates; those that are open keep theirs."""
+        self._tls = tls
+
+    async def stop(self) -> None:
+        """Accept no more connections, finish what is under way, close the rest."""
+        loop = asyncio.get_running_loop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
+        loop.remove_reader(self._listener)
+        self._listener.close()
+        for connection in self._connections:
+            connection.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.shutdown):
+                await self._connections.none_left.wait()
+        for connection in self._connections:
+            connection.abort()
+
+    def _listen(self) -> None:
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept those that wait, so many that the others have their turn."""
+        for _ in range(_AT_ONCE):
+            try:
+                client, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(error)
+                return
+            if self._is_full():
+                # Those that are closed for new ones free their files only after this.
+                self._replace(client)
+                return
+            self._admit(client)
+
+    def _pause(self, error: OSError) -> None:
+        """No file descriptor is free: close some of the connections that are needed least, and go on once they are closed."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listener)
+        is_room = [self._connections.make_room() for _ in range(_CLOSED_AT_ONCE)]
+        self._retry = loop.call_later(0 if any(is_room) else _RETRY_SECONDS, self._listen)
+        if loop.time() - self._reported_at >= _REPORT_SECONDS:
+            self._reported_at = loop.time()
+            _LOG.warning("cannot accept a connection open=%d error=%s", len(self._connections), error.strerror)
+
+    def _is_full(self) -> bool:
+        return len(self._connections) >= self._most
+
+    def _replace(self, client: socket.socket) -> None:
+        """Serve the connection instead of the one that has waited longest for its next request."""
+        if self._connections.make_room():
+            self._admit(client)
+        else:
+            client.close()
+
+    def _admit(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        arrival = _Arrival(client, asyncio.get_running_loop().time(), is_known=self._tls is None)
+        self._connections.add(arrival)
+        task = asyncio.create_task(self._greet(arrival))
+        self._arriving.add(task)
+        task.add_done_callback(self._arriving.discard)
+
+    async def _greet(self, arrival: _Arrival) -> None:
+        loop = asyncio.get_running_loop()
+        tls = self._tls
+        is_known = _has_certificate if tls is not None else _anybody
+        try:
+            await loop.connect_accepted_socket(
+                lambda: HttpConnection(self._application, self._connections, is_known, loop.time),
+                arrival.client,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
+            )
+        except OSError as error:
+            # TLS errors are such too.
+            _LOG.debug("no handshake error=%s", error)
+        finally:
+            self._connections.remove(arrival)
+
+    async def _sweep(self) -> None:
+        """Close connections that do nothing for too long, or are too slow."""
+        while True:
+            await asyncio.sleep(self._limits.sweep)
+            for connection in self._connections:
+                if connection.waits_longer_than(self._limits.idle, self._limits.transfer):
+                    connection.abort()
+
+
+def _descriptors() -> int:
+    """How many connections the process may have, by the limit of its open files."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return CONNECTIONS.most
+    return max(files - _OTHER_DESCRIPTORS, _FEWEST_CONNECTIONS)
+
+
+def listen(address: str, port: int, flags: str = "--address and --port") -> socket.socket:
+    """A listening TCP socket; port 0 takes a free one. Raises UsageError when that cannot be; ``flags`` are what said where.
+
+    The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only where it knows that this is TCP.
+    """
+    try:
+        found = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, where = found[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        raise UsageError(f"cannot listen on {address} port {port}: {error.strerror}; see {flags}") from error
+    return listener
+
+
+def _has_certificate(transport: asyncio.Transport) -> bool:
+    """One of another authority has not come so far."""
+    return bool(transport.get_extra_info("peercert"))
+
+
+def _anybody(_transport: asyncio.Transport) -> bool:
+    """Without TLS nobody can be told from anybody else."""
+    return True

@@ -1,0 +1,275 @@
+"""Promises of the HTTP server under pressure: uploads that end early, bodies, answers and connections without number."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gpushare.bounds import CONNECTIONS, Bound
+from gpushare.extender.edge.tls import load
+from gpushare.serving.http_connection import HttpConnection
+from gpushare.serving.http_edge import HttpEdge, Limits, listen
+from tests.gpushare.serving.test_http_edge import Application, Authority, Client, client
+from tests.servers import until
+
+MB = 1_000_000
+USUAL = Limits()
+
+
+@dataclass
+class Served:
+    """A server, the application that it serves, and where it listens."""
+
+    edge: HttpEdge
+    application: Application
+    url: str
+
+    @property
+    def held(self) -> int:
+        """Bytes that clients make it hold."""
+        return self.edge._connections.held
+
+    async def holds(self, amount: int) -> None:
+        """Wait until it is so many."""
+        await until(lambda: self.held == amount)
+
+
+@contextlib.asynccontextmanager
+async def serving(limits: Limits = USUAL, tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
+    """On a free port of loopback."""
+    application, listener = Application(), listen("127.0.0.1", 0)
+    edge = HttpEdge(application, listener, limits)
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
+    await edge.start(tls)
+    try:
+        yield Served(edge, application, url)
+    finally:
+        application.release.set()
+        await edge.stop()
+
+
+def budget(most: int) -> Limits:
+    """So many bytes of all connections together."""
+    return Limits(bytes_in_flight=Bound("all bodies", most, "bytes"), shutdown=0.2)
+
+
+async def upload(one: Client, announced: int, sent: int) -> None:
+    """A part of a body."""
+    await one.send(b"POST /a HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % announced, b"x" * sent)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """What stays in memory is what is referred to: Python's collector of cycles does not run."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def connections_alive() -> int:
+    """How many objects of connections there are."""
+    return sum(isinstance(one, HttpConnection) for one in gc.get_objects())
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "TLS"])
+async def test_attack_06_an_aborted_upload_is_freed(tmp_path: Path, is_secured: bool) -> None:
+    """With its connection, and not when Python's collector runs."""
+    authority = Authority(tmp_path)
+    before = connections_alive()
+    async with serving(tls=load(authority.files()) if is_secured else None) as served:
+        host, port = "127.0.0.1", int(served.url.rpartition(":")[2])
+        for _ in range(3):
+            context = authority.caller(authority.ca) if is_secured else None
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+            writer.write(b"POST /a HTTP/1.1\r\ncontent-length: 9000000\r\n\r\n" + b"x" * 5_000_000)
+            await until(lambda: connections_alive() > before)
+            writer.transport.abort()
+            await until(lambda: connections_alive() == before)
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_attack_06_a_refused_upload_is_freed() -> None:
+    """While its connection is still open."""
+    async with serving() as served, client(served.url) as one:
+        await upload(one, 9_000_000, 5_000_000)
+        await served.holds(5_000_000)
+        await one.send(b"x" * 4_000_000, b"no request\r\n\r\n")
+        assert [(await one.answer())[0] for _ in range(2)] == [200, 400]
+        assert served.held == 0
+
+
+async def test_attack_11_uploads_share_one_budget() -> None:
+    """The upload that takes longest is refused with 503 when there is no room for another, which is answered."""
+    async with (
+        serving(budget(10 * MB)) as served,
+        client(served.url) as first,
+        client(served.url) as second,
+        client(served.url) as third,
+    ):
+        await upload(first, 9 * MB, 4 * MB)
+        await served.holds(4 * MB)
+        await upload(second, 9 * MB, 4 * MB)
+        await served.holds(8 * MB)
+        await upload(third, 5 * MB, 5 * MB)
+        assert (await third.answer())[2] == b"POST /a 5000000"
+        status, headers, _ = await first.answer()
+
+        assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
+        assert served.held == 4 * MB
+        await second.send(b"x" * 5 * MB)
+        assert (await second.answer())[2] == b"POST /a 9000000"
+        assert served.held == 0
+
+
+async def test_attack_11_one_body_above_the_budget_is_refused() -> None:
+    """It is the longest on its way itself."""
+    async with serving(budget(2 * MB)) as served, client(served.url) as one:
+        await upload(one, 9 * MB, 3 * MB)
+        assert (await one.answer())[0] == 503
+        assert served.held == 0
+
+
+async def test_attack_11_answers_that_are_not_taken_are_bounded() -> None:
+    """50 MB each: the client that has not taken its answer for longest is left, and the next one is served."""
+    async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
+        for number, one in enumerate(clients, 1):
+            await one.send(b"GET /large HTTP/1.1\r\n\r\n")
+            await until(lambda number=number: len(served.application.came) == number)  # type: ignore[misc]
+        assert 0 < served.held < 120 * MB
+        assert len((await clients[2].answer())[2]) == 50 * MB
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await clients[0].answer()
+
+
+async def test_attack_11_parts_that_are_not_taken_are_bounded() -> None:
+    """As a scrape of many cards is answered."""
+    async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
+        for number, one in enumerate(clients, 1):
+            await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
+            await until(lambda number=number: len(served.application.came) == number)  # type: ignore[misc]
+            await one.reader.readexactly(1)
+        assert 0 < served.held < 120 * MB
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await clients[0].reader.readexactly(50 * MB)
+        await clients[2].reader.readexactly(50 * MB)
+        await clients[1].reader.readexactly(50 * MB)
+        await served.holds(0)
+
+
+async def test_attack_11_a_body_where_none_belongs_is_not_kept() -> None:
+    """A GET may have any."""
+    async with serving(budget(MB)) as served, client(served.url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\ncontent-length: 3000000\r\n\r\n", b"x" * 3 * MB)
+        await until(lambda: bool(served.application.came))
+        assert served.held == 0
+        served.application.release.set()
+        assert (await one.answer())[0] == 200
+
+
+async def test_attack_11_the_longest_idle_makes_room() -> None:
+    """For a new connection; one that waits for its answer stays."""
+    async with serving(Limits(connections=3)) as served, contextlib.AsyncExitStack() as stack:
+        busy, idle, used = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
+        await busy.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await until(lambda: bool(served.application.came))
+        await idle.send(b"GET /a HTTP/1.1\r\n\r\n")
+        await idle.answer()
+        await used.send(b"GET /a HTTP/1.1\r\n\r\n")
+        await used.answer()
+        new = await stack.enter_async_context(client(served.url))
+        await new.send(b"GET /new HTTP/1.1\r\n\r\n")
+        assert (await new.answer())[2] == b"GET /new 0"
+        assert await idle.is_closed()
+        await used.send(b"GET /used HTTP/1.1\r\n\r\n")
+        assert (await used.answer())[2] == b"GET /used 0"
+        served.application.release.set()
+        assert (await busy.answer())[2] == b"at last"
+
+
+async def test_attack_11_what_waits_for_us_keeps_its_place() -> None:
+    """If all do, a new connection is closed."""
+    async with serving(Limits(connections=1)) as served, client(served.url) as busy:
+        await busy.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await until(lambda: bool(served.application.came))
+        async with client(served.url) as new:
+            assert await new.is_closed()
+        served.application.release.set()
+        assert (await busy.answer())[2] == b"at last"
+
+
+async def test_attack_11_strangers_make_room_first(tmp_path: Path) -> None:
+    """Connections without a certificate, and handshakes that never end, before a caller that is known."""
+    authority = Authority(tmp_path)
+    async with serving(Limits(connections=4), load(authority.files())) as served:
+        port = int(served.url.rpartition(":")[2])
+        reader, known = await asyncio.open_connection("127.0.0.1", port, ssl=authority.caller(authority.ca))
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+        _, anonymous = await asyncio.open_connection("127.0.0.1", port, ssl=authority.caller())
+        more = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+        assert await silent[0][0].read() == b""
+        known.write(b"GET /a HTTP/1.1\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        for writer in (known, anonymous, *(writer for _, writer in silent + more)):
+            writer.close()
+
+
+# A server that may open 48 files, and takes more connections than that.
+OUT_OF_FILES = """
+import asyncio, logging, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+from gpushare import logs
+from gpushare.serving import http_edge
+from gpushare.serving.http_connection import Answer
+http_edge._OTHER_DESCRIPTORS = -1000
+async def main():
+    listener = http_edge.listen("127.0.0.1", 0)
+    await http_edge.HttpEdge(lambda request: Answer(200), listener).start()
+    print(listener.getsockname()[1], flush=True)
+    await asyncio.Event().wait()
+logs.configure(logging.INFO)
+asyncio.run(main())
+"""
+
+
+def test_attack_11_without_a_free_file_it_goes_on() -> None:
+    """The longest idle connections make room, and the log has one line of it and no traceback."""
+    with subprocess.Popen(
+        [sys.executable, "-c", OUT_OF_FILES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        port = int(program.stdout.readline())
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(200)]
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+            one.sendall(b"GET /a HTTP/1.1\r\n\r\n")
+            assert one.recv(15) == b"HTTP/1.1 200 OK"
+        for other in idle:
+            other.close()
+        program.terminate()
+        _, errors = program.communicate(timeout=30)
+
+    assert errors.count("\n") == errors.count("cannot accept a connection open=") == 1
+
+
+def test_connections_leave_files_to_the_rest_of_the_program() -> None:
+    """A process with 256 files has room for 128 connections."""
+    code = (
+        "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
+        "from gpushare.serving import http_edge\nprint(http_edge._descriptors())"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert (int(found.stdout), CONNECTIONS.most) == (128, 1024)
