@@ -34,6 +34,8 @@ from tests.clusters.deploy.reading import (
     pod_spec,
 )
 
+POLICY = "ValidatingAdmissionPolicy"
+
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
@@ -145,6 +147,9 @@ def test_the_plugin_finds_the_kubelet_where_it_is_mounted(objects: list[Object])
     hosts = {volume["name"]: volume["hostPath"]["path"] for volume in pod_spec(only(objects, "DaemonSet"))["volumes"]}
     mounts = {mount["mountPath"]: mount for mount in plugin["volumeMounts"]}
 
+    if "volume-mounts" in says.extra.container.list_strategies:
+        # The name of a mount: all cards. NVIDIA's runtime wants this file there.
+        assert hosts[mounts.pop("/var/run/nvidia-container-devices/all")["name"]] == "/dev/null"
     for path, mount in mounts.items():
         assert hosts[mount["name"]] == path
     assert not mounts[says.device_plugin_path].get("readOnly")
@@ -244,10 +249,72 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
         "usage": says.extra.usage is not None and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
-        "several-extenders": extender_of(objects)[1].guarded,
+        "several-extenders": extender_of(objects)[1].guarded
+        and (wire.GUARDS_NAMESPACE, "leases") in rights_in(objects),
+        "volume-mounts": says.extra.container.list_strategies == ("volume-mounts",),
+        "without-policies": not any(kind.startswith("ValidatingAdmissionPolicy") for kind in kinds),
     }
 
     assert [name for name, is_shown in shown.items() if is_shown] == [component]
+
+
+def rights_in(objects: list[Object]) -> set[tuple[str, str]]:
+    """Namespace and resource of each right that a Role gives."""
+    return {
+        (item["metadata"]["namespace"], resource)
+        for item in objects
+        if item["kind"] == "Role"
+        for rule in item["rules"]
+        for resource in rule["resources"]
+    }
+
+
+async def test_attack_08a_the_base_gives_no_right_on_leases(kubectl: Path) -> None:
+    """Guards are in a namespace of their own, and only several extenders write them; no ClusterRole names Leases."""
+    base, several = await render(kubectl, BASE), await render(kubectl, BASE, components=("several-extenders",))
+    cluster_wide = {
+        resource
+        for item in several
+        if item["kind"] == "ClusterRole"
+        for rule in item["rules"]
+        for resource in rule["resources"]
+    }
+
+    assert rights_in(several) - rights_in(base) == {(wire.GUARDS_NAMESPACE, "leases")}
+    assert "leases" not in {resource for _, resource in rights_in(base)} | cluster_wide
+    assert only(several, "Namespace")["metadata"]["name"] == wire.GUARDS_NAMESPACE
+
+
+async def test_attack_01_the_policies_name_what_the_programs_write(kubectl: Path) -> None:
+    """Each annotation that the programs write on a pod, the accounts of their pods, and each wish of a pod's author."""
+    objects = await render(kubectl, BASE)
+    policies = {item["metadata"]["name"]: str(item["spec"]) for item in objects if item["kind"] == POLICY}
+    written = {
+        wire.ANNOTATION_INDEX, wire.ANNOTATION_DEVICE_UNITS, wire.ANNOTATION_POD_UNITS, wire.ANNOTATION_ASSIGNED,
+        wire.ANNOTATION_ASSUME_TIME, wire.ANNOTATION_REPAIR, wire.ANNOTATION_EXTENDER, wire.ANNOTATION_ALLOCATION,
+    }  # fmt: skip
+    wishes = {
+        wire.WISH_POLICY, wire.WISH_MODEL, wire.WISH_MODEL_NOT, wire.WISH_UUID, wire.WISH_UUID_NOT, wire.WISH_SAME_CARD,
+        wire.WISH_SPLIT,
+    }  # fmt: skip
+
+    for name in ("gpushare-device-plugin-pods", "gpushare-extender-bindings"):
+        assert {one for one in written if f'"{one}"' in policies[name]} == written
+    assert {one for one in wishes if f'"{one}"' in policies["gpushare-pod-annotations"]} == wishes
+    for kind in ("Deployment", "DaemonSet"):
+        account = f'"system:serviceaccount:kube-system:{pod_spec(only(objects, kind))["serviceAccountName"]}"'
+        assert sum(account in text for text in policies.values()) == 3
+
+
+async def test_each_policy_denies_and_fails_closed(kubectl: Path) -> None:
+    """A policy without a binding does nothing, and one that is ignored when it fails can be made to fail."""
+    objects = await render(kubectl, BASE)
+    bindings = [item for item in objects if item["kind"] == f"{POLICY}Binding"]
+    policies = {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == POLICY}
+
+    assert sorted(item["spec"]["policyName"] for item in bindings) == sorted(policies)
+    assert {tuple(item["spec"]["validationActions"]) for item in bindings} == {("Deny",)}
+    assert {spec["failurePolicy"] for spec in policies.values()} == {"Fail"}
 
 
 def test_no_two_extenders_are_installed_that_do_not_know_of_each_other(objects: list[Object]) -> None:

@@ -1,0 +1,232 @@
+"""Which pods a tenant may write, by the admission policies in clusters/deploy/base.
+
+The tenant has all rights on the pods of one namespace, their status and their Bindings, and no other right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.api_client import MERGE_PATCH, ApiClient
+from clusters.provider import Cluster
+from clusters.resources import NAMESPACES, PODS, ROLES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.attempts import Attempt
+from e2e.builders import gpu_pod, plain_container
+from e2e.tenant import AUTHOR, Tenant, granted
+
+COLLECTION: Final = "/api/v1/namespaces/{namespace}/pods"
+# A pod with a card, and one that waits.
+BOOKED: Final = f"{COLLECTION}/booked"
+WAITING: Final = f"{COLLECTION}/waiting"
+PREFIX: Final = "gpushare.aliyun.com/"
+DEVICES: Final = "/var/run/nvidia-container-devices"
+CARD: Final = {
+    spec.POD_INDEX: "0",
+    spec.POD_DEVICE_UNITS: "15",
+    spec.POD_UNITS: "1",
+    spec.POD_ASSIGNED: "true",
+    spec.POD_ASSUME_TIME: "1790000000000000000",
+    spec.POD_EXTENDER: "gpushare/1",
+}
+WISHES: Final = {spec.WISH_POLICY: "spread", spec.WISH_MODEL: "T4", spec.WISH_UUID: "GPU-1", spec.WISH_SAME_CARD: "x"}
+
+
+def pod(annotations: Mapping[str, str] | None = None, *, units: int = 1, **fields: Any) -> dict[str, Any]:
+    """A pod with one container, with more fields of its spec."""
+    found = gpu_pod("p", units)
+    if not units:
+        found["spec"]["containers"] = [plain_container("c0")]
+    found["metadata"]["annotations"] = dict(annotations or {})
+    found["spec"] |= fields
+    return found
+
+
+def container(name: str, *env: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A container with exactly these variables."""
+    return {"name": name, "image": "x", "env": list(env), **fields}
+
+
+def variable(value: str, name: str = spec.ENV_VISIBLE) -> dict[str, str]:
+    """A variable with a value."""
+    return {"name": name, "value": value}
+
+
+def shown(value: str, *, units: int = 0, name: str = spec.ENV_VISIBLE) -> dict[str, Any]:
+    """A pod whose container sets such a variable."""
+    limits = {"limits": {spec.RESOURCE_MEMORY: units}} if units else {}
+    return pod(units=0, containers=[container("main", variable(value, name), resources=limits)])
+
+
+def debugged(*env: dict[str, Any]) -> dict[str, Any]:
+    """A patch that adds an ephemeral container."""
+    return {"spec": {"ephemeralContainers": [container("debug", *env)]}}
+
+
+def annotated(annotations: Mapping[str, str | None]) -> dict[str, Any]:
+    """A patch of annotations."""
+    return {"metadata": {"annotations": annotations}}
+
+
+FROM_A_FIELD: Final = {"name": spec.ENV_VISIBLE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+MOUNT: Final[dict[str, Any]] = {
+    "containers": [container("main", volumeMounts=[{"name": "v", "mountPath": f"/var/run/..{DEVICES}/all"}])],
+    "volumes": [{"name": "v", "emptyDir": {}}],
+}
+DATA: Final[dict[str, Any]] = {
+    "containers": [container("main", volumeMounts=[{"name": "v", "mountPath": "/data"}])],
+    "volumes": [{"name": "v", "emptyDir": {}}],
+}
+BINDING: Final = {
+    "apiVersion": "v1",
+    "kind": "Binding",
+    "metadata": {"name": "waiting", "annotations": {spec.POD_INDEX: "0"}},
+    "target": {"apiVersion": "v1", "kind": "Node", "name": "a1"},
+}
+OURS: Final = "only the programs of gpushare may set, change or remove the annotation .*Leave it out"
+VISIBLE: Final = (
+    r"NVIDIA_VISIBLE_DEVICES, .* set in container {}, .* Remove the variable: .* aliyun.com/gpu-mem gets it"
+)
+
+FORGED: Final = [
+    Attempt("card", "POST", COLLECTION, pod({spec.POD_INDEX: "0"}), OURS),
+    Attempt("card without a request", "POST", COLLECTION, pod({spec.POD_INDEX: "0"}, units=0), OURS),
+    Attempt("several cards", "POST", COLLECTION, pod({spec.POD_ALLOCATION: '{"0":{"0":1}}'}), OURS),
+    Attempt("copy of a running pod", "POST", COLLECTION, pod(CARD), OURS),
+    Attempt("annotation of the future", "POST", COLLECTION, pod({"ALIYUN_COM_GPU_MEM_NEW": ""}), OURS),
+    Attempt(
+        "misspelled wish", "POST", COLLECTION, pod({f"{PREFIX}card-modle": "T4"}), "knows no .*Known .* card-model"
+    ),
+    Attempt("all cards", "POST", COLLECTION, shown("all"), VISIBLE.format("main")),
+    Attempt("another card", "POST", COLLECTION, shown("GPU-1", units=1), VISIBLE.format("main")),
+    Attempt("variable of a variable", "POST", COLLECTION, shown("$(X)"), VISIBLE.format("main")),
+    Attempt("MIG", "POST", COLLECTION, shown("all", name="NVIDIA_MIG_MONITOR_DEVICES"), VISIBLE.format("main")),
+    Attempt(
+        "init container",
+        "POST",
+        COLLECTION,
+        pod(initContainers=[container("first", variable("0"))]),
+        VISIBLE.format("first"),
+    ),
+    Attempt(
+        "value from a field", "POST", COLLECTION, pod(containers=[container("c", FROM_A_FIELD)]), VISIBLE.format("c")
+    ),
+    Attempt("mount", "POST", COLLECTION, pod(**MOUNT), "below /var/run/nvidia-container-devices in container main"),
+    Attempt("CDI", "POST", COLLECTION, pod({"cdi.k8s.io/x": "nvidia.com/gpu=all"}), "annotation cdi.k8s.io/x names"),
+    Attempt("more than the request", "PATCH", BOOKED, annotated({spec.POD_ALLOCATION: '{"0":{"0":9}}'}), OURS),
+    Attempt("other card", "PATCH", BOOKED, annotated({spec.POD_INDEX: "1", spec.WISH_UUID: "GPU-2"}), OURS),
+    Attempt("no card", "PATCH", BOOKED, annotated({spec.POD_INDEX: None}), OURS),
+    Attempt("status", "PATCH", f"{BOOKED}/status", annotated({spec.POD_INDEX: "1"}), OURS),
+    Attempt("CDI later", "PATCH", BOOKED, annotated({"cdi.k8s.io/x": "nvidia.com/gpu=0"}), "cdi.k8s.io/x names"),
+    Attempt("debugger", "PATCH", f"{BOOKED}/ephemeralcontainers", debugged(variable("all")), VISIBLE.format("debug")),
+    Attempt("Binding", "POST", f"{WAITING}/binding", BINDING, OURS),
+]
+HONEST: Final = [
+    Attempt("no card", "POST", COLLECTION, pod(units=0)),
+    Attempt("a card", "POST", COLLECTION, pod()),
+    Attempt("wishes", "POST", COLLECTION, pod(WISHES)),
+    Attempt("annotations of others", "POST", COLLECTION, pod({"prometheus.io/scrape": "true", "ALIYUN_COM_X": "1"})),
+    Attempt("void", "POST", COLLECTION, shown("void")),
+    Attempt("none", "POST", COLLECTION, shown("none", units=1)),
+    Attempt("empty", "POST", COLLECTION, shown("")),
+    Attempt("another variable", "POST", COLLECTION, shown("utility", name="NVIDIA_DRIVER_CAPABILITIES")),
+    Attempt("init container", "POST", COLLECTION, pod(initContainers=[container("i", variable("all", "X"))])),
+    Attempt("volume", "POST", COLLECTION, pod(**DATA)),
+    Attempt("CDI of others", "POST", COLLECTION, pod({"cdi.k8s.io/x": "vendor.example/net=0"})),
+    Attempt("label", "PATCH", BOOKED, {"metadata": {"labels": {"a": "b"}}}),
+    Attempt("finalizer", "PATCH", BOOKED, {"metadata": {"finalizers": ["x.example/y"]}}),
+    Attempt("annotation beside ours", "PATCH", BOOKED, annotated({"a": "b", spec.POD_INDEX: "0"})),
+    Attempt("wish of a pod that waits", "PATCH", WAITING, annotated({spec.WISH_MODEL: "A100"})),
+    Attempt("debugger", "PATCH", f"{BOOKED}/ephemeralcontainers", debugged(variable("void"))),
+    Attempt("deletion", "DELETE", BOOKED, None),
+]
+# What only the policies stop, and what those are for that may do it.
+EXEMPT: Final = [
+    each for each in FORGED if each.name in ("card", "misspelled wish", "all cards", "mount", "CDI", "status")
+]
+FREE: Final = {"apiGroups": ["gpushare.aliyun.com"], "resources": ["allocations"], "verbs": ["override"]}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pods(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Tenant]:
+    """A pod with annotations of a card, and one without; no scheduler and no kubelet has them."""
+    names = {"booked": CARD, "waiting": {}}
+    await eventually(
+        lambda: cluster.api.request("GET", f"/api/v1/namespaces/{tenant.namespace}/serviceaccounts"),
+        lambda accounts: "default" in [each["metadata"]["name"] for each in accounts["items"]],
+        "the namespace has its default ServiceAccount",
+    )
+    for name, card in names.items():
+        manifest = pod(card, schedulerName="none")
+        manifest["metadata"]["name"] = name
+        await cluster.api.create(manifest, tenant.namespace)
+    try:
+        yield tenant
+    finally:
+        for name in names:
+            await cluster.api.delete(PODS, name, tenant.namespace, grace_seconds=0)
+
+
+def skip_what_is_not_served(request: pytest.FixtureRequest, attempt: Attempt) -> None:
+    """The embedded API server has no ephemeral containers."""
+    if request.config.getoption("--cluster") == "embedded" and attempt.path.endswith("/ephemeralcontainers"):
+        pytest.skip("the embedded API server does not serve pods/ephemeralcontainers")
+
+
+@pytest.mark.parametrize("attempt", FORGED, ids=lambda attempt: attempt.name)
+async def test_attack_07_a_forged_pod_is_refused_with_help(
+    request: pytest.FixtureRequest, pods: Tenant, attempt: Attempt
+) -> None:
+    """Its author reads what is refused, why, and what to write instead."""
+    skip_what_is_not_served(request, attempt)
+    await attempt.check(pods.api, namespace=pods.namespace)
+
+
+@pytest.mark.parametrize("attempt", HONEST, ids=lambda attempt: attempt.name)
+async def test_attack_07_an_honest_pod_is_accepted(
+    request: pytest.FixtureRequest, pods: Tenant, attempt: Attempt
+) -> None:
+    """Pods that use cards as they should, pods that use none, and changes that leave our annotations as they are."""
+    skip_what_is_not_served(request, attempt)
+    await attempt.check(pods.api, namespace=pods.namespace)
+
+
+@pytest.mark.parametrize("attempt", EXEMPT, ids=lambda attempt: attempt.name)
+async def test_attack_07_an_override_passes(cluster: Cluster, pods: Tenant, attempt: Attempt) -> None:
+    """An account with the right to override allocations, as cluster administrators have it, is not judged."""
+    role = f"{ROLES.path(pods.namespace)}/{AUTHOR}"
+    narrow = await cluster.api.request("GET", role)
+    await cluster.api.request("PATCH", role, body={"rules": [*narrow["rules"], FREE]}, content_type=MERGE_PATCH)
+    try:
+        await eventually(
+            lambda: attempt.send(pods.api, namespace=pods.namespace), lambda reason: not reason, "the right is known"
+        )
+    finally:
+        await cluster.api.request("PATCH", role, body={"rules": narrow["rules"]}, content_type=MERGE_PATCH)
+    # The next case must not find the right any more.
+    await eventually(lambda: attempt.send(pods.api, namespace=pods.namespace), bool, "the right is gone")
+
+
+async def test_attack_07_a_namespace_of_monitors_sees_all_cards(cluster: Cluster, pods: Tenant) -> None:
+    """Pods that must see all cards run in a namespace that an administrator has labelled, or in kube-system."""
+    every = next(each for each in FORGED if each.name == "all cards")
+    label = {"metadata": {"labels": {f"{PREFIX}all-cards": "true"}}}
+    await cluster.api.patch(NAMESPACES, pods.namespace, label)
+    try:
+        await eventually(
+            lambda: every.send(pods.api, namespace=pods.namespace), lambda reason: not reason, "the label is known"
+        )
+    finally:
+        await cluster.api.patch(NAMESPACES, pods.namespace, {"metadata": {"labels": {f"{PREFIX}all-cards": None}}})
+    await eventually(lambda: every.send(pods.api, namespace=pods.namespace), bool, "the label is gone")
+
+    rights = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
+    async with granted(cluster.api, "kube-system", "monitor", rights):
+        account = await cluster.kubeconfig_of("kube-system/monitor")
+        async with ApiClient.from_kubeconfig(account) as monitor:
+            assert await every.send(monitor, namespace="kube-system") == ""

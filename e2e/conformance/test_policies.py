@@ -1,0 +1,200 @@
+"""What the tokens of our two programs may change, by the admission policies in clusters/deploy/base.
+
+The plugin's token is bound to its pod, as a kubelet mounts it, so the API server knows the node of each request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from clusters.api_client import ApiClient
+from clusters.deploy.render import FOLDER
+from clusters.provider import Cluster
+from clusters.resources import PODS, resource_of
+from clusters.targets import Target
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.attempts import Attempt
+from e2e.builders import gpu_pod, plain_container
+
+OWN_NODE: Final = "a1"
+OTHER_NODE: Final = "b2"
+OWN: Final = "/api/v1/namespaces/{namespace}/pods/own"
+FOREIGN: Final = "/api/v1/namespaces/{namespace}/pods/foreign"
+UNBOUND: Final = "/api/v1/namespaces/{namespace}/pods/unbound"
+STATUS: Final = f"/api/v1/nodes/{OWN_NODE}/status"
+MARK: Final = {spec.POD_ASSIGNED: "true"}
+CARDS: Final = {spec.NODE_CARDS: '{"v":1}'}
+COUNT: Final = {spec.RESOURCE_COUNT: "1"}
+SPACE: Final = spec.RESOURCE_MEMORY
+
+
+def annotated(annotations: Mapping[str, str | None], **metadata: Any) -> dict[str, Any]:
+    """A patch of an object's annotations, and of more of its metadata."""
+    return {"metadata": {"annotations": annotations, **metadata}}
+
+
+def amounts(**status: Any) -> dict[str, Any]:
+    """A plugin's patch of its Node, with more of the status."""
+    return {**annotated(CARDS), "status": {"capacity": COUNT, "allocatable": COUNT, **status}}
+
+
+OWNER: Final = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "7d2a6c1e-0000-4000-8000-000000000000"}]
+ADDRESS: Final = [{"type": "InternalDNS", "address": "x.example"}]
+READY: Final = [{"type": "Ready", "status": "False", "reason": "Forged", "message": ""}]
+
+OF_THE_PLUGIN: Final = [
+    Attempt("foreign pod", "PATCH", FOREIGN, annotated(MARK), "only pods of its own node, .* is on node 'b2'"),
+    Attempt("pod without a node", "PATCH", UNBOUND, annotated(MARK), "only pods of its own node, .* is on node ''"),
+    Attempt("image", "PATCH", OWN, {"spec": {"containers": [{"name": "c", "image": "x"}]}}, "change spec$"),
+    Attempt("label", "PATCH", OWN, {"metadata": {"labels": {"app": "other"}}}, r"change metadata\.labels"),
+    Attempt("owner", "PATCH", OWN, {"metadata": {"ownerReferences": OWNER}}, r"change metadata\.ownerReferences"),
+    Attempt("finalizer", "PATCH", OWN, {"metadata": {"finalizers": ["x.example/y"]}}, r"change metadata\.finalizers"),
+    Attempt("foreign annotation", "PATCH", OWN, annotated({"team": "x"}), "change annotation team$"),
+    Attempt("removed annotation", "PATCH", OWN, annotated({"kept": None}), "change annotation kept$"),
+    Attempt("mark and label", "PATCH", OWN, annotated(MARK, labels={"a": "b"}), r"change metadata\.labels$"),
+    Attempt("foreign node", "PATCH", f"/api/v1/nodes/{OTHER_NODE}/status", amounts(), "this is Node 'b2'"),
+    Attempt("node label", "PATCH", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels"),
+    Attempt("node annotation", "PATCH", STATUS, annotated({"a": "b"}), "change annotation a$"),
+    Attempt("room", "PATCH", STATUS, annotated({spec.NODE_ROOM: "1"}), f"change annotation {spec.NODE_ROOM}$"),
+    Attempt("recovered", "PATCH", STATUS, annotated({spec.NODE_RECOVERED: "0"}), "only remove the annotation"),
+    Attempt("capacity", "PATCH", STATUS, amounts(capacity={"cpu": "9"}), r"change status\.capacity cpu$"),
+    Attempt("allocatable", "PATCH", STATUS, amounts(allocatable={"pods": "9"}), r"status\.allocatable pods$"),
+    Attempt("condition", "PATCH", STATUS, amounts(conditions=READY), r"change status\.conditions$"),
+    Attempt("address", "PATCH", STATUS, amounts(addresses=ADDRESS), r"change status\.addresses$"),
+    # With the right of components/delete-unadmitted.
+    Attempt("deletion of a foreign pod", "DELETE", FOREIGN, None, "only pods of its own node"),
+    # Accepted: what the plugin does.
+    Attempt("mark", "PATCH", OWN, annotated(MARK)),
+    Attempt(
+        "repair", "PATCH", OWN, annotated({spec.POD_REPAIR: None, spec.POD_INDEX: "1", spec.POD_DEVICE_UNITS: "9"})
+    ),
+    Attempt(
+        "card of a pod bound by hand", "PATCH", OWN, annotated({spec.POD_ALLOCATION: None, spec.POD_EXTENDER: "x"})
+    ),
+    Attempt("its Node", "PATCH", STATUS, amounts()),
+    Attempt(
+        "its Node in slots mode", "PATCH", STATUS, amounts(capacity={**COUNT, SPACE: "9"}, allocatable={SPACE: "9"})
+    ),
+    Attempt("removal of recovered", "PATCH", STATUS, {**amounts(), **annotated({**CARDS, spec.NODE_RECOVERED: None})}),
+    Attempt("deletion of its own pod", "DELETE", OWN, None),
+]
+UNNAMED: Final = [
+    Attempt("pod", "PATCH", OWN, annotated(MARK), "names no node. Use the token that the kubelet mounts"),
+    Attempt("node", "PATCH", STATUS, amounts(), "names no node. Use the token that the kubelet mounts"),
+]
+
+
+def binding(annotations: Mapping[str, str], **metadata: Any) -> dict[str, Any]:
+    """A Binding of the unbound pod."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": OWN_NODE}
+    of = {"name": "unbound", "annotations": annotations, **metadata}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": of, "target": target}
+
+
+BIND: Final = f"{UNBOUND}/binding"
+CARD: Final = {
+    spec.POD_INDEX: "0",
+    spec.POD_DEVICE_UNITS: "15",
+    spec.POD_UNITS: "1",
+    spec.POD_ASSIGNED: "false",
+    spec.POD_ASSUME_TIME: "1",
+    spec.POD_EXTENDER: "gpushare/1",
+}
+OF_THE_EXTENDER: Final = [
+    Attempt("node label", "PATCH", STATUS, {"metadata": {"labels": {"a": "b"}}}, r"change metadata\.labels$"),
+    Attempt("node owner", "PATCH", STATUS, {"metadata": {"ownerReferences": OWNER}}, r"metadata\.ownerReferences$"),
+    Attempt("node annotation", "PATCH", STATUS, annotated(CARDS), f"change annotation {spec.NODE_CARDS}$"),
+    Attempt("condition", "PATCH", STATUS, {"status": {"conditions": READY}}, "change status$"),
+    Attempt("capacity", "PATCH", STATUS, {"status": {"capacity": {"cpu": "9"}}}, "change status$"),
+    Attempt("Binding with an annotation", "POST", BIND, binding({**CARD, "team": "x"}), "would set annotation team$"),
+    Attempt("Binding with a label", "POST", BIND, binding(CARD, labels={"app": "x"}), "would set label app$"),
+    # Accepted: what the extender does.
+    Attempt("room", "PATCH", STATUS, annotated({spec.NODE_ROOM: "1"})),
+    Attempt("Binding", "POST", BIND, binding(CARD)),
+    Attempt("Binding on several cards", "POST", BIND, binding({**CARD, spec.POD_ALLOCATION: "{}", spec.POD_INDEX: ""})),
+    Attempt(
+        "Binding with labels of the topology", "POST", BIND, binding(CARD, labels={"topology.kubernetes.io/zone": "z"})
+    ),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def places(cluster: Cluster, target: Target, tenant: Any) -> AsyncIterator[dict[str, str]]:
+    """A pod on the plugin's node, one on another, and one on none; and the right to delete pods for the plugin."""
+    if target.name != "gpushare":
+        pytest.skip("the policies name our own programs; the target is another")
+    unbound = gpu_pod("unbound", 1)
+    unbound["spec"]["schedulerName"] = "none"
+    bound = [plain_pod("own", OWN_NODE), plain_pod("foreign", OTHER_NODE)]
+    rights = list(yaml.safe_load_all((FOLDER / "components" / "delete-unadmitted" / "rbac.yaml").read_text()))
+    for pod in (*bound, unbound):
+        await cluster.api.create(pod, tenant.namespace)
+    for item in rights:
+        await cluster.api.create(item)
+    # A kubelet that still starts a pod would change it between a program's read and write.
+    await eventually(
+        lambda: cluster.api.list(PODS, tenant.namespace),
+        lambda pods: sum(pod["status"].get("phase") == "Running" for pod in pods) == len(bound),
+        "the pods of the case run",
+    )
+    try:
+        yield {"namespace": tenant.namespace}
+    finally:
+        for item in rights:
+            await cluster.api.request("DELETE", resource_of(item).path(name=item["metadata"]["name"]))
+        for name in ("own", "foreign", "unbound"):
+            await cluster.api.delete(PODS, name, tenant.namespace, grace_seconds=0)
+
+
+def plain_pod(name: str, node: str) -> dict[str, Any]:
+    """A pod without a card on that node, with an annotation of its author."""
+    pod = gpu_pod(name, bound_to=node)
+    pod["metadata"]["annotations"] = {"kept": "yes"}
+    pod["spec"]["containers"] = [plain_container("c")]
+    return pod
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def plugin(cluster: Cluster, target: Target) -> AsyncIterator[ApiClient]:
+    """The plugin of the node a1."""
+    path = await cluster.kubeconfig_of(target.device_plugin.account, OWN_NODE)
+    async with ApiClient.from_kubeconfig(path) as api:
+        yield api
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def extender(cluster: Cluster, target: Target) -> AsyncIterator[ApiClient]:
+    """The extender."""
+    async with ApiClient.from_kubeconfig(await cluster.kubeconfig_of(target.extender.account)) as api:
+        yield api
+
+
+@pytest.mark.parametrize("attempt", OF_THE_PLUGIN, ids=lambda attempt: attempt.name)
+async def test_attack_01_a_plugin_changes_its_own_part_alone(
+    plugin: ApiClient, places: dict[str, str], attempt: Attempt
+) -> None:
+    """A stolen token of one node changes our annotations on pods of that node and our part of its Node, and nothing else."""
+    await attempt.check(plugin, **places)
+
+
+@pytest.mark.parametrize("attempt", UNNAMED, ids=lambda attempt: attempt.name)
+async def test_attack_01_a_token_without_a_node_is_refused(
+    cluster: Cluster, target: Target, places: dict[str, str], attempt: Attempt
+) -> None:
+    """A token that is bound to no pod could be of any node; the refusal says which token to use."""
+    async with ApiClient.from_kubeconfig(await cluster.kubeconfig_of(target.device_plugin.account)) as unnamed:
+        await attempt.check(unnamed, **places)
+
+
+@pytest.mark.parametrize("attempt", OF_THE_EXTENDER, ids=lambda attempt: attempt.name)
+async def test_attack_08b_an_extender_changes_its_own_part_alone(
+    extender: ApiClient, places: dict[str, str], attempt: Attempt
+) -> None:
+    """A stolen token of the extender writes one annotation of a Node, and binds pods with our annotations alone."""
+    await attempt.check(extender, **places)
