@@ -55,8 +55,9 @@ ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
 # UUID and with commas between, that are well again. Ours.
 ANNOTATION_RECOVERED: Final = "gpushare.aliyun.com/recovered"
 
-# Annotations of a node's guard, a Lease: pods that are about to be bound there, and which node it is. Ours.
-GUARDS_NAMESPACE: Final = "kube-system"
+# Where the guards of nodes are, a Lease each, and their annotations: pods that are about to be bound there, and the node. Ours.
+# The namespace holds nothing else, so that the right to write guards is no right on Leases of others.
+GUARDS_NAMESPACE: Final = "gpushare-guards"
 ANNOTATION_RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
 ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from clusters.api_client import ApiError
+from clusters.deploy.render import FOLDER
 from clusters.ports import free_port
 from clusters.program import Program
 from clusters.provider import Cluster
@@ -26,6 +28,7 @@ from e2e.chaos.road import Road
 from e2e.extender import schedulers
 
 _HOST: Final = "127.0.0.1"
+_GUARDS: Final = FOLDER / "components" / "several-extenders" / "guards.yaml"
 # The least that an extender takes, in seconds.
 AUDIT_SECONDS: Final = 10
 # A call that an extender does not answer is given up after this; the scheduler tries the pod again.
@@ -119,9 +122,20 @@ class Troupe:
     async def playing(self) -> AsyncIterator[tuple[list[Actor], Actor]]:
         """The extenders, and the scheduler (for pods of ``schedulers.NAME``) that reaches one or the other of them."""
         async with self._stack:
+            if self._guards:
+                await self._grant()
             extenders = [await self._extender(name) for name in ("first", "second")]
             service = await self._road(*(_port(actor.url) for actor in extenders))
             yield extenders, await self._scheduler(f"http://{_HOST}:{service.port}{self._target.extender.path}")
+
+    async def _grant(self) -> None:
+        """Create the namespace of the guards, and the right to write them, unless they are there."""
+        for manifest in yaml.safe_load_all(_GUARDS.read_text()):
+            try:
+                await self._cluster.api.create(manifest)
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
 
     async def _extender(self, name: str) -> Actor:
         port, metrics = free_port(), free_port()

@@ -73,6 +73,16 @@ async def test_the_extender_writes_no_pod_and_the_plugin_binds_none(observer: Ob
             assert [each for each in questions if await may(api, *each)] == []
 
 
+async def test_attack_08a_no_program_writes_leases_of_others(observer: Observer, target: Target) -> None:
+    """Components elect their leaders by Leases in kube-system; guards of several extenders are in a namespace of their own."""
+    verbs = ("get", "create", "update", "patch", "delete")
+    accounts = [getattr(target, program).account for program in PROGRAMS]
+    for account in accounts:
+        async with ApiClient.from_kubeconfig(await observer.cluster.kubeconfig_of(account)) as api:
+            allowed = [verb for verb in verbs if await may(api, verb, "coordination.k8s.io", "leases", "")]
+        assert (account, allowed) == (account, [])
+
+
 async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
     """The roles are wide enough: a pod runs, and the authorizer has refused neither program anything."""
     await observer.create(gpu_pod("p", 1, node="a1"))

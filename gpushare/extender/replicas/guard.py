@@ -73,6 +73,7 @@ class NodeGuards:
     ) -> None:
         self._client = client
         self._identity = identity
+        self._namespace = namespace
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
         self._fate_of = fate_of
         self._come_to = come_to
@@ -153,7 +154,7 @@ class NodeGuards:
         return _Read(decode(annotations.get(wire.ANNOTATION_RESERVATIONS)), found.metadata.resource_version)
 
     async def _write(self, node: str, read: _Read, guard: Guard) -> _Read:
-        """On condition that it is as it was read. Raises ConflictError where it is not, and ApiError."""
+        """On condition that it is as it was read. Raises ConflictError if it is not, GuardError, and ApiError."""
         metadata: dict[str, Any] = {
             "name": name_of(node),
             "annotations": {wire.ANNOTATION_RESERVATIONS: encode(guard), wire.ANNOTATION_GUARDED_NODE: node},
@@ -165,7 +166,12 @@ class NodeGuards:
         try:
             answer = await self._client.request(method, path, body=body)
         except NotFoundError as error:
-            # Somebody removed it: as if it had been changed.
+            if not read.version:
+                raise GuardError(
+                    f"the namespace {self._namespace} for the guards of several extenders is not there: "
+                    "install components/several-extenders, or start the one extender without --guarded"
+                ) from error
+            # The Lease was removed: as if it had been changed.
             raise ConflictError(str(error), 409, "Conflict") from error
         return _Read(guard, _DECODER.decode(answer).metadata.resource_version)
 

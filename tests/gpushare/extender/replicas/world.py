@@ -94,7 +94,7 @@ class World:
             cache.set_pod(msgspec.convert(pod, Pod))
         guards = None
         if self.guarded:
-            guards = NodeGuards(api, "kube-system", f"extender-{number}", cache.fate_of, self._come_to(number))
+            guards = NodeGuards(api, "gpushare-guards", f"extender-{number}", cache.fate_of, self._come_to(number))
         numbers = itertools.count(10**18)
         binder = Binder(api, cache, clock_ns=lambda: next(numbers), monotonic=lambda: 0.0, guards=guards)
         self.extenders.append(Extender(cache, binder, client, len(self.events), self.version))
