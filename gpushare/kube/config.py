@@ -1,14 +1,18 @@
 """Where the API server is and who we are: kubeconfig or in-cluster, through lightkube.
 
-lightkube reads certificates, tokens, token files (read again when they rotate) and exec plugins. What it lacks is
-added here: several files in KUBECONFIG, exec plugins of ``client.authentication.k8s.io/v1`` (their answer has the
-token in the same place as v1beta1's) and what they are told, proxies of the kubeconfig, and no proxy for loopback.
+lightkube reads certificates, tokens, token files (read again when they rotate) and exec plugins; ``tls`` reads certificates
+again when they change. What lightkube lacks is added here: several files in KUBECONFIG, exec plugins of
+``client.authentication.k8s.io/v1`` (their answer has the token in the same place as v1beta1's) and what they are told, proxies of
+the kubeconfig, and no proxy for loopback.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +20,7 @@ from urllib.request import getproxies
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams, user_auth, verify_cluster
+from lightkube.config.client_adapter import ConnectionParams, user_auth
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
 from lightkube.config.models import NameValue, User, UserExec
 from lightkube.core.exceptions import ConfigError
@@ -26,6 +30,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.http import Http
 from gpushare.kube.kubeconfig import load
 from gpushare.kube.login import ExplainedLogin
+from gpushare.kube.tls import followed
 
 # A request without its own limit, in seconds; a watch has another.
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
@@ -70,16 +75,25 @@ def connect(
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
     existing = [path for path in named if path.is_file()]
     proxy: str | None = None
+    reread: Callable[[], SingleConfig]
     if not existing and Path(service_account, "token").is_file():
         config, trust_env = _in_cluster(service_account), False
+        sources, reread = [], partial(_in_cluster, service_account)
     else:
-        config, proxy = _from_files(existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()], context)
+        sources = existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
+        config, proxy = _from_files(sources, context)
         trust_env = not _is_loopback(config.cluster.server)
+
+        def reread() -> SingleConfig:
+            return _from_files(sources, context)[0]
+
     try:
+        tls = followed(reread, sources, trust_env=trust_env)
         if sends_much and proxy is None and not (trust_env and getproxies()):
-            return ApiClient(_lean(config, timeout_seconds, trust_env=trust_env))
+            return ApiClient(_lean(config, tls, timeout_seconds))
         params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
-        http = AsyncClient(config, params)
+        login = user_auth(config.user or User())
+        http = httpx2.AsyncClient(base_url=config.cluster.server, verify=tls, auth=login, **vars(params))
     # ImportError: the environment names a SOCKS proxy and the library for it is not there.
     except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
         raise UsageError(f"cannot use the kubeconfig's context {config.context_name!r}: {error}") from error
@@ -88,15 +102,14 @@ def connect(
     return ApiClient(http)
 
 
-def _lean(config: SingleConfig, timeout_seconds: float | None, *, trust_env: bool) -> Http:
+def _lean(config: SingleConfig, tls: ssl.SSLContext, timeout_seconds: float | None) -> Http:
     # Here, as it is memory that others need not have.
     from gpushare.kube.lean_http import LeanHttp
 
-    user = config.user or User()
-    login = user_auth(user)
+    login = user_auth(config.user or User())
     return LeanHttp(
         config.cluster.server,
-        verify_cluster(config.cluster, user, config.abs_file, trust_env=trust_env),
+        tls,
         None if login is None else ExplainedLogin(login),
         timeout_seconds=timeout_seconds,
         connections=_CONNECTIONS,

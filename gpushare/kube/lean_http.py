@@ -168,6 +168,9 @@ class LeanHttp:
                         timeout=limits,
                         allow_redirects=False,
                     )
+                except aiohttp.ClientConnectorError:
+                    # One of its kinds, about the server's certificate, is a ValueError too.
+                    raise
                 except (ValueError, aiohttp.NonHttpUrlClientError) as error:
                     # A token or a URL that cannot be sent; the error's own words may have the token in them.
                     what = f"{type(error).__name__}: the server's URL or the login's token cannot be used"

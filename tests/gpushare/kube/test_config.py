@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import socket
 import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 
 from gpushare.errors import UsageError
@@ -23,6 +26,13 @@ from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, 
 from tests.servers import until
 
 Write = Callable[..., str]
+
+
+def free_port() -> int:
+    """Nothing listens there now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @pytest.fixture
@@ -233,6 +243,98 @@ async def test_client_certificates_as_data_and_as_files(write: Write, nowhere: s
         for user in (as_data, as_files):
             path = write(url, user, **{"certificate-authority": str(cert)})
             await list_once(config.connect(path, service_account=nowhere))
+
+    assert len(api.calls) == 2
+
+
+@dataclass
+class Rotating:
+    """A folder as a kubelet mounts it: its files lead through a link that is exchanged."""
+
+    folder: Path
+    turns: int = 0
+
+    def turn(self, authority: trustme.CA) -> ssl.SSLContext:
+        """Certificates of another authority; the server's side of them."""
+        self.turns += 1
+        version = self.folder / f"version-{self.turns}"
+        version.mkdir()
+        authority.cert_pem.write_to_path(version / "ca.crt")
+        client = authority.issue_cert("client@example")
+        client.private_key_pem.write_to_path(version / "tls.key")
+        (version / "tls.crt").write_bytes(b"".join(part.bytes() for part in client.cert_chain_pems))
+        self.show(version)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+        authority.configure_trust(context)
+        return context
+
+    def show(self, version: Path) -> None:
+        """In one step."""
+        link = self.folder / "next"
+        link.symlink_to(version)
+        link.rename(self.folder / "now")
+
+    def cluster(self) -> dict[str, str]:
+        return {"certificate-authority": str(self.folder / "now" / "ca.crt")}
+
+    def user(self) -> dict[str, str]:
+        now = self.folder / "now"
+        return {"client-certificate": str(now / "tls.crt"), "client-key": str(now / "tls.key")}
+
+
+async def test_attack_20_certificates_are_read_again(
+    write: Write, nowhere: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For the next connection: the authority and our own certificate. While they are broken the former ones stay."""
+    rotating, authority = Rotating(tmp_path), trustme.CA()
+    before, port = rotating.turn(authority), free_port()
+    path = write(f"https://127.0.0.1:{port}", rotating.user(), **rotating.cluster())
+    client = config.connect(path, service_account=nowhere)
+    api = ScriptedApi(lambda call: listing("1"))
+    try:
+        async with listen(api, port=port, tls=before):
+            await client.list_pods()
+        (tmp_path / "broken").mkdir()
+        rotating.show(tmp_path / "broken")
+        async with listen(api, port=port, tls=before):
+            await client.list_pods()
+        assert "certificates not read again" in caplog.text
+        async with listen(api, port=port, tls=rotating.turn(trustme.CA())):
+            await client.list_pods()
+        # The former authority is not trusted any more.
+        async with listen(api, port=port, tls=before):
+            with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+                await client.list_pods()
+    finally:
+        await client.close()
+
+    assert len(api.calls) == 3
+
+
+async def test_attack_20_a_kubeconfig_is_read_again(write: Write, nowhere: str, tmp_path: Path) -> None:
+    """With the certificates that are in it, as a renewal by kubeadm writes it."""
+    rotating, port = Rotating(tmp_path), free_port()
+
+    def written(authority: trustme.CA) -> tuple[str, ssl.SSLContext]:
+        tls = rotating.turn(authority)
+        files = {**rotating.cluster(), **rotating.user()}
+        data = {f"{name}-data": base64.b64encode(Path(path).read_bytes()).decode() for name, path in files.items()}
+        authority_data = data.pop("certificate-authority-data")
+        return write(f"https://127.0.0.1:{port}", data, **{"certificate-authority-data": authority_data}), tls
+
+    api = ScriptedApi(lambda call: listing("1"))
+    path, tls = written(trustme.CA())
+    client = config.connect(path, service_account=nowhere)
+    try:
+        async with listen(api, port=port, tls=tls):
+            await client.list_pods()
+        _, tls = written(trustme.CA())
+        async with listen(api, port=port, tls=tls):
+            await client.list_pods()
+    finally:
+        await client.close()
 
     assert len(api.calls) == 2
 
