@@ -56,6 +56,10 @@ VICTIMS_OF_A_QUESTION: Final = Bound("the number of victims of a question", 100_
 BINDING_BYTES: Final = Bound("the order to bind", 64 * 1024, "bytes")
 # Each is looked at for each answer. A node has 110 pods by default.
 CONTAINERS_OF_A_POD: Final = Bound("the number of containers of a pod", 1024, "containers")
+# The longest name that Kubernetes allows (RFC 1123), which is longer than a namespace or a uid. These are kept as keys, and logged.
+NAME_CHARACTERS: Final = Bound("the name, the namespace or the uid of a pod", 253, "characters")
+# The last answers to schedulers, by which a waiting pod is explained: some thousand nodes for each of some hundred pods.
+ANSWERS_KEPT: Final = Bound("the answers that are kept", 32 * 1024 * 1024, "bytes")
 # A node has at most 16 cards in machines of today; a MIG layout makes up to seven devices of each.
 CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
 # NVML writes at most 96 characters, a line end with them.

@@ -16,6 +16,7 @@ import msgspec
 from gpushare.bounds import (
     BINDING_BYTES,
     CONTAINERS_OF_A_POD,
+    NAME_CHARACTERS,
     NODES_OF_A_QUESTION,
     QUESTION_BYTES,
     VALUES_OF_NODES,
@@ -295,6 +296,7 @@ def _length(raw: msgspec.Raw) -> int:
 
 
 def _check_pod(pod: Pod) -> None:
+    _check(NAME_CHARACTERS, max(len(pod.metadata.name), len(pod.metadata.namespace), len(pod.metadata.uid)))
     _check(CONTAINERS_OF_A_POD, len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()))
 
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
+from gpushare.bounds import ANSWERS_KEPT
 from gpushare.extender.decisions.filter import FilterResult
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
 
-# Pods that are remembered, and nodes of all their verdicts together.
+# Pods that are remembered.
 MOST_PODS: Final = 10_000
-MOST_NODES: Final = 200_000
 # How long a pod that would now get a card waits until it is called, in seconds: by then its scheduler has asked again, where it
 # had a reason to. Each time that it is called in vain it waits twice as long for the next call.
 FIRST_PATIENCE: Final = 5.0
@@ -53,9 +53,9 @@ class Verdicts:
 
     def __init__(self) -> None:
         self._by_uid: OrderedDict[str, Verdict] = OrderedDict()
-        # Nodes of each verdict that is kept in detail, and of all.
+        # Bytes of each answer that is kept, and of all.
         self._detailed: OrderedDict[str, int] = OrderedDict()
-        self._nodes = 0
+        self._bytes = 0
 
     def note(
         self, metadata: ObjectMeta, request: Request | None, result: FilterResult, answer: bytes, now: float
@@ -73,10 +73,9 @@ class Verdicts:
         self._by_uid[uid] = Verdict(
             identity, request, now, times, fitting, result.reason, reasons, answer, patience, now
         )
-        nodes = fitting + sum(reasons.values())
-        self._nodes += nodes - self._detailed.pop(uid, 0)
-        self._detailed[uid] = nodes
-        while self._nodes > MOST_NODES and len(self._detailed) > 1:
+        self._bytes += len(answer) - self._detailed.pop(uid, 0)
+        self._detailed[uid] = len(answer)
+        while ANSWERS_KEPT.exceeded(self._bytes) and len(self._detailed) > 1:
             self._forget_details()
         if len(self._by_uid) > MOST_PODS:
             self.drop(next(iter(self._by_uid)))
@@ -84,7 +83,7 @@ class Verdicts:
     def drop(self, uid: str) -> None:
         """The pod waits no more."""
         if self._by_uid.pop(uid, None) is not None:
-            self._nodes -= self._detailed.pop(uid, 0)
+            self._bytes -= self._detailed.pop(uid, 0)
 
     def of(self, namespace: str, name: str) -> Verdict | None:
         """The newest of a pod of this name."""
@@ -121,6 +120,6 @@ class Verdicts:
         return len(self._by_uid)
 
     def _forget_details(self) -> None:
-        uid, nodes = self._detailed.popitem(last=False)
-        self._nodes -= nodes
+        uid, size = self._detailed.popitem(last=False)
+        self._bytes -= size
         self._by_uid[uid].answer = None

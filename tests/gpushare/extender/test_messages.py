@@ -211,6 +211,11 @@ VICTIMS = {"Pods": [{"UID": "u"}] * 1_001}
             "its victims in full is limited to 2000000 values",
         ),
         (decode_preemption, {"Pod": {"spec": {"containers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        (
+            decode_args,
+            {"Pod": {"metadata": {"uid": "u" * 254}}, "NodeNames": []},
+            "uid of a pod is limited to 253 characters",
+        ),
     ],
 )
 def test_attack_11_a_question_has_bounds(decode: Callable[[bytes], object], body: object, refusal: str) -> None:

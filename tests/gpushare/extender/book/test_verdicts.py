@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpushare.bounds import Bound
 from gpushare.extender.book import verdicts as module
 from gpushare.extender.book.verdicts import FIRST_PATIENCE, LAST_PATIENCE, Verdicts
 from gpushare.extender.decisions.filter import FilterResult
@@ -95,11 +96,11 @@ def test_who_is_passed_over_leaves_room_for_others() -> None:
 
 def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the others how many nodes gave which reason; a large cluster does not fill our memory."""
-    monkeypatch.setattr(module, "MOST_NODES", 7)
+    monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 7, "bytes"))
     verdicts = Verdicts()
     for name in "abc":
-        verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
-    verdicts.note(pod("b"), Request(3), REFUSED, b"", 1)
+        verdicts.note(pod(name), Request(3), REFUSED, b"abc", 0)
+    verdicts.note(pod("b"), Request(3), REFUSED, b"abc", 1)
     found = {name: verdicts.of("ns", name) for name in "abc"}
 
     assert {name: one is not None and one.answer is not None for name, one in found.items()} == {
@@ -126,11 +127,11 @@ def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also once its nodes are forgotten; one that a node held has none, and is not among them."""
-    monkeypatch.setattr(module, "MOST_NODES", 1)
+    monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 1, "bytes"))
     verdicts = Verdicts()
-    verdicts.note(pod("old"), Request(3), REFUSED, b"", 0)
-    verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {"full": ["b"]}, {}), b"", 0)
-    verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"", 0)
+    verdicts.note(pod("old"), Request(3), REFUSED, b"a", 0)
+    verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {"full": ["b"]}, {}), b"a", 0)
+    verdicts.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"a", 0)
     fits = verdicts.of("ns", "fits")
 
     assert [(one.metadata.name, one.answer is None, one.reason) for one in verdicts.refused()] == [
@@ -149,3 +150,13 @@ def test_attack_02_a_verdict_keeps_no_annotations() -> None:
 
     assert found is not None
     assert found.metadata == ObjectMeta("p", "ns", "uid-p")
+
+
+def test_attack_02_answers_are_kept_by_their_size() -> None:
+    """A question may name few nodes by long names, so nodes are not what is counted."""
+    verdicts = Verdicts()
+    for at in range(40):
+        verdicts.note(pod(str(at)), Request(3), REFUSED, bytes(2**20), 0)
+    kept = [verdicts.of("ns", str(at)) for at in range(40)]
+
+    assert sum(len(one.answer or b"") for one in kept if one is not None) == 32 * 2**20
