@@ -83,9 +83,9 @@ control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are mi
 docker: $(READY) ## Start a private Docker for kind where none answers (as root; without an image registry), and build kind
 	@$(BIN)/python -m clusters.kind.engine up
 
-docker-down: $(READY) ## End the private Docker, and say what tried to leave the machine; its images stay in the cache
+docker-down: $(READY) ## End the private Docker if no other checkout uses it, and say what tried to leave the machine; its images stay in the cache
 	@$(BIN)/python -m clusters.kind.engine status || true
-	@$(BIN)/python -m clusters.kind.engine down
+	@$(BIN)/python -m clusters.kind.engine down $(ARGS)
 
 kind-image: docker control-plane ## Build the image of kind's nodes without a registry (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.kind.node_image.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
@@ -109,8 +109,8 @@ fix: $(READY) ## Format, and mend what the linter can
 up: $(READY) ## Start an embedded cluster in the foreground (ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
 	@$(BIN)/python -m clusters up $(ARGS)
 
-down: $(READY) ## End the clusters of this user that are still up
-	@$(BIN)/python -m clusters down
+down: $(READY) ## End the clusters of this checkout that are still up (ARGS=--all: the user's other checkouts' too)
+	@$(BIN)/python -m clusters down $(ARGS)
 
 BENCH ?= --quick
 bench: $(READY) ## Measure the extender beside a C server that does nothing, and the device plugin with a long list (BENCH= for the full run, BENCH=--help)

@@ -1,4 +1,4 @@
-"""``python -m clusters``: a cluster in the foreground (up), the main job on one (demo), the end of what is left (down)."""
+"""``python -m clusters``: a cluster in the foreground (up), the main job on one (demo), the end of clusters (down)."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s %(message)s")
     try:
-        return _down() if arguments.verb == "down" else asyncio.run(_with_cluster(arguments))
+        return _down(everywhere=arguments.all) if arguments.verb == "down" else asyncio.run(_with_cluster(arguments))
     except (ClusterError, DemoError, NotReachedError) as error:
         print(f"{arguments.verb}: {error}", file=sys.stderr)  # noqa: T201  # a command's error
         return 1
 
 
-def _down() -> int:
-    """End what runs, then remove the containers of runs that were killed."""
-    code = running.end_all(say)
-    for name in asyncio.run(sweep_all(dict(os.environ))):
+def _down(*, everywhere: bool) -> int:
+    """End this checkout's clusters, or all; then remove the containers of its runs, or of all runs, that were killed."""
+    code = running.end_all(say, everywhere=everywhere)
+    for name in asyncio.run(sweep_all(dict(os.environ), everywhere=everywhere)):
         say(f"removed the containers of {name}, whose run was killed")
     return code
 
@@ -112,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--kubeconfig", type=Path, metavar="OUT", help="write a kubeconfig here as well")
         if verb == "demo":
             one.add_argument("--keep", action="store_true", help="leave the cluster up afterwards, until Ctrl-C")
-    verbs.add_parser("down", help="end the clusters of this user that are still up, and remove what killed ones left")
+    text = "end the clusters of this checkout that are still up, and remove what killed ones left"
+    down = verbs.add_parser("down", help=text, description=text)
+    down.add_argument("--all", action="store_true", help="those of the user's other checkouts too; says which it ends")
     return parser
 
 

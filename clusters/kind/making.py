@@ -18,7 +18,7 @@ import yaml
 from clusters import policies
 from clusters.api_client import ApiClient
 from clusters.deploy import render
-from clusters.kind import kind_config, product
+from clusters.kind import engine, kind_config, product
 from clusters.kind.deployed_programs import DeployedPrograms
 from clusters.kind.equipment import Equipment, find
 from clusters.kind.extender_door import ExtenderDoor
@@ -32,6 +32,7 @@ from clusters.kind.sweeping import containers_of, folder_of_runs, remove_contain
 from clusters.kind.thawing import thawing
 from clusters.kind.workers import Workers
 from clusters.provider import ClusterError, NodeSpec
+from clusters.running import CHECKOUT
 from clusters.scratch import scratch_folder
 from clusters.targets import Target
 from clusters.waiting import all_or_none
@@ -76,6 +77,11 @@ class Made:
 
 async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     """Make it. Raises ClusterError; then, too, ``stack`` undoes what was done."""
+    try:
+        # Until the nodes are gone again, no checkout ends the Docker.
+        stack.enter_context(engine.using(plan.environment, "a kind cluster"))
+    except engine.EngineError as error:
+        raise ClusterError(f"provider kind: {error}") from error
     equipment = await asyncio.to_thread(
         find, plan.minor, plan.environment, sys.stderr, node_image_name=plan.node_image, image_base=plan.image_base
     )
@@ -161,7 +167,8 @@ async def _take_name(equipment: Equipment, stack: AsyncExitStack) -> str:
     runs = folder_of_runs(equipment.environment)
     await sweep(runs, equipment.environment)
     name = f"{kind_config.PREFIX}{secrets.token_hex(4)}"
-    stack.enter_context(record(runs, RunRecord(name, equipment.environment.get("DOCKER_HOST", ""), os.getpid())))
+    docker_host = equipment.environment.get("DOCKER_HOST", "")
+    stack.enter_context(record(runs, RunRecord(name, docker_host, os.getpid(), CHECKOUT)))
     return name
 
 

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,13 @@ class RunRecord:
     cluster: str
     docker_host: str = ""
     pid: int = 0
-    """For people; whether the run lives is the lock's to say."""
+    """For people: the lock decides whether the run lives."""
+    checkout: str = ""
+    """The root of the checkout that made it; "" in records of versions that did not write it."""
+
+    def is_swept_by(self, checkout: str) -> bool:
+        """May this checkout remove what a killed run left? Its own, and what no checkout is left for."""
+        return self.checkout in ("", checkout) or not Path(self.checkout).is_dir()
 
 
 @contextlib.contextmanager
@@ -47,11 +53,12 @@ def record(folder: Path, run: RunRecord) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def abandoned(folder: Path) -> Iterator[list[tuple[Path, RunRecord]]]:
-    """The runs that are gone and the files that tell of them; nobody else gets these while inside."""
+def abandoned(folder: Path, wanted: Callable[[RunRecord], bool]) -> Iterator[list[tuple[Path, RunRecord]]]:
+    """The wanted runs that are gone, with their files; no other process gets these while inside."""
     with contextlib.ExitStack() as stack:
         paths = sorted(folder.glob(f"*{_SUFFIX}"))
-        yield [(path, run) for path in paths if (run := _taken_over(path, stack)) is not None]
+        found = [(path, run) for path in paths if (run := _taken_over(path, stack)) is not None]
+        yield [(path, run) for path, run in found if wanted(run)]
 
 
 def _taken_over(path: Path, stack: contextlib.ExitStack) -> RunRecord | None:

@@ -12,6 +12,7 @@ from clusters.kind.node_container import docker
 from clusters.kind.run_records import abandoned
 from clusters.kind.thawing import thawing
 from clusters.provider import ClusterError
+from clusters.running import CHECKOUT
 from clusters.waiting import eventually
 
 _LOG = logging.getLogger(__name__)
@@ -20,13 +21,14 @@ _LOG = logging.getLogger(__name__)
 LABEL = "io.x-k8s.kind.cluster"
 
 
-async def sweep(folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """Remove the containers of every recorded cluster whose run is gone; the names of these clusters.
+async def sweep(folder: Path, environment: Mapping[str, str], *, everywhere: bool = False) -> list[str]:
+    """Remove the containers of this checkout's recorded clusters whose run is gone; the names of these clusters.
 
-    What cannot be removed now stays recorded for the next sweep. A live run's cluster is never touched, nor one that has no record.
+    ``everywhere`` means those of all checkouts. A cluster that cannot be removed now stays recorded for the next sweep. The cluster
+    of a live run is never touched, nor one that has no record.
     """
     swept = []
-    with abandoned(folder) as runs:
+    with abandoned(folder, lambda run: everywhere or run.is_swept_by(CHECKOUT)) as runs:
         for path, run in runs:
             where = {**environment, "DOCKER_HOST": run.docker_host} if run.docker_host else environment
             try:
@@ -44,13 +46,14 @@ def folder_of_runs(environment: Mapping[str, str]) -> Path:
     return cache_folder(environment).parent / "kind" / "runs"
 
 
-async def sweep_all(environment: Mapping[str, str]) -> list[str]:
-    """As ``sweep``, where Docker may not be up: then nothing can be removed. Raises ClusterError where something should be."""
+async def sweep_all(environment: Mapping[str, str], *, everywhere: bool = False) -> list[str]:
+    """As ``sweep``, if Docker may not be up: then nothing can be removed. Raises ClusterError if something should be."""
     folder = folder_of_runs(environment)
-    if not any(folder.glob("*")):
-        return []
+    with abandoned(folder, lambda run: everywhere or run.is_swept_by(CHECKOUT)) as runs:
+        if not runs:
+            return []
     try:
-        return await sweep(folder, engine_environment(environment))
+        return await sweep(folder, engine_environment(environment), everywhere=everywhere)
     except EngineError as error:
         raise ClusterError(f"clusters of runs that were killed may be left, and {error}") from error
 

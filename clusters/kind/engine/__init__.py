@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusters.kind.engine.egress import EgressCounts, egress_counts, egress_packets
-from clusters.kind.engine.engine import Engine, down, engine_environment, find, reason_against, up
+from clusters.kind.engine.engine import Engine, down, engine_environment, find, reason_against, up, using
 from clusters.kind.engine.errors import EngineError
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "find",
     "reason_against",
     "up",
+    "using",
 ]

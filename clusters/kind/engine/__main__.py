@@ -1,8 +1,8 @@
 """``python -m clusters.kind.engine up|down|status``: the Docker that runs kind's nodes.
 
 `up` uses a Docker that answers already, or starts a private one as root, with images in the cache (GPUSHARE_CACHE moves it);
-it goes on when the command has ended. `down` ends the private one and removes what was put into another Docker. `status`
-says what there is.
+it goes on when the command has ended, and this checkout is registered as one that uses it. `down` ends the private one and removes
+what was put into another Docker; while other checkouts use it, it stays. `status` says what there is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clusters.controlplane.build import BuildError
 from clusters.kind.engine import egress
-from clusters.kind.engine.engine import down, find, reason_against, up
+from clusters.kind.engine.engine import down, find, reason_against, up, users
 from clusters.kind.engine.errors import EngineError
 from clusters.kind.engine.kind_program import known_kind
 from clusters.kind.engine.place import RUN, place_of
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command == "up":
             up(environment, sys.stderr, place)
         elif arguments.command == "down":
-            down(environment, sys.stderr, place)
+            down(environment, sys.stderr, place, force=arguments.force)
         else:
             return _status(environment, arguments.run_folder)
     except (EngineError, BuildError) as error:
@@ -54,6 +54,7 @@ def _status(environment: Mapping[str, str], run: Path) -> int:
     lines = [
         f"docker {engine.version}, {'private' if engine.private else 'not ours'}, at {where}",
         f"kind: {known_kind(environment) or 'not built yet'}",
+        f"used by {users(environment, place_of(environment, run))}",
     ]
     try:
         counts = egress.egress_counts(environment)
@@ -82,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         default=RUN,
         metavar="DIR",
         help="where the private Docker has its socket, log and state (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="down: end it also while runs and other checkouts use it, which then fail"
     )
     return parser
 

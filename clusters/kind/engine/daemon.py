@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.kind.engine import oci_runtime, processes
+from clusters.kind.engine import cgroups, oci_runtime, processes
 from clusters.kind.engine.docker_client import program, server_version, with_system_path
 from clusters.kind.engine.errors import EngineError
 from clusters.kind.engine.host import Host
@@ -33,12 +33,18 @@ _TAIL: Final = 15
 def running(place: Place) -> int | None:
     """The pid of the private dockerd, or None.
 
-    What a process was started with decides, and not the pid file, which outlives a SIGKILL.
+    The file of its pid outlives a SIGKILL, and the number may then be another process's: what runs there must be a dockerd with our
+    folder.
     """
-    for pid in processes.with_argument(f"--exec-root={place.exec_root}"):
-        if processes.alive(pid):
-            return pid
-    return None
+    try:
+        pid = int(place.pid_file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return pid if _is_ours(place, pid) else None
+
+
+def _is_ours(place: Place, pid: int) -> bool:
+    return processes.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
 
 
 def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO) -> None:
@@ -53,7 +59,9 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
     subnet = choose_subnet(host_routes())
     # Docker's default bridge, under a name of ours: docker0 may be another Docker's.
     ensure_bridge(DEFAULT_BRIDGE, ipaddress.IPv4Interface(f"{subnet[1]}/24"))
-    argv = [str(dockerd), *_options(place, host, subnet, environment)]
+    # It joins its cgroup before it is dockerd, so that nothing that it starts is outside.
+    join = ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(cgroups.make(place.daemon_cgroup, host.cgroup))]
+    argv = [*join, str(dockerd), *_options(place, host, subnet, environment)]
     with place.log.open("wb") as log:
         process = subprocess.Popen(
             argv,
@@ -64,18 +72,22 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
             # Ctrl-C on the terminal that started it is not meant for it.
             start_new_session=True,
         )
-    with Progress(COMMAND, f"starting {dockerd}", out) as progress:
-        _wait(process, place, environment, progress)
-        progress.say(
-            f"docker {server_version({**environment, 'DOCKER_HOST': place.address})} answers at {place.address}"
-        )
+    try:
+        with Progress(COMMAND, f"starting {dockerd}", out) as progress:
+            _wait(process, place, environment, progress)
+            version = server_version({**environment, "DOCKER_HOST": place.address})
+            progress.say(f"docker {version} answers at {place.address}")
+    except BaseException:
+        # Ctrl-C as well; it may not have written its pid yet.
+        processes.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
+        raise
 
 
 def end(place: Place) -> None:
     """End it, if it runs; killed where it does not end by itself."""
     pid = running(place)
     if pid is not None:
-        processes.end([pid], _END_SECONDS)
+        processes.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
 
 
 def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[str, str], progress: Progress) -> None:
@@ -84,8 +96,6 @@ def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[s
     while server_version({**environment, "DOCKER_HOST": place.address}) is None:
         ended = process.poll() is not None
         if ended or time.monotonic() > deadline:
-            if not ended:
-                processes.end([process.pid], _START_SECONDS)
             how = f"ended with {process.returncode}" if ended else f"did not answer in {_START_SECONDS:.0f} s"
             raise EngineError(f"dockerd {how}; the end of {place.log}:\n{_tail(place.log)}")
         time.sleep(_LOOK_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,11 @@ from clusters.kind.engine.docker_client import docker, program, server_version, 
 from clusters.kind.engine.errors import EngineError
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
+from clusters.kind.engine.uses import Uses, named, others, own_runs
 from clusters.progress import Progress
+from clusters.running import CHECKOUT
 
+_FORCE: Final = "make docker-down ARGS=--force"
 _HINT: Final = "`make docker` starts one (as root)"
 # A node is a container of a hundred thousand files.
 _REMOVE_SECONDS: Final = 300.0
@@ -71,30 +73,72 @@ def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**engine.environment, _NETWORK_VARIABLE: NETWORK, **first}
 
 
-def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None) -> Engine:
-    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`.
+def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None, *, checkout: str = CHECKOUT) -> Engine:
+    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`; the checkout uses it from now on.
 
-    Raises EngineError where the host lacks something, and clusters.controlplane.build.BuildError.
+    Raises EngineError if the host lacks something, and clusters.controlplane.build.BuildError.
     """
     place = place or place_of(environment)
-    engine = find(environment, place) or _start(environment, place, out)
-    _secure(engine, out)
+    uses = Uses(place.uses)
+    with uses.locked():
+        engine = find(environment, place) or _start(environment, place, uses, out)
+        _secure(engine, out)
+        uses.register(checkout)
     kind = ensure_kind(environment, out)
     _say(out, f"docker {engine.version}{' (private)' if engine.private else ''} and {kind} are ready")
     return engine
 
 
-def down(environment: Mapping[str, str], out: TextIO, place: Place | None = None) -> None:
+@contextmanager
+def using(environment: Mapping[str, str], what: str) -> Iterator[None]:
+    """While inside, this process uses the Docker, and no checkout's ``down`` ends it. Raises EngineError."""
+    with Uses(place_of(environment).uses).run(CHECKOUT, what):
+        yield
+
+
+def down(
+    environment: Mapping[str, str],
+    out: TextIO,
+    place: Place | None = None,
+    *,
+    force: bool = False,
+    checkout: str = CHECKOUT,
+) -> None:
     """End the private Docker and remove every trace of it but its images; of another Docker only what we put there.
 
-    Raises EngineError.
+    If other checkouts use it, it stays, and only this checkout's use ends. ``force`` ends it all the same. Raises EngineError, also
+    while a run of this checkout uses it.
     """
     place = place or place_of(environment)
-    if place.run.exists() or daemon.running(place) is not None:
-        with _locked(place):
-            if daemon.running(place) is None:
-                _revive(place, environment, out)
-            _end(place, environment, out)
+    uses = Uses(place.uses)
+    with uses.locked():
+        all_uses = uses.all()
+        own = own_runs(all_uses, checkout)
+        if own and not force:
+            raise EngineError(f"it is in use by {named(own)}: end that run first, or use `{_FORCE}`")
+        uses.forget(checkout)
+        left = others(all_uses, checkout)
+        if left and not force:
+            _say(out, f"this checkout uses it no more; it stays for {named(left)} (`{_FORCE}` ends it all the same)")
+            return
+        if own or left:
+            _say(out, f"ending it under {named([*own, *left])}")
+        uses.forget_checkouts()
+        _remove(environment, place, out)
+
+
+def users(environment: Mapping[str, str], place: Place) -> str:
+    """Which checkouts and runs use the Docker, for people. Raises EngineError."""
+    uses = Uses(place.uses)
+    with uses.locked():
+        return named(others(uses.all(), "")) or "no checkout"
+
+
+def _remove(environment: Mapping[str, str], place: Place, out: TextIO) -> None:
+    if place.run.exists():
+        if daemon.running(place) is None:
+            _revive(place, environment, out)
+        _end(place, environment, out)
         return
     engine = find(environment, place)
     if engine is None:
@@ -107,27 +151,29 @@ def down(environment: Mapping[str, str], out: TextIO, place: Place | None = None
     _say(out, f"docker {engine.version} is not ours and stays; {what}")
 
 
-def _start(environment: Mapping[str, str], place: Place, out: TextIO) -> Engine:
+def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO) -> Engine:
+    pid = daemon.running(place)
+    if pid is not None:
+        raise EngineError(f"dockerd (process {pid}) runs and does not answer; see {place.log}, or end it: `{_FORCE}`")
     facts = host.look(place.data, environment)
     lacks = host.missing(facts)
     if lacks:
         raise EngineError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
     if facts.lacks_programs:
         install.install(environment, out)
+    if not place.run.exists():
+        # Not killed, but ended or never started: what is registered is of an earlier one.
+        uses.forget_checkouts()
     place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
-    with _locked(place):
-        engine = find(environment, place)
-        if engine is not None:
-            return engine
-        leftovers.end_containers(place)
-        settings.prepare(place.before, environment)
-        try:
-            daemon.start(place, facts, environment, out)
-        except BaseException:
-            # Ctrl-C as well: what is half started is of no use to anybody.
-            daemon.end(place)
-            leftovers.remove(place, environment)
-            raise
+    leftovers.end_containers(place)
+    settings.prepare(place.before, environment)
+    try:
+        daemon.start(place, facts, environment, out)
+    except BaseException:
+        # Ctrl-C as well: what is half started is of no use.
+        daemon.end(place)
+        leftovers.remove(place, environment)
+        raise
     engine = find(environment, place)
     if engine is None:
         raise EngineError(f"dockerd answered and then no more; see {place.log}")
@@ -170,15 +216,6 @@ def _remove_all(environment: Mapping[str, str]) -> None:
         docker(["rm", "--force", "--volumes", *containers], environment, _REMOVE_SECONDS)
     docker(["volume", "prune", "--force"], environment, _REMOVE_SECONDS)
     docker(["network", "prune", "--force"], environment)
-
-
-@contextmanager
-def _locked(place: Place) -> Iterator[None]:
-    """One start or end at a time. The lock is in the cache, beside the images: it stays, or two could each hold one."""
-    place.data.parent.mkdir(parents=True, exist_ok=True)
-    with place.data.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _say(out: TextIO, text: str) -> None:

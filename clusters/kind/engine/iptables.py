@@ -70,6 +70,30 @@ def removals(saved: str, bridges: Iterable[str], *, docker_too: bool) -> list[li
     return [*calls, *(["-F", chain] for chain in gone), *(["-X", chain] for chain in chains if chain in gone)]
 
 
+def has_others(saved: str, bridges: Iterable[str]) -> bool:
+    """Has a chain of Docker's a rule that is not about these bridges, and decides something? Then another wrote it.
+
+    Docker's own rules without a bridge only lead from one chain to the next, or name its set of bridges.
+    """
+    names = set(bridges)
+    rules = [shlex.split(line) for line in saved.splitlines() if line.startswith("-A ")]
+    return any(_DOCKERS.match(words[1]) and not names & set(words) and not _only_leads_on(words) for words in rules)
+
+
+def _only_leads_on(words: list[str]) -> bool:
+    if any(word.startswith("docker-ext-bridges") for word in words):
+        return True
+    target = words[words.index("-j") + 1] if "-j" in words else ""
+    return not {"-i", "-o"} & set(words) and (target == "RETURN" or _DOCKERS.match(target) is not None)
+
+
+def are_all_ours(bridges: Iterable[str], environment: Mapping[str, str]) -> bool:
+    """Is every rule in Docker's chains about these bridges? Raises EngineError if the packet filter cannot be read."""
+    names = list(bridges)
+    tables = [(family, table) for family in families(environment) for table in _TABLES]
+    return not any(has_others(save(family, table, environment), names) for family, table in tables)
+
+
 def remove(bridges: Iterable[str], environment: Mapping[str, str], *, docker_too: bool) -> None:
     """Take everything about these bridges out of the filter, and with ``docker_too`` what Docker leaves behind."""
     names = list(bridges)

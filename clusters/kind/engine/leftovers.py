@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
 
-from clusters.kind.engine import egress, iptables, processes, settings
+from clusters.kind.engine import cgroups, egress, iptables, processes, settings
 from clusters.kind.engine.links import remove_link
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NODES_BRIDGE, Place
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
-
 
 def end_containers(place: Place) -> None:
-    """Kill what a killed dockerd left running: its containerd, the shims, which ask nobody, and what ran in its containers.
+    """Kill what a killed dockerd left running: its containerd, the shims, and what ran in its containers.
 
-    What it kept of them in its run folder goes, too, as on a machine that starts: a containerd that finds it there looks for
-    each dead shim for a long time.
+    The kernel lists them in two cgroups of ours. What it kept of them in its run folder goes too, as on a machine that starts: a
+    containerd that finds it there looks for each dead shim for a long time.
     """
-    processes.kill(processes.with_argument_under(place.exec_root))
-    processes.kill({pid for folder in _cgroup_folders(place) for pid in _members(folder)})
+    for group in (place.daemon_cgroup, place.cgroup):
+        processes.kill_all(partial(cgroups.members, group))
     _unmount(place.exec_root)
     shutil.rmtree(place.exec_root, ignore_errors=True)
 
 
 def remove(place: Place, environment: Mapping[str, str]) -> None:
-    """Remove every trace but the images. Raises EngineError where the packet filter cannot be read."""
+    """Remove every trace but the images, and nothing that is another's. Raises EngineError if the packet filter cannot be read."""
     end_containers(place)
-    for folder in sorted(_cgroup_folders(place), key=lambda path: len(path.parts), reverse=True):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+    for group in (place.daemon_cgroup, place.cgroup):
+        cgroups.remove(group)
     _unmount(place.run, place.data)
     bridges = [DEFAULT_BRIDGE, NODES_BRIDGE]
     for bridge in bridges:
         remove_link(bridge)
     egress.remove(environment)
-    iptables.remove(bridges, environment, docker_too=not settings.had_docker(place.before))
-    settings.put_back(place.before, environment)
+    # Our dockerd has ended: one that runs is another's, and so are rules that name no bridge of ours.
+    alone = not processes.in_this_network("dockerd") and iptables.are_all_ours(bridges, environment)
+    iptables.remove(bridges, environment, docker_too=alone and not settings.had_docker(place.before))
+    settings.put_back(place.before, environment, needed=not alone)
     shutil.rmtree(place.run, ignore_errors=True)
 
 
@@ -56,16 +54,3 @@ def mount_points(mountinfo: str, folders: Iterable[Path]) -> list[str]:
     points = [line.split()[4].replace("\\040", " ") for line in mountinfo.splitlines()]
     found = [point for point in points if any(point == top or point.startswith(f"{top}/") for top in tops)]
     return sorted(found, key=len, reverse=True)
-
-
-def _cgroup_folders(place: Place) -> list[Path]:
-    """Our cgroup in each controller, and all below it."""
-    tops = [top for pattern in (place.cgroup, f"*/{place.cgroup}") for top in _CGROUPS.glob(pattern)]
-    return [folder for top in tops for folder in (top, *(path for path in top.rglob("*") if path.is_dir()))]
-
-
-def _members(folder: Path) -> list[int]:
-    try:
-        return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
-    except OSError:
-        return []

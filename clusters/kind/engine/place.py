@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +60,19 @@ class Place:
     def cgroup(self) -> str:
         """All its containers are below this cgroup, so that they can be found again."""
         return self.run.name.removesuffix("-docker")
+
+    @property
+    def daemon_cgroup(self) -> str:
+        """It and all that it starts outside of containers are in this cgroup."""
+        return f"{self.cgroup}-engine"
+
+    @property
+    def uses(self) -> Path:
+        """Where checkouts and runs say that they use it; beside its folders, for these go when it ends."""
+        if os.geteuid() == 0:
+            return self.run.with_name(f"{self.run.name}-uses")
+        # Another user's Docker, and no right to write beside it.
+        return Path(tempfile.gettempdir()) / f"gpushare-docker-uses-{os.geteuid()}"
 
     @property
     def before(self) -> Path:

@@ -1,74 +1,94 @@
-"""Find a process of ours again, and end it: by its own pid, and only while it is what it was."""
+"""End a process of ours: by its pid, and only while it is what was started."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 _LOOK_SECONDS: Final = 0.1
 # The kernel may still write what a killed process had open.
 _KILL_SECONDS: Final = 10.0
+_PROC: Final = Path("/proc")
 
 
-def with_argument(argument: str) -> list[int]:
-    """The pids of the processes that have exactly this argument, oldest number first: a path of ours in it makes them ours."""
-    wanted = argument.encode()
-    return [pid for pid in _pids() if wanted in _arguments(pid)]
-
-
-def with_argument_under(folder: Path) -> list[int]:
-    """The pids of the processes that have an argument below this folder."""
-    start = f"{folder}/".encode()
-    return [pid for pid in _pids() if any(one.startswith(start) for one in _arguments(pid))]
-
-
-def end(pids: Iterable[int], seconds: float) -> list[int]:
-    """Ask them to end, and kill those that have not after this time; the pids of those that were killed."""
-    running = [pid for pid in pids if _signal(pid, signal.SIGTERM)]
-    left = _wait(running, seconds)
-    kill(left)
-    return left
-
-
-def kill(pids: Iterable[int]) -> None:
-    """Kill them, and wait until they are gone."""
-    _wait([pid for pid in pids if _signal(pid, signal.SIGKILL)], _KILL_SECONDS)
-
-
-def alive(pid: int) -> bool:
-    """Is there such a process, and not only its exit code?"""
+def is_running(pid: int, program: str, argument: str) -> bool:
+    """Is this pid a process of this program, which the kernel names, with exactly this argument?"""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return text.rpartition(")")[2].split()[0] != "Z"
+    return _program(pid) == program and os.fsencode(argument) in arguments
 
 
-def _wait(pids: list[int], seconds: float) -> list[int]:
-    deadline = time.monotonic() + seconds
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < deadline:
-        time.sleep(_LOOK_SECONDS)
-    return left
+def in_this_network(program: str) -> list[int]:
+    """The pids of the processes of this program that share the network of this process."""
+    here = str((_PROC / "self/ns/net").readlink())
+    pids = sorted(int(path.name) for path in _PROC.iterdir() if path.name.isdigit())
+    return [pid for pid in pids if _program(pid) == program and _link(pid, "ns/net") == here]
 
 
-def _signal(pid: int, number: int) -> bool:
+def end(pid: int, is_ours: Callable[[], bool], seconds: float) -> bool:
+    """Ask a process to end, and kill it if it has not after this time; False if it was killed.
+
+    ``is_ours`` is asked when the number can no longer be given to another process.
+    """
     try:
-        os.kill(pid, number)
+        process = os.pidfd_open(pid)
     except ProcessLookupError:
-        return False
-    return True
-
-
-def _pids() -> list[int]:
-    return sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-
-
-def _arguments(pid: int) -> list[bytes]:
+        return True
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, _KILL_SECONDS)):
+            if not is_ours():
+                return True
+            _signal(process, number)
+            if select.select([process], [], [], patience)[0]:
+                return number == signal.SIGTERM
+    finally:
+        os.close(process)
+    return False
+
+
+def kill_all(members: Callable[[], set[int]]) -> None:
+    """Kill the members of a group until there are none; each is still a member when it is signalled."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while (pids := members()) and time.monotonic() < deadline:
+        for pid in pids:
+            _kill_member(pid, members)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _kill_member(pid: int, members: Callable[[], set[int]]) -> None:
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if pid in members():
+            _signal(process, signal.SIGKILL)
+    finally:
+        os.close(process)
+
+
+def _signal(process: int, number: int) -> None:
+    try:
+        signal.pidfd_send_signal(process, number)
+    except ProcessLookupError:
+        # It has ended since.
+        return
+
+
+def _program(pid: int) -> str:
+    """The name of the file that a process runs, "" if it has ended or cannot be seen."""
+    return Path(_link(pid, "exe")).name.removesuffix(" (deleted)")
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return str((_PROC / str(pid) / name).readlink())
     except OSError:
-        return []
+        return ""

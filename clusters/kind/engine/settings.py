@@ -47,9 +47,12 @@ def had_docker(file: Path) -> bool:
     return bool(_read(file).get("docker"))
 
 
-def put_back(file: Path, environment: Mapping[str, str], root: Path = Path("/")) -> None:
-    """Set the host's settings to what they were; what a user changed meanwhile to something else stays."""
-    before = _read(file)
+def put_back(file: Path, environment: Mapping[str, str], root: Path = Path("/"), *, needed: bool = False) -> None:
+    """Set the host's settings to what they were; what a user changed meanwhile to something else stays.
+
+    ``needed`` says that another Docker has come, which needs them: then they stay as they are.
+    """
+    before = {} if needed else _read(file)
     settings = before.get("settings", {})
     ours = {_FORWARDING: "1", _INSTANCES: str(_WANTED_INSTANCES)}
     for name, value in settings.items():

@@ -32,7 +32,7 @@ def holder(folder: Path) -> subprocess.Popen[bytes]:
 
 def runs(folder: Path) -> list[RunRecord]:
     """Those that a sweep would take."""
-    with abandoned(folder) as found:
+    with abandoned(folder, lambda run: True) as found:
         return [run for _, run in found]
 
 
@@ -68,7 +68,7 @@ def test_two_sweeps_at_once_do_not_take_the_same_run(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
 
-    with abandoned(tmp_path) as first:
+    with abandoned(tmp_path, lambda run: True) as first:
         assert (len(first), runs(tmp_path)) == (1, [])
 
 
@@ -78,6 +78,16 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
     assert runs(tmp_path) == []
     assert (tmp_path / "x.run").exists()
+
+
+def test_attack_15_a_killed_run_is_swept_by_its_checkout(tmp_path: Path) -> None:
+    """By another only if its checkout is gone, or if no checkout was recorded."""
+    mine = RunRecord("gpushare-a", checkout=str(tmp_path))
+
+    assert mine.is_swept_by(str(tmp_path))
+    assert not mine.is_swept_by("/another")
+    assert RunRecord("gpushare-a", checkout=str(tmp_path / "gone")).is_swept_by("/another")
+    assert RunRecord("gpushare-a").is_swept_by("/another")
 
 
 def test_no_folder_yet_is_no_run(tmp_path: Path) -> None:

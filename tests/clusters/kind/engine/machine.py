@@ -53,6 +53,7 @@ class Machine:
     holder: int
     run_folder: Path
     environment: dict[str, str]
+    checkout: Path = ROOT
 
     def run(self, *argv: str, good: bool = True) -> subprocess.CompletedProcess[str]:
         """Run it in there; with ``good`` it must succeed."""
@@ -75,7 +76,7 @@ class Machine:
     def _enter(self) -> list[str]:
         spaces = Path(f"/proc/{self.holder}/ns")
         named = [f"--net={spaces / 'net'}", f"--mount={spaces / 'mnt'}", f"--pid={spaces / 'pid_for_children'}"]
-        return ["nsenter", *named, f"--wd={ROOT}"]
+        return ["nsenter", *named, f"--wd={self.checkout}"]
 
     def _engine(self, command: str) -> list[str]:
         return [sys.executable, "-m", "clusters.kind.engine", command, "--run-folder", str(self.run_folder)]
@@ -104,7 +105,7 @@ class Machine:
     def traces(self) -> dict[str, object]:
         """All that could be left behind: empty or as it was on a machine where nothing ever ran."""
         mounts = Path(f"/proc/{self.holder}/mountinfo").read_text()
-        cgroups = [*Path("/sys/fs/cgroup").glob(f"*/{self.run_folder.name}")]
+        cgroups = [*Path("/sys/fs/cgroup").glob(f"*/{self.run_folder.name}*")]
         return {
             "processes": self._processes(),
             "mounts": [line for line in mounts.splitlines() if str(self.run_folder.parent) in line],

@@ -11,7 +11,8 @@ import pytest
 from clusters.kind.engine.engine import engine_environment, find
 from clusters.kind.engine.errors import EngineError
 from clusters.kind.engine.place import place_of
-from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, TRY, Machine
+from tests.clusters.checkouts import copy_checkout
+from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, ROOT, TRY, Machine
 
 
 def test_a_second_up_uses_what_is_there(shared: Machine) -> None:
@@ -75,6 +76,44 @@ def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
 
     assert fresh.traces() == before
     assert list(Path(fresh.environment["GPUSHARE_CACHE"], "docker", "containers").iterdir()) == []
+
+
+def test_attack_15_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tmp_path: Path) -> None:
+    """The first to call ``down`` leaves the other's containers running; the last one ends it. Then the reverse."""
+    other = dataclasses.replace(fresh, checkout=tmp_path / "other")
+    copy_checkout(ROOT, other.checkout)
+    before = fresh.traces()
+    for first, last in ((fresh, other), (other, fresh)):
+        first.engine("up")
+        last.engine("up")
+        last.load_shell()
+        last.run("docker", "run", "--detach", "--name", "lasts", "--network", "gpushare-kind", IMAGE, "sleep", "1000")
+        said = first.engine("down")
+
+        assert f"it stays for the checkout {last.checkout}" in said
+        assert last.run("docker", "inspect", "-f", "{{.State.Running}}", "lasts").stdout == "true\n"
+        assert "packets" in last.engine("status")
+        last.engine("down")
+        assert fresh.traces() == before
+
+
+def test_attack_15_down_touches_only_what_it_made(fresh: Machine) -> None:
+    """A process that names its folder, a user's rule and the chain with it stay, though dockerd was killed meanwhile."""
+    fresh.engine("up")
+    fresh.load_shell()
+    fresh.run("docker", "run", "--detach", IMAGE, "sleep", "1000")
+    fresh.run("iptables", "-I", "DOCKER-USER", "-s", "192.0.2.77", "-j", "DROP")
+    looking = str(fresh.run_folder / "exec/containerd/containerd.toml")
+    fresh.run("sh", "-c", f"tail -F {looking} >/dev/null 2>&1 &")
+    fresh.run("kill", "-KILL", fresh.dockerd())
+    fresh.engine("down")
+    rules = fresh.run("iptables-save").stdout
+
+    assert "-A DOCKER-USER -s 192.0.2.77/32 -j DROP" in rules
+    assert "gpushare" not in rules.lower()
+    left = fresh.traces()["processes"]
+    assert isinstance(left, list)
+    assert [line.split(maxsplit=1)[1] for line in left] == [f"tail -F {looking}"]
 
 
 def test_an_interrupted_start_leaves_nothing(fresh: Machine) -> None:

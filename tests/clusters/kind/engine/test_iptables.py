@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from clusters.kind.engine.iptables import has_chain, removals
+import pytest
+
+from clusters.kind.engine.iptables import has_chain, has_others, removals
 
 SAVED = """# Generated
 *filter
@@ -56,3 +58,37 @@ def test_a_chain_is_found_by_its_whole_name() -> None:
     saved = ":DOCKER-USER - [0:0]\n"
 
     assert (has_chain(saved, "DOCKER-USER"), has_chain(saved, "DOCKER")) == (True, False)
+
+
+# As Docker 20 and 28 leave them, of which gs0 is ours.
+DOCKERS = """-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
+-A FORWARD -j DOCKER-USER
+-A FORWARD -o gs0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A DOCKER ! -i gs0 -o gs0 -j DROP
+-A DOCKER-FORWARD -j DOCKER-CT
+-A DOCKER-CT -m set --match-set docker-ext-bridges-v4 dst -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A DOCKER-ISOLATION-STAGE-1 -i gs0 ! -o gs0 -j DOCKER-ISOLATION-STAGE-2
+-A DOCKER-ISOLATION-STAGE-1 -j RETURN
+-A DOCKER-USER -j RETURN
+-A INPUT -i eth0 -j ACCEPT
+"""
+
+
+def test_attack_15_chains_that_only_we_use_are_ours() -> None:
+    """What leads from one chain of Docker's to the next is of use to no other."""
+    assert not has_others(DOCKERS, ["gs0"])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "-A DOCKER ! -i docker0 -o docker0 -j DROP",
+        "-A DOCKER -i docker0 -j RETURN",
+        "-A DOCKER-ISOLATION-STAGE-1 -i br-1 ! -o br-1 -j DOCKER-ISOLATION-STAGE-2",
+        "-A DOCKER-USER -s 192.0.2.7/32 -j DROP",
+        "-A DOCKER-USER -m comment --comment gs1 -j LOG",
+    ],
+)
+def test_attack_15_chains_with_a_rule_of_anothers_are_theirs(rule: str) -> None:
+    """Of a Docker that came after ours, or of a user: DOCKER-USER is there for that."""
+    assert has_others(f"{DOCKERS}{rule}\n", ["gs0"])

@@ -62,6 +62,15 @@ def test_what_dockerd_made_is_removed_where_it_was_not_there(root: Path) -> None
     ]
 
 
+def test_attack_15_settings_that_another_docker_needs_stay(root: Path) -> None:
+    """It came after ours, and forwarding is what its containers live by."""
+    file = written(root, absent=["etc/docker/key.json"])
+    settings.put_back(file, ENVIRONMENT, root, needed=True)
+
+    assert ((root / FORWARD).read_text(), (root / "etc/docker/key.json").exists()) == ("1", True)
+    assert not file.exists()
+
+
 def test_without_a_word_of_before_nothing_changes(root: Path) -> None:
     """Another's Docker may need it as it is."""
     settings.put_back(root / "none.json", ENVIRONMENT, root)

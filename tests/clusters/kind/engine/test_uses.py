@@ -1,0 +1,143 @@
+"""Promises of clusters.kind.engine.uses: a Docker is ended by the last that uses it."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from clusters.kind.engine.engine import down
+from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.place import Place
+from clusters.kind.engine.uses import Use, Uses, others, own_runs
+
+ROOT = Path(__file__).parents[4]
+HOLD = """
+import sys
+from pathlib import Path
+from clusters.kind.engine.uses import Uses
+with Uses(Path(sys.argv[1])).run(sys.argv[2], "a kind cluster"):
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A Docker that is not there: what is decided before anything is ended needs none."""
+    return Place(tmp_path / "docker", tmp_path / "cache/docker")
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path) -> tuple[str, str]:
+    """Two folders."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    return str(tmp_path / "one"), str(tmp_path / "two")
+
+
+@contextmanager
+def run_of(place: Place, checkout: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run in another process, killed at the end."""
+    pipe = subprocess.PIPE
+    argv = [sys.executable, "-c", HOLD, str(place.uses), checkout]
+    with subprocess.Popen(argv, cwd=ROOT, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        yield process
+        process.kill()
+
+
+def registered(place: Place, *checkouts: str) -> Uses:
+    """The uses, after ``up`` of these checkouts."""
+    uses = Uses(place.uses)
+    with uses.locked():
+        for checkout in checkouts:
+            uses.register(checkout)
+    return uses
+
+
+def said_by_down(place: Place, checkout: str, *, force: bool = False) -> str:
+    """What ``down`` of a checkout says; no Docker answers, so that it never gets further than that."""
+    out = io.StringIO()
+    environment = {"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{place.run}/none"}
+    down(environment, out, place, checkout=checkout, force=force)
+    return out.getvalue()
+
+
+def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkouts: tuple[str, str]) -> None:
+    """It names the process and the checkout; once the run is gone, by whatever death, ``down`` goes on."""
+    with run_of(place, checkouts[0]) as run:
+        assert run.poll() is None
+        with pytest.raises(EngineError, match=rf"process {run.pid} of {checkouts[0]} \(a kind cluster\): end that run"):
+            said_by_down(place, checkouts[0])
+    assert said_by_down(place, checkouts[0]) == "docker: no private Docker is up\n"
+
+
+def test_attack_15_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
+    """It succeeds, for this checkout is done with it; ``--force`` says whose run it ends."""
+    registered(place, *checkouts)
+    with run_of(place, checkouts[1]) as run:
+        said = said_by_down(place, checkouts[0])
+        forced = said_by_down(place, checkouts[0], force=True)
+
+    assert said.startswith(f"docker: this checkout uses it no more; it stays for process {run.pid} of {checkouts[1]}")
+    assert forced.splitlines()[0] == f"docker: ending it under process {run.pid} of {checkouts[1]} (a kind cluster)"
+
+
+def test_attack_15_the_last_checkout_ends_it(place: Place, checkouts: tuple[str, str]) -> None:
+    """In either order; a checkout that has only built images so far counts too."""
+    for first, last in (checkouts, checkouts[::-1]):
+        registered(place, *checkouts)
+
+        assert f"it stays for the checkout {last}" in said_by_down(place, first)
+        assert said_by_down(place, last) == "docker: no private Docker is up\n"
+
+
+def test_attack_15_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: tuple[str, str]) -> None:
+    """Its folder is gone, and nothing there will ever call ``down``."""
+    registered(place, *checkouts)
+    Path(checkouts[1]).rmdir()
+
+    assert said_by_down(place, checkouts[0]) == "docker: no private Docker is up\n"
+
+
+def test_a_stray_file_is_no_use(place: Place, checkouts: tuple[str, str]) -> None:
+    """It keeps nothing up and stops nothing."""
+    uses = registered(place, checkouts[0])
+    for name, text in (("a.checkout", "not ours"), ("b.checkout", "[]"), ("c.run", "{"), ("notes", "")):
+        (place.uses / name).write_text(text)
+
+    with uses.locked():
+        assert uses.all() == [Use(checkouts[0])]
+
+
+def test_a_run_ends_with_its_block(place: Place, checkouts: tuple[str, str]) -> None:
+    """Nothing is left of it."""
+    uses = Uses(place.uses)
+    with uses.run(checkouts[0], "a kind cluster"), uses.locked():
+        assert uses.all() == [Use(checkouts[0], os.getpid(), "a kind cluster")]
+    with uses.locked():
+        assert uses.all() == []
+
+
+def test_a_checkout_with_a_run_is_named_once() -> None:
+    """By its run, which says more."""
+    run = Use("/two", 7, "a kind cluster")
+    uses = [run, Use("/one"), Use("/two"), Use("/three")]
+
+    assert (own_runs(uses, "/two"), own_runs(uses, "/one")) == ([run], [])
+    assert others(uses, "/one") == [run, Use("/three")]
+
+
+def test_a_folder_that_is_a_link_is_not_trusted(place: Place, tmp_path: Path) -> None:
+    """Another user may have put it there."""
+    place.uses.symlink_to(tmp_path)
+    with pytest.raises(EngineError, match="not this user's"), Uses(place.uses).locked():
+        pass
