@@ -2,17 +2,19 @@
 #
 #     docker build --target extender --tag gpushare/extender .
 #
-# BASE is any image with Python 3.11 or newer and glibc. Packages come from the package index. Where neither a registry nor an index
-# may be reached, `make images` puts wheels and compiled programs into clusters/kind/program_images/ready and builds on a base that it
+# BASE is any image with Python 3.11 or newer and glibc, named by its digest: a tag may be another image tomorrow. To renew it, ask a
+# registry (`docker buildx imagetools inspect python:3.13-slim`). Packages come from the package index, each file with the hash that
+# .ci/constraints has. Where neither a registry nor an index may be reached, `make images` puts wheels and compiled programs into clusters/kind/program_images/ready and builds on a base that it
 # made from Debian packages (clusters/kind/program_images/README.md). Steps run Python, so the base needs no shell.
 #
 # The stages stand in the order in which they are needed: builders before BuildKit build every stage above the target.
-ARG BASE=python:3.13-slim
+ARG BASE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
-# What changes seldom, in a layer of its own: the dependencies, as .ci/constraints.txt pins them.
+# What changes seldom, in a layer of its own: the dependencies, as .ci/constraints/product.txt pins them.
 FROM ${BASE} AS dependencies
 LABEL gpushare.stage=dependencies
-COPY pyproject.toml .ci/constraints.txt clusters/kind/program_images/files/install.py /src/
+COPY pyproject.toml clusters/kind/program_images/files/install.py /src/
+COPY .ci/constraints/product.txt /src/constraints/
 COPY clusters/kind/program_images/ready/wheels /src/wheels
 RUN ["python3", "/src/install.py", "dependencies", "/src", "/opt/gpushare"]
 

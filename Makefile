@@ -7,10 +7,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What is installed at first, of pyproject.toml's extras.
+# The lists that are installed first, beside the product's own.
 EXTRAS ?= dev
 DRAWING := $(VENV)/.drawing
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+# Only what the lists in .ci/constraints name, each file with the hash that stands there. Our own package comes from the checkout and is
+# built by what the list `build` installed, so that no build environment is filled from the index.
+COMMA := ,
+LISTS := .ci/constraints
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCKED = $(INSTALL) --require-hashes --no-compile $(patsubst %,--requirement $(LISTS)/%.txt,$(1))
+OWN = $(INSTALL) --no-deps --no-build-isolation --no-compile --editable .
 # The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
@@ -34,19 +40,20 @@ ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(K
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml .ci/constraints.txt
+$(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpushare needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "setting up $(VENV) (once, about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# The pip that comes with Python 3.11 takes twice as long to find what to install, and no pip compiles on more than one core.
-	@$(INSTALL) --upgrade pip
-	@$(INSTALL) --no-compile --editable '.[$(EXTRAS)]'
+	@$(call LOCKED,build)
+	@$(call LOCKED,product $(subst $(COMMA), ,$(EXTRAS)))
+	@$(OWN)
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 	@touch $@
 
 # What draws pictures: only the load tests need it, and it is large.
 $(DRAWING): $(READY)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(INSTALL) --editable '.[bench]'
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product dev bench)
 	@touch $@
 
 demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
@@ -127,7 +134,7 @@ soak-load: $(DRAWING) ## Let pods come and go for half an hour: is memory flat, 
 	@$(BIN)/python -m load soak $(ARGS)
 
 fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
-	@$(INSTALL) --editable '.[fuzz]'
+	@$(call LOCKED,product dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 generate: $(READY) ## Regenerate the gRPC stubs from their .proto files
@@ -137,10 +144,10 @@ generate: $(READY) ## Regenerate the gRPC stubs from their .proto files
 verify: generate ## Fail if a generated file is not what its source says
 	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py'
 
-constraints: ## Renew .ci/constraints.txt with the newest versions that pyproject.toml allows
+constraints: ## Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
-	$(PYTHON) -m venv --upgrade-deps "$$folder" && "$$folder/bin/pip" install --quiet '.[dev,bench]' && \
-	"$$folder/bin/pip" freeze --all --exclude setuptools --exclude gpushare > "$$folder/new" && mv "$$folder/new" .ci/constraints.txt
+	$(PYTHON) -m venv "$$folder" && "$$folder/bin/python" -m pip install --quiet --require-hashes --requirement $(LISTS)/lock.txt && \
+	KEEP=$(KEEP) UV="$$folder/bin/uv" .ci/lock
 
 clean-clone: ## Clone into a temporary folder, set up, run demo and tests there
 	@folder=$$(mktemp -d /tmp/gpushare-clone-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \

@@ -15,7 +15,7 @@ _HERE: Final = "clusters/kind/program_images"
 _FILES: Final = (
     "Dockerfile",
     ".dockerignore",
-    ".ci/constraints.txt",
+    *(f".ci/constraints/{name}.txt" for name in ("build", "compiler", "product")),
     "pyproject.toml",
     "README.md",
     "LICENSE",

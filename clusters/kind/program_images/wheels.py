@@ -7,7 +7,6 @@ import importlib.metadata
 import platform
 import sys
 import tempfile
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
@@ -28,15 +27,15 @@ def platforms(machine: str) -> list[str]:
     return [*numbered, *(f"{name}_{machine}" for name in ("manylinux2014", "manylinux2010", "manylinux1"))]
 
 
-def dependencies(pyproject: Path) -> list[str]:
-    """What the product asks for."""
-    return [str(wish) for wish in tomllib.loads(pyproject.read_text())["project"]["dependencies"]]
+def lists(checkout: Path) -> list[Path]:
+    """What is fetched: the product's dependencies, and pip among the tools that build; each file with its hash."""
+    return [checkout / ".ci" / "constraints" / f"{name}.txt" for name in ("product", "build")]
 
 
 def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, str], out: TextIO) -> Path:
     """The folder of the dependencies' wheels, and pip's, for that Python. Raises BuildError with what pip said."""
-    wanted, constraints = dependencies(checkout / "pyproject.toml"), checkout / ".ci" / "constraints.txt"
-    folder = cache / f"wheels-{key(wanted, constraints.read_text(), python)}"
+    wanted = lists(checkout)
+    folder = cache / f"wheels-{key([path.read_text() for path in wanted], python)}"
     if folder.is_dir():
         return folder
     with (
@@ -53,27 +52,22 @@ def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, s
             "--abi=abi3",
         ]
         argv += [f"--platform={name}" for name in platforms(platform.machine())]
-        # Any pip of today will do: it installs the others, and does not come into an image.
-        pip = f"pip=={importlib.metadata.version('pip')}"
-        _pip(
-            ["download", *argv, "--abi=none", f"--constraint={constraints}", f"--dest={made}", *wanted, pip],
-            environment,
-            progress,
-        )
+        argv += ["--abi=none", "--require-hashes", *(f"--requirement={path}" for path in wanted)]
+        _pip(["download", *argv, f"--dest={made}"], environment, progress)
         made.rename(folder)
         progress.say(f"fetched {len(list(folder.iterdir()))} wheels")
     return folder
 
 
-def key(wanted: Sequence[str], constraints: str, python: str) -> str:
-    """What the wheels depend on, in 12 hexadecimal digits."""
-    parts = [*wanted, constraints, python, platform.machine()]
+def key(wanted: Sequence[str], python: str) -> str:
+    """What the wheels depend on, in 12 hexadecimal digits; ``wanted`` are the lists as text."""
+    parts = [*wanted, python, platform.machine()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def build_own(checkout: Path, folder: Path, environment: Mapping[str, str], progress: Progress) -> None:
-    """The wheel of a checkout, into a folder. Raises BuildError."""
-    _pip(["wheel", "--no-deps", f"--wheel-dir={folder}", str(checkout)], environment, progress)
+    """The wheel of a checkout, into a folder; built by the backend that `make` installed. Raises BuildError."""
+    _pip(["wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={folder}", str(checkout)], environment, progress)
 
 
 def _pip(arguments: list[str], environment: Mapping[str, str], progress: Progress) -> None:

@@ -1,7 +1,7 @@
 """Steps of the Dockerfile, run by the base's own Python: no shell is needed.
 
 What lies ready in the build context (wheels, compiled programs) is taken, and nothing is fetched then; else the package index is
-asked.
+asked. Every file that is installed, from either, has the hash that a list in .ci/constraints has for it.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ import py_compile
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 # Below the build context: empty in the repository.
 READY = Path("clusters/kind/program_images/ready/programs")
+CONSTRAINTS = Path(".ci/constraints")
 # Programs that must at least be able to say what they are.
 STARTED = ("gpushare-extender", "gpushare-device-plugin", "kubectl-inspect-gpushare", "fake-nvml")
 SIMULATED_PROGRAM = "clusters/kind/program_images/files/simulated_plugin.py"
 
 
 def install_dependencies(source: Path, target: Path) -> None:
-    """A virtual environment with what pyproject.toml asks for, at the versions of constraints.txt."""
+    """A virtual environment with the dependencies of the product."""
     _run(sys.executable, "-m", "venv", "--without-pip", target)
-    wanted = tomllib.loads((source / "pyproject.toml").read_text())["project"]["dependencies"]
     wheels = source / "wheels"
     offline = ["--no-index", "--find-links", wheels] if any(wheels.glob("*.whl")) else []
-    _pip(wheels, target, *offline, "--constraint", source / "constraints.txt", *wanted)
+    _pip(wheels, target, *offline, *_listed(source / "constraints", "product"))
     _compile(target)
 
 
 def install_own(checkout: Path, target: Path) -> None:
     """The checkout's wheel: ``product`` is laid over the dependencies, ``simulated`` beside them."""
-    environment = Path(sys.prefix)
+    environment, wheels = Path(sys.prefix), checkout.parent / "wheels"
     ready = sorted((checkout / READY).glob("*.whl"))
-    offline = ["--no-index", "--find-links", checkout / READY] if ready else []
-    _pip(checkout.parent / "wheels", environment, *offline, "--no-deps", *(ready or [checkout]))
+    if not ready:
+        # The build backend stays in this stage: only our own files leave it.
+        _pip(wheels, environment, *_listed(checkout / CONSTRAINTS, "build"))
+    _pip(wheels, environment, "--no-index", "--no-deps", "--no-build-isolation", *(ready or [checkout]))
     for program in STARTED:
         _run(environment / "bin" / program, "--help", quiet=True)
     _part(environment, target)
@@ -65,7 +66,8 @@ def take_compiled(checkout: Path, target: Path) -> None:
 def _compile_programs(checkout: Path, work: Path) -> Path:
     """With a compiler that is a wheel: no base needs to have one."""
     _run(_base_python(), "-m", "venv", work / "tools")
-    _run(work / "tools/bin/python", "-m", "pip", "install", "--quiet", "ziglang", "nvidia-ml-py", "PyYAML")
+    # What these programs read, and the compiler.
+    _pip(work, work / "tools", *_listed(checkout / CONSTRAINTS, "product", "compiler"))
     environment = {**os.environ, "GPUSHARE_CACHE": str(work / "cache")}  # noqa: TID251  # this is a program of its own
     argv = [str(work / "tools/bin/python"), "-m", "clusters.kind.program_images.compiled", str(work / "built")]
     subprocess.run(argv, cwd=checkout, env=environment, check=True)
@@ -90,6 +92,11 @@ def _part(environment: Path, target: Path) -> None:
         f"#!{environment}/bin/python\nimport sys\n\nsys.path.insert(0, '/opt/simulated-nvml/site')\n"
         "from fake_nvml.main import main\n\nsys.exit(main())\n"
     )
+
+
+def _listed(folder: Path, *names: str) -> list[object]:
+    """Install these lists; pip refuses a file whose hash is not in them, and a distribution that is not."""
+    return ["--require-hashes", *(part for name in names for part in ("--requirement", folder / f"{name}.txt"))]
 
 
 def _pip(wheels: Path, environment: Path, *arguments: object) -> None:

@@ -21,7 +21,7 @@ def copied(tmp_path: Path) -> Path:
         "gpushare/wire.py",
         "fake_nvml/layout.py",
         "Dockerfile",
-        ".ci/constraints.txt",
+        ".ci/constraints/product.txt",
         "clusters/kind/program_images/files/install.py",
         "clusters/kind/program_images/player/player.c",
     ],
