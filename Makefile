@@ -14,9 +14,9 @@ DRAWING := $(VENV)/.drawing
 # built by what the list `build` installed, so that no build environment is filled from the index.
 COMMA := ,
 LISTS := .ci/constraints
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LOCKED = $(INSTALL) --require-hashes --no-compile $(patsubst %,--requirement $(LISTS)/%.txt,$(1))
-OWN = $(INSTALL) --no-deps --no-build-isolation --no-compile --editable .
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+LOCKED = $(PIP) install --require-hashes --no-compile $(patsubst %,--requirement $(LISTS)/%.txt,$(1))
+OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable .
 # The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.

@@ -6,11 +6,11 @@ own.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,21 +87,22 @@ class Node:
         return done.stdout
 
 
-def install(program: str, requirements: Sequence[str]) -> Client:
-    """Install a client, or find it installed. Raises NotInstallableError."""
-    name = "-".join(requirement.replace("==", "_") for requirement in requirements)
-    folder = cache_folder(os.environ).with_name("clients") / f"{_PYTHON}-{name}"
+def install(program: str, listed: str) -> Client:
+    """Install a client as its list in .ci/constraints/clients says, or find it installed. Raises NotInstallableError."""
+    path = ROOT / ".ci" / "constraints" / "clients" / f"{listed}.txt"
+    versions = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    folder = cache_folder(os.environ).with_name("clients") / f"{_PYTHON}-{listed}-{versions}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
-            _pip(Path(draft) / "done", requirements)
+            _pip(Path(draft) / "done", path)
             _publish(Path(draft) / "done", folder)
     return Client(folder, program)
 
 
-def _pip(target: Path, requirements: Sequence[str]) -> None:
+def _pip(target: Path, listed: Path) -> None:
     options = ["--quiet", "--disable-pip-version-check", "--retries=1", "--timeout=20", f"--target={target}"]
-    command = [sys.executable, "-m", "pip", "install", *options, *requirements]
+    command = [sys.executable, "-m", "pip", "install", *options, "--require-hashes", f"--requirement={listed}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:

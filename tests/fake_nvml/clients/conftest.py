@@ -18,15 +18,15 @@ from tests.fake_nvml.clients.client import Client, Node, NotInstallableError, in
 @pytest.fixture(scope="session")
 def installed() -> Callable[..., Client]:
     """Install a client, once; where that is impossible its tests are skipped with what pip said."""
-    refused: dict[tuple[str, ...], str] = {}
+    refused: dict[str, str] = {}
 
-    def find(program: str, *requirements: str) -> Client:
-        if requirements not in refused:
+    def find(program: str, listed: str) -> Client:
+        if listed not in refused:
             try:
-                return install(program, requirements)
+                return install(program, listed)
             except NotInstallableError as error:
-                refused[requirements] = str(error)
-        pytest.skip(f"{' '.join(requirements)} cannot be installed here: {refused[requirements]}")
+                refused[listed] = str(error)
+        pytest.skip(f"{listed} cannot be installed here: {refused[listed]}")
 
     return find
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fake_nvml.clients.client import Client, Node
 
-GLANCES = ("glances", "glances==4.5.8", "nvidia-ml-py==13.615.71")
+GLANCES = ("glances", "glances")
 # Only the page of cards, once, and nothing that asks the network.
 ARGUMENTS = (
     *("--stdout", "gpu", "--stop-after", "1", "--time", "1"),

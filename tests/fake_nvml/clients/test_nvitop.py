@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tests.fake_nvml.clients.client import Client, Node
 
-NVITOP = ("nvitop", "nvitop==1.7.2", "nvidia-ml-py==13.615.71")
+NVITOP = ("nvitop", "nvitop")
 
 
 def test_nvitop_shows_cards_memory_and_processes(node: Node, installed: Callable[..., Client]) -> None:

@@ -33,7 +33,8 @@ def old_pynvml() -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as draft:
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-        command += ["--retries=1", "--timeout=20", "--target", f"{draft}/done", f"nvidia-ml-py=={OLDEST_PYNVML}"]
+        command += ["--retries=1", "--timeout=20", "--target", f"{draft}/done", "--require-hashes"]
+        command += [f"--requirement={Path(__file__).parents[3]}/.ci/constraints/clients/pynvml.txt"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             pytest.skip(f"nvidia-ml-py {OLDEST_PYNVML} cannot be had: {done.stderr.strip()[-200:]}")

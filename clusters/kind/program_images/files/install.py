@@ -100,7 +100,9 @@ def _listed(folder: Path, *names: str) -> list[object]:
 
 
 def _pip(wheels: Path, environment: Path, *arguments: object) -> None:
-    """The base's pip, or the one among the wheels, which runs as it lies there."""
+    """The base's pip, or the one among the wheels, which runs as it lies there; it installs listed files, or what lies here."""
+    if not {"--require-hashes", "--no-index"} & set(arguments):
+        raise SystemExit(f"nothing says which files pip may install: {arguments}")
     packed = sorted(wheels.glob("pip-*.whl"))
     python = environment / "bin" / "python"
     pip = [python, packed[-1] / "pip"] if packed else [_base_python(), "-m", "pip", "--python", python]
