@@ -12,7 +12,12 @@ from clusters.connection import Connection
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.policies import install
 from clusters.provider import ClusterError
-from clusters.resources import MUTATING_ADMISSION_POLICIES, PODS
+from clusters.resources import (
+    MUTATING_ADMISSION_POLICIES,
+    PODS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
 from clusters.targets import FOLDER, load_target
 from tests.servers import StubApi, serve
 
@@ -49,6 +54,31 @@ async def test_the_policies_of_a_target_act_once_they_are_installed(api: ApiClie
     assert created["spec"]["containers"][0]["resources"]["limits"] == {MEMORY: "8138", SLOT: "1"}
 
 
+def denial(name: str) -> list[dict[str, object]]:
+    """A policy that denies all pods, and its binding."""
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}]
+    head = {"apiVersion": VALIDATING_ADMISSION_POLICIES.api_version, "metadata": {"name": name}}
+    spec = {"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "false", "message": "no"}]}
+    return [
+        {**head, "kind": "ValidatingAdmissionPolicy", "spec": spec},
+        {
+            **head,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+async def test_validating_policies_act_once_they_are_installed(api: ApiClient) -> None:
+    """What is created to see that goes again; installing twice is no error."""
+    for _ in range(2):
+        assert await install(api, denial("x"), {})
+    with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no"):
+        await api.create(POD, "default")
+    assert [each["metadata"]["name"] for each in await api.list(VALIDATING_ADMISSION_POLICIES)] == ["x"]
+    assert [each["metadata"]["name"] for each in await api.list(VALIDATING_ADMISSION_POLICY_BINDINGS)] == ["x"]
+
+
 async def test_an_api_server_without_the_kind_goes_without() -> None:
     """Releases before 1.36: their manifests name the slot."""
     old = StubApi()
@@ -56,7 +86,8 @@ async def test_an_api_server_without_the_kind_goes_without() -> None:
     async with serve(old) as url, Connection(url) as http:
         target = load_target("gpushare-slots")
 
-        assert not await install(ApiClient(http), target.policy_manifests(), target.policy_probe)
+        manifests = [*target.policy_manifests(), *denial("x")]
+        assert not await install(ApiClient(http), manifests, target.policy_probe)
 
 
 async def test_a_policy_that_the_server_refuses_is_an_error(api: ApiClient) -> None:

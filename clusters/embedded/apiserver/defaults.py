@@ -25,6 +25,7 @@ from clusters.resources import (
     RESOURCE_QUOTAS,
     SECRETS,
     SERVICES,
+    VALIDATING_ADMISSION_POLICIES,
     Resource,
 )
 
@@ -134,7 +135,7 @@ def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
         return pod_defaults.initial_status(item["spec"], now)
     if resource == NAMESPACES:
         return {"phase": "Active"}
-    if resource == RESOURCE_QUOTAS:
+    if resource in (RESOURCE_QUOTAS, VALIDATING_ADMISSION_POLICIES):
         return {}
     return dict(WORKLOAD_STATUS[resource.plural]) if resource.plural in WORKLOAD_STATUS else None
 

@@ -198,9 +198,11 @@ def _whole(item: Object, deed: Deed) -> Object:
 def _request(admitted: Admitted, request: Request) -> Object:
     """The variable ``request``; what is empty is not there."""
     deed = admitted.deed
+    # Of a Binding or an Eviction the kind is its own, the resource is the pod's.
+    item = admitted.new or admitted.old or {}
+    kind_group, _, kind_version = item["apiVersion"].rpartition("/")
+    kinds = {"group": kind_group, "version": kind_version, "kind": item["kind"]}
     group, version = group_of(deed.resource), deed.resource.api_version.rpartition("/")[2]
-    kind = (admitted.new or admitted.old or {}).get("kind", deed.resource.kind)
-    kinds = {"group": group, "version": version, "kind": kind}
     resources = {"group": group, "version": version, "resource": deed.resource.plural}
     optional = {
         "name": admitted.name,
