@@ -9,6 +9,7 @@ import pytest
 
 from clusters.api_client import ApiClient, ApiError
 from clusters.connection import Connection
+from clusters.deploy.render import BASE
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.policies import install
 from clusters.provider import ClusterError
@@ -97,11 +98,14 @@ async def test_a_policy_that_the_server_refuses_is_an_error(api: ApiClient) -> N
         await install(api, [{**nameless, "metadata": {}, "spec": {}}], {})
 
 
-def test_a_target_without_policies_installs_none() -> None:
-    """The usual target: nodes in ids mode need none."""
-    target = load_target("gpushare")
+def test_the_policies_of_a_target_are_those_of_the_base() -> None:
+    """In slots mode, and the policy of slots mode after them."""
+    ids, slots = load_target("gpushare"), load_target("gpushare-slots")
+    base = {path.name for path in BASE.glob("*-policy.yaml")}
 
-    assert (target.policy_manifests(), dict(target.policy_probe)) == ([], {})
+    assert {path.name for path in ids.policies} == base
+    assert slots.policies[:-1] == ids.policies
+    assert (dict(ids.policy_probe), list(slots.policy_probe)) == ({}, ["asks", "gets"])
 
 
 def test_the_slots_target_differs_in_what_makes_it_one(tmp_path: Path) -> None:
