@@ -21,7 +21,8 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 VERBS: Final = (spec.FILTER, spec.PRIORITIZE, spec.PREEMPT, spec.BIND, spec.EXPLAIN)
 BOOKS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1", f"{spec.EXPLAIN}/x/y")
-ROOT: Final = ("/healthz", "/readyz", "/version")
+PROBES: Final = ("/healthz", "/readyz")
+ROOT: Final = (*PROBES, "/version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ async def test_who_shows_no_certificate_hears_of_nothing(secured: Secured) -> No
     }
     assert {await status(verb, "POST", body) for verb in VERBS} == {401}
     assert {await status(verb, "POST", large) for verb in VERBS} == {413}
-    assert {await secured.without.status(secured.root(path)) for path in ROOT} == {200}
+    assert {await secured.without.status(secured.root(path)) for path in PROBES} == {200}
+    assert {await secured.without.status(secured.root(path)) for path in ("/version", "/metrics", "/nope")} == {401}
     await _is_untouched(secured)
 
 

@@ -52,17 +52,19 @@ class Routes:
             # The one that waits for the API server.
             wire.PATH_BIND: None,
         }
+        # Open to all callers: a kubelet has no certificate.
+        self._probes = health(is_ready)
         self._gets: dict[str, Callable[[], Answer] | None] = {
             wire.PATH_VERSION: lambda: Answer(200, TEXT, wire.API_VERSION.encode()),
             # Long where there are many nodes: others are answered meanwhile.
             wire.PATH_INSPECT: None,
-            **health(is_ready),
+            **self._probes,
         }
 
     def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
         """Answer one request; an unexpected failure is logged and answered, and the program lives on."""
         try:
-            if not request.is_known and request.path.startswith(wire.PATH_PREFIX):
+            if not request.is_known and request.path not in self._probes:
                 return _UNKNOWN_CALLER
             if request.path == wire.PATH_BIND and request.method == "POST":
                 return self._bind(request)

@@ -464,3 +464,21 @@ def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
     health = routes(Request("GET", "/healthz", b"", is_known=False))
     assert isinstance(health, Answer)
     assert health.status == 200
+
+
+@pytest.mark.parametrize("path", ["/version", f"{PREFIX}/inspect", f"{PREFIX}/explain/d/p", "/metrics", "/", "//x"])
+def test_attack_19_a_caller_without_a_login_is_told_nothing(path: str) -> None:
+    """Only a probe's paths answer it; that another path does not exist is not said either."""
+    answer = routes_on(SchedulerCache())(Request("GET", path, b"", is_known=False))
+
+    assert isinstance(answer, Answer)
+    assert (answer.status, answer.body) == (401, b"a client certificate is needed for this\n")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_attack_19_a_probe_needs_no_login(path: str) -> None:
+    """A kubelet has no certificate."""
+    answer = routes_on(SchedulerCache())(Request("GET", path, b"", is_known=False))
+
+    assert isinstance(answer, Answer)
+    assert answer.status == 200
