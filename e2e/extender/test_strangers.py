@@ -15,7 +15,7 @@ import pytest_asyncio
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.stage import ExtenderStage
-from e2e.extender.strangers import Caller
+from e2e.extender.strangers import Caller, idle_connections
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
@@ -26,6 +26,7 @@ GETS: Final = (spec.INSPECT, f"{spec.INSPECT}/a1", f"{spec.EXPLAIN}/nobody/p")
 ROOT: Final = ("/version", "/healthz", "/readyz")
 NOBODY: Final = Caller()
 HUNDRED_MB: Final = 100_000_000
+IDLE_CONNECTIONS: Final = 10_000
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -139,3 +140,13 @@ async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp
     with_body = [await NOBODY.status(of(book, path), "GET", tmp_path / "body") for path in paths]
 
     assert with_body == [await NOBODY.status(of(book, path)) for path in paths]
+
+
+async def test_attack_11_ten_thousand_idle_connections(book: ExtenderStage) -> None:
+    """EXT-010: a question beside them is answered; the extender may close those that have waited longest."""
+    parts = urlsplit(of(book, spec.FILTER))
+    assert parts.hostname is not None
+    connections = await asyncio.to_thread(idle_connections, parts.hostname, parts.port or 80, IDLE_CONNECTIONS)
+    with connections:
+        assert await NOBODY.status(of(book, spec.INSPECT)) == 200
+        assert await book.fits(book.pod("p", 11), "a1") == ["a1"]
