@@ -16,7 +16,15 @@ from gpushare.bounds import (
     SELECTOR_VALUES,
 )
 from gpushare.errors import InvalidQuantityError
-from gpushare.manifests import Container, DisruptionBudget, LabelRequirement, LabelSelector, Pod
+from gpushare.manifests import (
+    Container,
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    LabelRequirement,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+)
 from gpushare.model.pod import is_deleting, is_sidecar
 from gpushare.model.quantity import parse_quantity
 
@@ -94,6 +102,23 @@ def is_entangled(pod: Pod) -> bool:
     )
 
 
+def kept_budget(budget: DisruptionBudget) -> DisruptionBudget:
+    """What stays in memory of a budget. One that selects by more than is compared selects nothing."""
+    metadata, selector = budget.metadata, budget.spec.selector
+    return DisruptionBudget(
+        ObjectMeta(metadata.name, metadata.namespace, metadata.uid),
+        DisruptionBudgetSpec(None if selector is None or _is_too_large(selector) else selector),
+        budget.status,
+    )
+
+
+def _is_too_large(selector: LabelSelector) -> bool:
+    labels, expressions = selector.match_labels or {}, selector.match_expressions or ()
+    return SELECTOR_TERMS.exceeded(len(labels) + len(expressions)) or any(
+        SELECTOR_VALUES.exceeded(len(one.values or ())) for one in expressions
+    )
+
+
 def by_namespace(budgets: Iterable[DisruptionBudget]) -> Budgets:
     """The budgets of each namespace; of one that has too many the first."""
     found: defaultdict[str, list[DisruptionBudget]] = defaultdict(list)
@@ -123,21 +148,17 @@ def protected(pods: Iterable[tuple[str, str, Evictable]], budgets: Budgets) -> I
 
 
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """An absent selector selects nothing, and so does an empty one here, as in the scheduler; nor does one that is too large."""
+    """An absent selector selects nothing, and so does an empty one here, as in the scheduler."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
-    wanted, expressions = selector.match_labels or {}, selector.match_expressions or ()
-    if SELECTOR_TERMS.exceeded(len(wanted) + len(expressions)):
-        return False
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        _holds(requirement, labels) for requirement in expressions
+    wanted = (selector.match_labels or {}).items()
+    return all(labels.get(key) == value for key, value in wanted) and all(
+        _holds(requirement, labels) for requirement in selector.match_expressions or ()
     )
 
 
 def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     value, values = labels.get(requirement.key), requirement.values or ()
-    if SELECTOR_VALUES.exceeded(len(values)):
-        return False
     match requirement.operator:
         case "In":
             return value in values

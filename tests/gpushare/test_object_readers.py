@@ -17,7 +17,15 @@ from gpushare import wire
 from gpushare.extender.book.cache import booking_of
 from gpushare.manifests import DisruptionBudget, Pod
 from gpushare.model.device import Device
-from gpushare.model.eviction import Evictable, by_namespace, evictable_of, is_entangled, other_requests, protected
+from gpushare.model.eviction import (
+    Evictable,
+    by_namespace,
+    evictable_of,
+    is_entangled,
+    kept_budget,
+    other_requests,
+    protected,
+)
 from gpushare.model.kept import kept_of
 from gpushare.model.node import Booking, lay_out
 from gpushare.model.pod import cpu_request, gpu_containers, is_finished, request_of
@@ -92,7 +100,9 @@ BUDGETS: dict[str, Callable[[int], list[dict[str, object]]]] = {
 def test_a_preemption_compares_within_a_fixed_budget(name: str) -> None:
     """However many budgets a namespace has, and whatever they select by."""
     budgets = by_namespace(
-        msgspec.convert({"metadata": {"namespace": "ns"}, "spec": {"selector": selector}}, DisruptionBudget)
+        kept_budget(
+            msgspec.convert({"metadata": {"namespace": "ns"}, "spec": {"selector": selector}}, DisruptionBudget)
+        )
         for selector in BUDGETS[name](50_000)
     )
     pods = [("ns", str(at), Evictable(0, (("a", "1"),), (), False, False)) for at in range(10)]

@@ -37,7 +37,7 @@ from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.allocation import container_requests, decode
 from gpushare.model.device import Device
-from gpushare.model.eviction import evictable_of
+from gpushare.model.eviction import evictable_of, kept_budget
 from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
 from gpushare.model.pod import is_finished, pod_request, slot_request
 from gpushare.model.snapshot import Snapshot
@@ -265,7 +265,7 @@ class SchedulerCache:
 
     def set_budget(self, budget: DisruptionBudget) -> None:
         """A PodDisruptionBudget is new or changed."""
-        self._budgets[budget.metadata.namespace, budget.metadata.name] = budget
+        self._budgets[budget.metadata.namespace, budget.metadata.name] = kept_budget(budget)
 
     def remove_budget(self, metadata: ObjectMeta) -> None:
         """It is gone."""

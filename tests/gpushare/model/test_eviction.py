@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from gpushare.manifests import DisruptionBudget, Pod
-from gpushare.model.eviction import Evictable, by_namespace, evictable_of, is_entangled, other_requests, protected
+from gpushare.model.eviction import (
+    Evictable,
+    by_namespace,
+    evictable_of,
+    is_entangled,
+    kept_budget,
+    other_requests,
+    protected,
+)
 from tests.counted import steps_of
 
 
@@ -165,7 +173,7 @@ def test_attack_02_a_selector_is_compared_up_to_a_bound(selector: dict[str, obje
     """A budget that selects by more than that protects no pod from being chosen; the API server still has its own say."""
     pods = [("ns", "a", labelled(app="web"))]
 
-    assert list(protected(pods, by_namespace([budget(0, selector)]))) == [protects]
+    assert list(protected(pods, by_namespace([kept_budget(budget(0, selector))]))) == [protects]
 
 
 def test_attack_02_a_namespace_has_so_many_budgets() -> None:
