@@ -97,3 +97,10 @@ ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512,
 ANNOTATION_KEPT: Final = Bound("an annotation of a pod", 256, "characters")
 # A kubelet's message about a pod, which a person shall read.
 MESSAGE_KEPT: Final = Bound("the message of a pod's status", 4096, "characters")
+# Ended pods of a node that a device plugin remembers, because the kubelet turned them away for one of our resources.
+TURNED_AWAY_PODS: Final = Bound("the number of pods that a kubelet turned away", 100, "pods")
+CONTAINERS_OF_AN_ENDED_POD: Final = Bound("the containers of a pod that a kubelet turned away", 32, "containers")
+# Pods of a node in one answer of the API server: each may have 1.5 MB, and all of an answer are in memory at once.
+PODS_OF_A_PAGE: Final = Bound("a page of the pods of a node", 25, "pods")
+# Writes by which a device plugin puts the annotations of one pod right, in a minute: an exchange of cards takes four.
+REPAIRS_A_MINUTE: Final = Bound("the repair of a pod's annotations", 8, "writes a minute")

@@ -15,6 +15,7 @@ from typing import Final
 
 from gpushare import __version__, logs
 from gpushare.deviceplugin.allocation.allocate import Allocator
+from gpushare.deviceplugin.allocation.node_view import list_into
 from gpushare.deviceplugin.allocation.owner import KubeletBook
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_pods import indices_in_use
@@ -144,7 +145,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     node.listeners.append(news.tell)
     server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
     sight = Sight(
-        client, events, metrics, lambda: node.cards, pods.in_admission_order, lambda: server.is_watched,
+        client, events, metrics, lambda: node.cards, pods, lambda: server.is_watched,
         allocator.held_for_good, time.monotonic,
     )  # fmt: skip
     for observer in observers(settings.extra, sight, nvml.session, nvml.thread):
@@ -176,6 +177,7 @@ async def _serve(
     watch: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector)
     group.create_task(watch.run())
     group.create_task(allocator.keep_right())
+    group.create_task(allocator.keep_bound())
     # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
     await node.publish_first()
     group.create_task(node.keep_published())
@@ -229,7 +231,7 @@ async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
     """Give the cards their indices; an API server that is away is waited for."""
     while True:
         try:
-            pods.replace(await client.list_pods(field_selector=f"spec.nodeName={node.name}"))
+            await list_into(pods, client, node.name)
             await node.prepare(indices_in_use(pods.in_admission_order()))
         except ApiError as error:
             _LOG.warning("cannot read node=%s error=%s", node.name, error)

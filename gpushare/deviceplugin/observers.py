@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
-from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import Process
 from gpushare.nvml.session import NvmlSession
@@ -33,7 +33,7 @@ class Sight:
     events: EventRecorder
     metrics: PluginMetrics
     cards: Callable[[], NodeCards]
-    pods: Callable[[], Iterable[Pod]]
+    pods: NodePods
     is_served: Callable[[], bool]
     held: Callable[[], Mapping[str, str]]
     clock: Callable[[], float]
@@ -43,16 +43,18 @@ def observers(
     flags: PluginFlags, sight: Sight, session: NvmlSession, thread: NvmlThread
 ) -> list[Coroutine[Any, Any, None]]:
     """The observers that the flags ask for, each to run until cancelled."""
+    pods = sight.pods
     sweeper = StuckPodSweeper(
-        sight.client, sight.cards, sight.pods, sight.is_served, sight.held, sight.metrics, sight.events, sight.clock,
+        sight.client, sight.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()), sight.is_served, sight.held,
+        sight.metrics, sight.events, sight.clock,
         delete=flags.delete_unadmitted,
     )  # fmt: skip
     found = [sweeper.run()]
     if flags.usage is not None:
         owners = ProcessOwners(Path(flags.usage.proc_root))
         usage = UsageWatch(
-            _asking(session, thread), sight.cards, sight.pods, owners, sight.metrics, sight.events, flags.usage,
-            sight.clock,
+            _asking(session, thread), sight.cards, pods.in_admission_order, pods.identities, owners, sight.metrics,
+            sight.events, flags.usage, sight.clock,
         )  # fmt: skip
         found.append(usage.run())
     return found

@@ -7,7 +7,7 @@ from caller to caller (``ApiError.may_have_happened``). No error of the HTTP lib
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -171,6 +171,20 @@ class ApiClient:
         params = {"fieldSelector": field_selector} if field_selector else None
         items, version = await self.list_raw("/api/v1/pods", params)
         return [_decode(_POD, bytes(item), "/api/v1/pods") for item in items], version
+
+    async def pods_by_pages(
+        self, field_selector: str, limit: int, keep: Callable[[Pod], Pod | None]
+    ) -> tuple[list[Pod], str]:
+        """As ``list_pods_at``, but of each pod only what ``keep`` makes of it is in memory longer than its page of the list.
+
+        Raises ApiError; GoneError: the reader was so slow that the next page is gone.
+        """
+        path, pods, version = "/api/v1/pods", list[Pod](), ""
+        async for page in self.pages(path, {"fieldSelector": field_selector}, limit):
+            version = version or page.metadata.resource_version
+            read = (keep(_decode(_POD, bytes(item), path)) for item in page.items or ())
+            pods += [pod for pod in read if pod is not None]
+        return pods, version
 
     async def list_nodes(self) -> list[Node]:
         """All nodes. Raises ApiError."""

@@ -19,6 +19,8 @@ from gpushare.deviceplugin.cards.devices import DeviceIds
 from gpushare.deviceplugin.cards.id_limits import check_ids_of_pod
 from gpushare.errors import NoCandidateError
 from gpushare.kube.errors import ApiError
+from gpushare.manifests import Pod
+from gpushare.model.pod import gpu_containers
 from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ class Admission:
         """Ids for a container. Raises NoCandidateError, ApiError."""
         self._take_question(frozenset())
         offered = list(dict.fromkeys([*must_include, *available]))
-        sight = await self._look()
+        sight = await self._look(size)
         candidate = self._whose(sight, offered, must_include, size)
         chosen = self._pick(candidate, sight, offered)
         self._chosen = {frozenset(chosen): candidate}
@@ -72,7 +74,7 @@ class Admission:
         self.between_pods.set()
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
-            sight = await self._look()
+            sight = await self._look(len(device_ids))
             self._check_cards(sight, device_ids)
             candidate = self._whose(sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids))
         sight = self._view.now()
@@ -109,16 +111,20 @@ class Admission:
         if not any(len(candidate.cards) > 1 for candidate in self._waiting(sight)):
             raise NoCandidateError(f"the kubelet chose {len(ids)} ids that do not lie on one card of this node")
 
-    async def _look(self) -> Sight:
-        """The node now, by a fresh list; pods that came past the extender have their card in it."""
+    async def _look(self, size: int) -> Sight:
+        """The node now, by a fresh list; pods that came past the extender, and that this may be for, have their card in it."""
         await self._view.refresh()
         self._view.forget_unwritten()
         sight = self._view.now()
-        if without_card(sight):
+
+        def is_possible(pod: Pod) -> bool:
+            return sight.counts_slots or any(units == size for _, units in gpu_containers(pod))
+
+        if any(map(is_possible, without_card(sight))):
             try:
                 # Marks that turned out to be of no use would stand in their way.
                 await self._exchange.run(self._view.now)
-                await self._hand_bound.run(self._view.now)
+                await self._hand_bound.run(self._view.now, is_possible)
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)

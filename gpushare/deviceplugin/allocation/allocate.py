@@ -29,7 +29,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from gpushare.deviceplugin.allocation.admission import Admission
@@ -38,7 +38,9 @@ from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.held import HeldError, HeldPod, HeldPods
 from gpushare.deviceplugin.allocation.node_view import NodeView
 from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.allocation.restoration import Restoration
 from gpushare.deviceplugin.allocation.verification import Verification
+from gpushare.deviceplugin.allocation.write_budget import WriteBudget
 from gpushare.deviceplugin.answer.container_answer import ContainerAnswer
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
@@ -85,14 +87,19 @@ class Allocator:
         self._events = events
         self._metrics = metrics
         self._view = NodeView(client, pods, node, book, repairs=repairs)
-        self._exchange = Exchange(client, self._view, monotonic, metrics, settled_seconds=settled_seconds)
-        self._hand_bound = HandBound(client, self._view, events, clock_ns)
+        self._budget = WriteBudget()
+        self._exchange = Exchange(self._view, monotonic, metrics, self._budget, settled_seconds=settled_seconds)
+        self._restoration = Restoration(self._view, events, self._budget, monotonic)
+        self._hand_bound = HandBound(self._view, events, clock_ns)
         self._admission = Admission(self._view, self._exchange, self._hand_bound, rules or ContainerFlags())
-        self._verification = Verification(client, self._view, self._exchange, self._hand_bound)
+        self._verification = Verification(self._view, self._exchange, self._hand_bound)
         self._held = HeldPods()
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
-        pods.on_change = self._changed.set
+        self._shown = asyncio.Event()
+        # Calls of the kubelet that wait for the lock, or have it.
+        self._calls = 0
+        pods.on_change = self._on_change
 
     async def recover(self) -> None:
         """After our own start: what the kubelet gave out before, and pods that wait. Raises ApiError."""
@@ -109,12 +116,12 @@ class Allocator:
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Ids for a container that asks for ``size``, all on its pod's card. Raises NoCandidateError, ApiError."""
-        async with self._lock:
+        async with self._called():
             return await self._counted(self._admission.prefer(available, must_include, size))
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
         """What the container with these ids gets. Raises NoCandidateError, ApiError."""
-        async with self._lock:
+        async with self._called():
             answer = await self._counted(self._admission.allocate(device_ids))
         if self._metrics is not None:
             self._metrics.count_allocation("granted")
@@ -136,7 +143,7 @@ class Allocator:
             async with asyncio.timeout(_ADMISSION_SECONDS):
                 await self._admission.between_pods.wait()
         try:
-            async with self._lock:
+            async with self._called():
                 return await self._verification.verify(device_ids)
         except HeldError as error:
             await self._hold(error)
@@ -169,15 +176,45 @@ class Allocator:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
 
+    async def keep_bound(self) -> None:
+        """Until cancelled: put back what is changed on pods after they were bound. No call of the kubelet waits for it."""
+        while True:
+            self._shown.clear()
+            self._budget.forget_others({pod.metadata.uid for pod in self._view.pods.in_admission_order()})
+            await self._restoration.run()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REST_SECONDS):
+                    await self._shown.wait()
+
+    def _on_change(self) -> None:
+        self._changed.set()
+        self._shown.set()
+
+    @contextlib.asynccontextmanager
+    async def _called(self) -> AsyncIterator[None]:
+        """The kubelet waits for an answer: repairs of other pods stop after the write that is under way."""
+        self._calls += 1
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._calls -= 1
+
+    def _is_called(self) -> bool:
+        return self._calls > 0
+
     async def _put_right(self) -> float:
         """Do what can be done; how long to rest after it where nothing is heard, in seconds."""
         self._view.refused.clear()
         sight = self._view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
             await self._view.refresh(1)
-            await self._exchange.run(self._view.now)
-            await self._hand_bound.run(self._view.now)
-            sight = await self._exchange.run(self._view.now)
+            await self._exchange.run(self._view.now, self._is_called)
+            await self._hand_bound.run(self._view.now, stop=self._is_called)
+            sight = await self._exchange.run(self._view.now, self._is_called)
+            if self._is_called():
+                # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
+                return 0.0
         return _MARKED_SECONDS if self._exchange.is_under_way(sight) else _REST_SECONDS
 
     async def _hold(self, error: HeldError) -> None:

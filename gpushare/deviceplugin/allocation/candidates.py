@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import Allocation, allocation_of
+from gpushare.model.allocation import Allocation
 from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request, was_started
 
 # Card index and units of it; nearly always one pair.
@@ -211,30 +212,29 @@ def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
 
 
 def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
+    """Names no pod: the kubelet shows the text with the pod that it asked for, which may be of another namespace."""
     same = [candidate for candidate in waiting if is_of_size(candidate, offer)]
     if not same:
-        asked = ", ".join(f"{one.namespace}/{one.pod} {one.units}" for one in waiting[:5]) or "none"
         what = "a slot" if offer.counts_slots else f"{offer.size} units"
-        return f"no pod bound to this node with a card waits for {what} (waiting: {asked})"
+        return f"no pod bound to this node with a card waits for {what} (waiting for other amounts: {len(waiting)})"
     # One that waits for the kubelet alone says more than the first.
     first = next((one for one in same if _kept_for_ended(one, offer)), same[0])
-    pod = f"{first.namespace}/{first.pod}"
     wanted = ids_by_card(first, offer.counts_slots)
     wrong = [index for index in offer.must if index not in wanted]
     if wrong:
-        return f"the kubelet chose ids of card {wrong[0]}, but pod {pod} has card {min(wanted)}"
+        return f"the kubelet chose ids of card {wrong[0]}, but the pod that waits has card {min(wanted)}"
     for index, count in wanted.items():
         units = units_of(first, index, offer)
         if offer.free.get(index, 0) < count and offer.counts_slots:
-            return f"card {index} has no slot left for container {first.container} of pod {pod}"
+            return f"card {index} has no slot left for the next container of the pod that waits"
         left = (
             offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
         )
         if left < units:
-            text = f"card {index} has {left} units left for the {units} of pod {pod}"
+            text = f"card {index} has {left} units left for the {units} of the pod that waits"
             kept = _kept_for_ended(first, offer).get(index, 0)
             return f"{text}: the kubelet keeps {kept} for pods that have ended" if kept else text
-    return f"the kubelet reuses more ids of a card than container {first.container} of pod {pod} gets"
+    return "the kubelet reuses more ids of a card than the next container of the pod that waits gets"
 
 
 def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:

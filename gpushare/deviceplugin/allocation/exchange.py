@@ -15,8 +15,8 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import Step, next_step
+from gpushare.deviceplugin.allocation.write_budget import WriteBudget
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
-from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.manifests import Pod
 
@@ -35,17 +35,17 @@ class Exchange:
 
     def __init__(
         self,
-        client: ApiClient,
         view: NodeView,
         monotonic: Callable[[], float],
         metrics: PluginMetrics | None,
+        budget: WriteBudget,
         *,
         settled_seconds: float = SETTLED_SECONDS,
     ) -> None:
-        self._client = client
         self._view = view
         self._monotonic = monotonic
         self._metrics = metrics
+        self._budget = budget
         self._settled_seconds = settled_seconds
         # By uid, a pod's mark and since when we know it.
         self._marks: dict[str, tuple[int, float]] = {}
@@ -79,12 +79,15 @@ class Exchange:
                 _LOG.warning("cannot mark pods now error=%s", error)
                 return
 
-    async def run(self, look: Callable[[], Sight]) -> Sight:
-        """Write until nothing can be done now; what is there then. ``look`` answers for the moment. Raises ApiError."""
+    async def run(self, look: Callable[[], Sight], stop: Callable[[], bool] = lambda: False) -> Sight:
+        """Write until nothing can be done now, or until ``stop`` says so; what is there then.
+
+        ``look`` answers for the moment. Raises ApiError.
+        """
         for _ in range(_MOST_WRITES):
             sight = look()
             step = self._next_step(sight)
-            if step is None:
+            if step is None or stop():
                 return sight
             try:
                 await self._write(step, sight)
@@ -98,9 +101,11 @@ class Exchange:
         return look()
 
     def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
-        return next_step(sight.standings, sight.units, self._settled(sight), self._view.refused.keys() | set(besides))
+        untouchable = {*self._view.refused, *self._budget.spent(self._monotonic()), *besides}
+        return next_step(sight.standings, sight.units, self._settled(sight), untouchable)
 
     async def _write(self, step: Step, sight: Sight) -> None:
+        self._budget.take(step.uid, self._monotonic())
         pod = sight.pod(step.uid)
         before = sight.standing(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
@@ -109,7 +114,7 @@ class Exchange:
             changes[wire.ANNOTATION_INDEX] = str(step.index)
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
-        self._view.pods.set(await self._client.annotate_pod(pod, changes, unchanged=True))
+        await self._view.write(pod, changes, unchanged=True)
         self._log(pod, step, what=_what(step, sight))
 
     def _log(self, pod: Pod, step: Step, what: str) -> None:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
-from gpushare.deviceplugin.allocation.standings import allocation_of
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.errors import GpushareError
-from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
@@ -74,8 +73,7 @@ def _ends(pod: Pod) -> bool:
 class HandBound:
     """Writes the card. ``clock_ns`` gives nanoseconds since 1970."""
 
-    def __init__(self, client: ApiClient, view: NodeView, events: EventRecorder, clock_ns: Callable[[], int]) -> None:
-        self._client = client
+    def __init__(self, view: NodeView, events: EventRecorder, clock_ns: Callable[[], int]) -> None:
         self._view = view
         self._events = events
         self._clock_ns = clock_ns
@@ -88,9 +86,16 @@ class HandBound:
         self._told &= {pod.metadata.uid for pod in waiting}
         return any(pod.metadata.uid not in self._told or choose_card(pod, sight) for pod in waiting)
 
-    async def run(self, look: Callable[[], Sight]) -> None:
-        """Give each its card, first bound first. Raises ApiError."""
-        for pod in without_card(look()):
+    async def run(
+        self,
+        look: Callable[[], Sight],
+        wanted: Callable[[Pod], bool] = lambda pod: True,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Give each of those ``wanted`` its card, first bound first, until ``stop`` says so. Raises ApiError."""
+        for pod in filter(wanted, without_card(look())):
+            if stop():
+                return
             sight = look()
             card = choose_card(pod, sight)
             if card is not None:
@@ -111,7 +116,7 @@ class HandBound:
             # Nobody bound it, so nobody's book would be left behind.
             written[wire.ANNOTATION_EXTENDER] = wire.EXTENDER_BOOK
         try:
-            self._view.pods.set(await self._client.annotate_pod(pod, written | encode(chosen)))
+            await self._view.write(pod, written | encode(chosen))
         except (ConflictError, NotFoundError) as error:
             _LOG.info("gone before it got its card pod=%s/%s uid=%s error=%s", *_named(pod), error)
             await self._view.refresh()

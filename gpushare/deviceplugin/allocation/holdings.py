@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpushare import wire
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
-from gpushare.model.allocation import allocation_of
 from gpushare.model.pod import is_finished, pod_request, was_started
 
 
@@ -176,10 +176,7 @@ def _request(pod: Pod) -> int:
 
 def _annotated(pod: Pod, units: int) -> Mapping[int, int]:
     """Where the annotations put so many units."""
-    try:
-        allocation = allocation_of(pod)
-    except GpushareError:
-        return {}
+    allocation = allocation_of(pod)
     if allocation is None:
         return {}
     return {allocation.index: units} if allocation.by_container is None else dict(allocation.shares)

@@ -47,20 +47,22 @@ def check(
     *,
     counts_slots: bool,
 ) -> None:
-    """Let a container have these ids. Raises NoCandidateError with the reason against it."""
-    name = f"pod {candidate.namespace}/{candidate.pod}"
+    """Let a container have these ids. Raises NoCandidateError with the reason against it.
+
+    The reason names no pod: the candidate may be taken for another one, with which the kubelet then shows the text.
+    """
     by_index = {card.index: card for card in cards}
     left = room(holdings, pods, cards, counts_slots=counts_slots, besides=ids)
     is_counted = candidate.is_counted or (counts_slots and candidate.is_begun)
     for index, amount in candidate.cards:
         card = by_index.get(index)
         if card is None:
-            raise NoCandidateError(f"{name} has card {index}, which this node has not (any more)")
+            raise NoCandidateError(f"the pod has card {index}, which this node does not have (any more)")
         if not card.healthy:
-            raise NoCandidateError(f"card {index} of {name} is sick: {card.reason or 'no reason given'}")
+            raise NoCandidateError(f"card {index} of the pod is sick: {card.reason or 'no reason given'}")
         units = 0 if is_counted else candidate.pod_units if counts_slots else amount
         if left[index] < units:
-            raise NoCandidateError(f"card {index} has {left[index]} units left for the {units} of {name}")
+            raise NoCandidateError(f"card {index} has {left[index]} units left for the {units} of the pod")
     twice = given_twice(holdings, ids, candidate.uid)
     if twice is not None:
-        raise NoCandidateError(f"the kubelet offered {name} the id {twice}, which another container has")
+        raise NoCandidateError(f"the kubelet offered the id {twice}, which another container has")

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gpushare import wire
+from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.candidates import Candidate
 from gpushare.deviceplugin.allocation.holdings import Entry, Grant, Holdings, lay
 from gpushare.deviceplugin.allocation.owner import KubeletBook
 from gpushare.deviceplugin.allocation.repair import PodCard, aims
-from gpushare.deviceplugin.allocation.standings import booked_units, open_units, pod_cards
+from gpushare.deviceplugin.allocation.standings import allocation_by_book, booked_units, open_units, pod_cards
 from gpushare.deviceplugin.cards.devices import DeviceIds
 from gpushare.deviceplugin.cards.id_limits import kubelet_release
 from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.kept_pods import cut_down
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.manifests import Pod
 from gpushare.model.cards import MODE_SLOTS, CardFacts
-from gpushare.model.pod import is_finished
 
 # How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit
 # on Allocate, but admits no other pod meanwhile.
@@ -48,14 +50,20 @@ class Sight:
     units: Mapping[int, int]
     aims: Mapping[str, int]
     admitted: frozenset[str]
+    by_uid: Mapping[str, Pod] = field(init=False)
+    standing_of: Mapping[str, PodCard] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_uid", {pod.metadata.uid: pod for pod in self.pods})
+        object.__setattr__(self, "standing_of", {one.uid: one for one in self.standings})
 
     def pod(self, uid: str) -> Pod:
         """A pod that is in the sight. Raises KeyError."""
-        return {pod.metadata.uid: pod for pod in self.pods}[uid]
+        return self.by_uid[uid]
 
     def standing(self, uid: str) -> PodCard | None:
         """How a pod on one card stands."""
-        return next((one for one in self.standings if one.uid == uid), None)
+        return self.standing_of.get(uid)
 
     def booked(self, besides: str = "") -> Counter[int]:
         """What is spoken for on each card by anything but one pod."""
@@ -104,16 +112,30 @@ class NodeView:
 
         Raises ApiError.
         """
-        selector = f"spec.nodeName={self.node.name}"
         for attempt in range(attempts or LIST_ATTEMPTS):
             try:
-                self.pods.replace(*await self._client.list_pods_at(selector))
+                await list_into(self.pods, self._client, self.node.name)
                 return
             except ApiError:
                 # Of any kind: an API server that has just started answers 401 and 403 before it knows who may do what.
                 if attempt == (attempts or LIST_ATTEMPTS) - 1:
                     raise
                 await asyncio.sleep(LIST_PAUSE_SECONDS)
+
+    async def write(self, pod: Pod, changes: Mapping[str, str | None], *, unchanged: bool = False) -> None:
+        """Write annotations that count from then on; ``unchanged`` as in ``ApiClient.annotate_pod``. Raises ApiError."""
+        bindings, uid = self.pods.bindings, pod.metadata.uid
+        bindings.expect(uid, changes)
+        try:
+            self.pods.wrote(await self._client.annotate_pod(pod, changes, unchanged=unchanged))
+        except ApiError as error:
+            if not error.may_have_happened:
+                bindings.give_up(uid)
+            raise
+
+    async def put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
+        """Write what counts over what its author wrote, unless the pod has changed since. Raises ApiError."""
+        self.pods.set(await self._client.annotate_pod(pod, changes, unchanged=True))
 
     async def read_book(self) -> tuple[Entry, ...]:
         """The kubelet's whole book. Never during an admission (see ``owner``)."""
@@ -125,11 +147,11 @@ class NodeView:
         if entries is None:
             file = self.book.checkpoint()
             entries = self._last if file is None else file
-        pods = self.pods.in_admission_order()
         announced = self.node.cards
         ids = DeviceIds(announced.cards)
         counts_slots = announced.mode == MODE_SLOTS
-        alive = {pod.metadata.uid for pod in pods if not is_finished(pod)}
+        pods = self.pods.in_admission_order()
+        alive = {pod.metadata.uid for pod in pods}
         entries = tuple(entries)
         have = {(pod.metadata.uid, entry.container) for entry in entries if (pod := self.pod_of(entry)) is not None}
         self._forget_guesses(entries, have, alive)
@@ -142,6 +164,8 @@ class NodeView:
             resource=wire.RESOURCE_SLOT if counts_slots else wire.RESOURCE_MEMORY,
             ids_are_counts=self._ids_are_counts(),
         )
+        if self._believe(holdings, pods, counts_slots=counts_slots):
+            pods = self.pods.in_admission_order()
         standings = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
         units = open_units(pods, holdings, announced.cards)
         plan = dict(aims(standings, units))
@@ -151,6 +175,18 @@ class NodeView:
         return Sight(
             pods, announced.cards, counts_slots, ids_are_counts, holdings, standings, units, plan, self._admitted
         )
+
+    def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
+        """Take from the kubelet's book what pods have whose annotations were changed while nothing here remembered them."""
+        found = False
+        for pod in pods:
+            shown = functools.partial(self.pods.bindings.shown_allocation, pod)
+            has = allocation_by_book(pod, holdings.of_pod(pod.metadata.uid), shown, counts_slots=counts_slots)
+            if has is not None:
+                sizes = {card.index: card.units for card in self.node.cards.cards}
+                self.pods.correct(pod.metadata.uid, replace(has, device_units=sizes.get(has.index, 0)))
+                found = True
+        return found
 
     def _forget_guesses(
         self, entries: Iterable[Entry], have: Collection[tuple[str, str]], alive: Collection[str]
@@ -175,3 +211,9 @@ class NodeView:
     def _ids_are_counts(self) -> bool:
         release = kubelet_release(self.node.kubelet_version)
         return release is not None and release < _ASKS_SINCE
+
+
+async def list_into(pods: NodePods, client: ApiClient, node: str) -> None:
+    """Take a fresh list of the node's pods, page by page, each cut down as it is read. Raises ApiError."""
+    since = pods.newest
+    pods.replace(*await client.pods_by_pages(f"spec.nodeName={node}", PODS_OF_A_PAGE.most, cut_down), since=since)

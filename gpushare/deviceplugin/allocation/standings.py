@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.holdings import Holdings
+from gpushare.deviceplugin.allocation.holdings import Grant, Holdings
 from gpushare.deviceplugin.allocation.repair import PodCard
-from gpushare.errors import GpushareError
-from gpushare.manifests import Pod
+from gpushare.deviceplugin.kept_pods import WISHES, allocation_of
+from gpushare.manifests import ContainerStatus, Pod
 from gpushare.model.allocation import Allocation
-from gpushare.model.allocation import allocation_of as read_allocation
 from gpushare.model.cards import CardFacts
-from gpushare.model.pod import is_finished, pod_request, was_started
-
-# A pod that says this of cards is left on the one that was chosen for it.
-WISHES: Final = tuple(
-    f"gpushare.aliyun.com/{name}"
-    for name in ("card-model", "card-model-not", "card-uuid", "card-uuid-not", "same-card")
-)
-
-
-def allocation_of(pod: Pod) -> Allocation | None:
-    """What is written on a pod that asks for card memory; None where that is no valid card."""
-    try:
-        return read_allocation(pod) if pod_request(pod) > 0 else None
-    except GpushareError:
-        return None
+from gpushare.model.pod import gpu_containers, is_finished, pod_request, was_started
 
 
 def pod_cards(
@@ -93,3 +77,60 @@ def booked_units(pods: Iterable[PodCard], others: Mapping[int, int]) -> Counter[
     for pod in pods:
         booked.update(dict.fromkeys(pod.cards, pod.units))
     return booked
+
+
+def allocation_by_book(
+    pod: Pod, grants: Sequence[Grant], shown: Callable[[], Allocation | None], *, counts_slots: bool
+) -> Allocation | None:
+    """The cards that a pod has by the kubelet's book, if that is to be written; None if what counts is right, or may follow.
+
+    A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
+    which a person wrote the card of a pod that is held is right as well (``shown`` is what the API shows).
+    """
+    certain = [grant for grant in grants if not grant.is_guess and grant.card_of]
+    cards = {card for grant in certain for card in grant.card_of.values()}
+    counts = allocation_of(pod)
+    if len(cards) == 1:
+        return _on_one_card(pod, cards.pop(), certain, counts, shown)
+    has = _on_several_cards(pod, certain) if cards and not counts_slots else None
+    return None if has is None or (counts is not None and counts.by_container == has.by_container) else has
+
+
+def _on_one_card(
+    pod: Pod, card: int, certain: Sequence[Grant], counts: Allocation | None, shown: Callable[[], Allocation | None]
+) -> Allocation | None:
+    if counts is not None and counts.shares == ((card, counts.units),):
+        return None
+    if not any(_has_run(pod, grant.container) for grant in certain):
+        written = shown()
+        if written is None or written.by_container is not None or written.index != card:
+            return None
+    return Allocation(((card, pod_request(pod)),), assigned=was_started(pod))
+
+
+def _on_several_cards(pod: Pod, certain: Sequence[Grant]) -> Allocation | None:
+    """Of a pod all of whose containers have run: the one that is held could be on a wrong card."""
+    by_name = {grant.container: dict(sorted(grant.by_card.items())) for grant in certain}
+    asked = dict(gpu_containers(pod))
+    names = [container.name for container in pod.spec.containers or ()]
+    if not all(sum(by_name.get(name, {}).values()) == asked[name] and _has_run(pod, name) for name in asked):
+        return None
+    by_container = {names.index(name): tuple(by_name[name].items()) for name in asked if name in names}
+    shares: Counter[int] = Counter()
+    for pairs in by_container.values():
+        shares.update(dict(pairs))
+    return Allocation(tuple(sorted(shares.items())), assigned=True, by_container=by_container)
+
+
+def _has_run(pod: Pod, container: str) -> bool:
+    """Does the kubelet report that this container runs, or that it ran?"""
+    status = pod.status
+    if status is None:
+        return False
+    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    return status.phase == "Running" or any(one.name == container and _ran(one) for one in reported)
+
+
+def _ran(status: ContainerStatus) -> bool:
+    state = status.state
+    return state is not None and (state.running is not None or state.terminated is not None)

@@ -17,9 +17,9 @@ from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
 from gpushare.deviceplugin.allocation.holdings import Entry, Grant
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import PodCard, has_room
-from gpushare.deviceplugin.allocation.standings import allocation_of, why_fixed
+from gpushare.deviceplugin.allocation.standings import why_fixed
 from gpushare.deviceplugin.cards.devices import DeviceIds
-from gpushare.kube.client import ApiClient
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.pod import gpu_containers
@@ -33,8 +33,7 @@ _LIST_ATTEMPTS: Final = 3
 class Verification:
     """Lets containers start, or raises HeldError."""
 
-    def __init__(self, client: ApiClient, view: NodeView, exchange: Exchange, hand_bound: HandBound) -> None:
-        self._client = client
+    def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound) -> None:
         self._view = view
         self._exchange = exchange
         self._hand_bound = hand_bound
@@ -91,7 +90,9 @@ class Verification:
             await self._check_one(pod, grant, look)
         pod = self._view.pods.by_uid(grant.uid) or pod
         if not _is_assigned(pod):
-            self._view.pods.set(await self._client.annotate_pod(pod, {wire.ANNOTATION_ASSIGNED: "true"}))
+            # With it whatever its author changed meanwhile.
+            changed = self._view.pods.bindings.differences(grant.uid)
+            await self._view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
             _LOG.info(
                 "assigned pod=%s/%s uid=%s device=%s",
                 pod.metadata.namespace, pod.metadata.name, grant.uid, ",".join(map(str, sorted(grant.by_card))),
@@ -137,8 +138,7 @@ def _nobody(entries: Sequence[Entry], device_ids: Sequence[str]) -> str:
     wanted = frozenset(device_ids)
     for entry in entries:
         if entry.ids & wanted:
-            name = f"{entry.namespace}/{entry.pod}" if entry.pod else entry.uid
-            return f"the ids belong to pod {name}, which is not on this node"
+            return "the ids belong to a pod that the API server does not show on this node"
     return "the kubelet does not say yet which pod these ids belong to"
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpushare.errors import GpushareError
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.manifests import Pod
-from gpushare.model.allocation import allocation_of
 from gpushare.model.pod import is_finished
 
 
 def indices_of(pod: Pod) -> frozenset[int]:
     """Card indices that a pod which has not ended names, the one that a repair marks too."""
-    try:
-        allocation = None if is_finished(pod) else allocation_of(pod)
-    except GpushareError:
-        return frozenset()
+    allocation = None if is_finished(pod) else allocation_of(pod)
     return frozenset(index for index, _ in allocation.booked) if allocation is not None else frozenset()
 
 

@@ -34,6 +34,8 @@ class PluginMetrics:
         self.nvml_errors: Counter[str] = Counter()
         self.registrations: Counter[str] = Counter()
         self.overuse = 0
+        self.unbooked: frozenset[PodCard] = frozenset()
+        self.unbooked_episodes = 0
         self.held: set[tuple[str, str]] = set()
 
     def follow(self, cards: Callable[[], NodeCards], pods: Callable[[], Iterable[Pod]]) -> None:
@@ -76,3 +78,8 @@ class PluginMetrics:
         """The newest look at the processes; ``over`` are above their limit and told, ``begun`` of them just now."""
         self.seen, self.over = seen, frozenset(over)
         self.overuse += begun
+
+    def show_unbooked(self, on: frozenset[PodCard], begun: int) -> None:
+        """Pods with a process on a card that they did not book, by the newest look; ``begun`` of them just now."""
+        self.unbooked = on
+        self.unbooked_episodes += begun

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from gpushare import __version__
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
-from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, bookings
+from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, PodCard, bookings
 from gpushare.errors import InvalidQuantityError
 from gpushare.logs import lines_dropped
 from gpushare.manifests import Pod
@@ -138,7 +138,8 @@ class Exposition(Collector):
         if seen is None:
             return
         alive = {pod.metadata.uid for pod in pods}
-        uses = [use for use in seen.uses if use.on.uid in alive and use.on.index in present]
+        unbooked = self._metrics.unbooked
+        uses = [use for use in seen.uses if use.on.index in present and (use.on.uid in alive or use.on in unbooked)]
         known = [(use, use.used) for use in uses if use.used is not None]
         yield _pod_gauge(
             "used_bytes", "Card memory that the pod's processes hold, as far as the driver says it.", known
@@ -147,6 +148,18 @@ class Exposition(Collector):
             "overuse_bytes",
             "Card memory above the booking, of pods that were above their limit for long enough to be told.",
             [(use, use.over) for use in uses if use.on in self._metrics.over],
+        )
+        yield _gauge(
+            "gpushare_pod_unbooked_card",
+            "1 while a process of the pod runs on a card that the pod did not book.",
+            _POD,
+            [(_of_pod(on), 1) for on in sorted(unbooked) if on.index in present],
+        )
+        yield _counter(
+            "gpushare_unbooked_episodes",
+            "How often a pod was reported for a process on a card that it did not book.",
+            (),
+            [((), self._metrics.unbooked_episodes)],
         )
         yield _counter(
             "gpushare_overuse_episodes",
@@ -173,12 +186,16 @@ def _of_card(card: CardFacts) -> tuple[str, str, str]:
     return str(card.index), card.uuid, card.model
 
 
+def _of_pod(on: PodCard) -> tuple[str, str, str, str]:
+    return on.namespace, on.pod, on.uid, str(on.index)
+
+
 def _card_gauge(name: str, text: str, cards: Iterable[CardFacts], value: Callable[[CardFacts], float]) -> Metric:
     return _gauge(f"gpushare_card_{name}", text, _CARD, [(_of_card(card), value(card)) for card in cards])
 
 
 def _pod_gauge(name: str, text: str, values: Iterable[tuple[CardUse, int]]) -> Metric:
-    rows = [((use.on.namespace, use.on.pod, use.on.uid, str(use.on.index)), value) for use, value in values]
+    rows = [(_of_pod(use.on), value) for use, value in values]
     return _gauge(f"gpushare_pod_{name}", text, _POD, rows)
 
 

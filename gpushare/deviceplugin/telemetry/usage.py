@@ -14,16 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.errors import GpushareError, InvalidQuantityError
+from gpushare.deviceplugin.kept_pods import MIRROR, allocation_of
+from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.allocation import allocation_of
 from gpushare.model.cards import NodeCards
 from gpushare.model.pod import is_finished
 from gpushare.model.quantity import MemoryUnit
 
 MIB: Final = 1024 * 1024
-# A static pod's containers carry the hash of its manifest where others carry their uid; its mirror in the API names it.
-_MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -112,16 +110,22 @@ def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
 
 
 def _shares(pod: Pod) -> Sequence[tuple[int, int]]:
-    try:
-        allocation = None if is_finished(pod) else allocation_of(pod)
-    except GpushareError:
-        return ()
+    allocation = None if is_finished(pod) else allocation_of(pod)
     return allocation.shares if allocation is not None else ()
 
 
-def uids_in_cgroups(pods: Iterable[Pod]) -> dict[str, ObjectMeta]:
+def uids_in_cgroups(pods: Iterable[ObjectMeta]) -> dict[str, ObjectMeta]:
     """The pods by the uid that the names of their control groups carry."""
-    return {(pod.metadata.annotations or {}).get(_MIRROR_ANNOTATION, pod.metadata.uid): pod.metadata for pod in pods}
+    return {(pod.annotations or {}).get(MIRROR, pod.uid): pod for pod in pods}
+
+
+def on_other_cards(uses: Iterable[CardUse], pods: Iterable[Pod]) -> frozenset[PodCard]:
+    """Pods with a process on a card that they did not book, or without any booking.
+
+    A pod that asks for cards, and of which no valid annotation says which, may have booked this one.
+    """
+    unknown = {pod.metadata.uid for pod in pods if allocation_of(pod) is None}
+    return frozenset(use.on for use in uses if not use.booked and use.on.uid not in unknown)
 
 
 def sum_up(
@@ -158,7 +162,7 @@ def sum_up(
 def judge(
     before: Mapping[PodCard, Episode], uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float
 ) -> Verdict:
-    """Who is above its limit, since when, and what of that is news.
+    """Which pods are above their limit, since when, and what of that is news. A use without a booking is no overuse.
 
     ``begun``: for ``after_seconds`` without a break, told once an episode. ``ended``: those told before that keep to
     their share again. An unknown use changes nothing; a pod that is gone ends without a word.
@@ -167,6 +171,8 @@ def judge(
     begun, ended = [], []
     for use in uses:
         episode = before.get(use.on)
+        if not use.booked:
+            continue
         if use.used is None:
             if episode is not None:
                 episodes[use.on] = episode

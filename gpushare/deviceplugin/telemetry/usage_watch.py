@@ -20,6 +20,7 @@ from gpushare.deviceplugin.telemetry.usage import (
     Tolerance,
     bookings,
     judge,
+    on_other_cards,
     sum_up,
     uids_in_cgroups,
 )
@@ -34,16 +35,21 @@ _LOG = logging.getLogger(__name__)
 
 REASON_OVERUSE = "GpuMemoryOveruse"
 REASON_ENDED = "GpuMemoryOveruseEnded"
+REASON_UNBOOKED = "GpuCardNotBooked"
 
 
 class UsageWatch:
-    """``processes`` asks NVML for those of a card, by UUID; ``cards`` and ``pods`` are this node's as of now."""
+    """``processes`` asks NVML for those of a card, by UUID; ``cards`` and ``pods`` are this node's as of now.
+
+    ``pods`` are those that ask for cards, ``everything`` is every pod of the node, without cards too.
+    """
 
     def __init__(
         self,
         processes: Callable[[str], Awaitable[Iterable[Process]]],
         cards: Callable[[], NodeCards],
         pods: Callable[[], Iterable[Pod]],
+        everything: Callable[[], Iterable[ObjectMeta]],
         owners: ProcessOwners,
         metrics: PluginMetrics,
         events: EventRecorder,
@@ -53,6 +59,7 @@ class UsageWatch:
         self._processes = processes
         self._cards = cards
         self._pods = pods
+        self._everything = everything
         self._owners = owners
         self._metrics = metrics
         self._events = events
@@ -60,6 +67,7 @@ class UsageWatch:
         self._tolerance = Tolerance(rules.tolerance_percent, rules.tolerance_bytes)
         self._clock = clock
         self._episodes: Mapping[PodCard, Episode] = {}
+        self._unbooked: frozenset[PodCard] = frozenset()
 
     async def run(self) -> None:
         """Look for ever."""
@@ -82,7 +90,7 @@ class UsageWatch:
             silent |= by_card.keys()
         # Nothing is awaited from here to the verdict: one moment's pods and bookings.
         pods = tuple(self._pods())
-        known = uids_in_cgroups(pods)
+        known = uids_in_cgroups(self._everything())
         uses: list[ProcessUse] = []
         for index, found in by_card.items():
             uses += self._owners.uses(index, found, known)
@@ -90,12 +98,27 @@ class UsageWatch:
         verdict = judge(self._episodes, seen.uses, self._clock(), self._tolerance, self._rules.after)
         self._episodes = verdict.episodes
         told = [on for on, episode in verdict.episodes.items() if episode.told]
+        before = self._unbooked
+        # Of a card that does not answer it is not known that a process has ended.
+        self._unbooked = on_other_cards(seen.uses, pods) | {on for on in before if on.index in silent}
+        begun = sorted(self._unbooked - before)
         self._metrics.show_usage(seen, told, len(verdict.begun))
-        by_uid = {pod.metadata.uid: pod.metadata for pod in pods}
+        self._metrics.show_unbooked(self._unbooked, len(begun))
+        by_uid = {pod.uid: pod for pod in known.values()}
+        for on in begun:
+            await self._report_unbooked(by_uid[on.uid], on)
         for use in verdict.begun:
             await self._tell(by_uid[use.on.uid], use)
         for use in verdict.ended:
             await self._tell_the_end(by_uid[use.on.uid], use)
+
+    async def _report_unbooked(self, pod: ObjectMeta, on: PodCard) -> None:
+        _LOG.warning("unbooked pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, on.index)
+        text = (
+            f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods were "
+            "promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
+        )
+        await self._events.record("Pod", pod, REASON_UNBOOKED, text)
 
     async def _tell(self, pod: ObjectMeta, use: CardUse) -> None:
         used = (use.used or 0) // MIB

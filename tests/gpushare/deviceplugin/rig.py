@@ -139,7 +139,10 @@ def holder(name: str, index: int) -> dict[str, Any]:
             "uid": f"uid-{name}",
             "annotations": {"ALIYUN_COM_GPU_MEM_IDX": str(index), "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1"},
         },
-        "spec": {"nodeName": "rig", "containers": []},
+        "spec": {
+            "nodeName": "rig",
+            "containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}],
+        },
         "status": {"phase": "Running"},
     }
 

@@ -24,9 +24,10 @@ def pod(
         "resourceVersion": str(version),
         "creationTimestamp": created,
     }
-    return msgspec.convert(
-        {"metadata": {**metadata, "annotations": {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}}}, Pod
-    )
+    annotations = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}
+    asking = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}
+    document = {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": [asking]}}
+    return msgspec.convert(document, Pod)
 
 
 def order(pods: NodePods) -> list[str]:
@@ -103,6 +104,7 @@ def test_what_is_gone_stays_gone() -> None:
     pods.replace([pod("a", version=1)], "1")
     assert order(pods) == []
     for number in range(1001):
+        pods.set(pod(str(number)))
         pods.remove(ObjectMeta(uid=str(number)))
     pods.set(pod("a", version=1))
     assert order(pods) == ["a"]

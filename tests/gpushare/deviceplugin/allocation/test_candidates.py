@@ -151,9 +151,9 @@ def test_match_keeps_to_a_card_that_is_already_chosen() -> None:
 @pytest.mark.parametrize(
     ("units", "free", "must_be", "says"),
     [
-        (4, FREE, None, "waits for 4 units .waiting: d/a 3"),
-        (3, {0: 2}, None, "card 0 has 2 units left for the 3 of pod d/a"),
-        (3, {1: 3}, 1, "chose ids of card 1, but pod d/a has card 0"),
+        (4, FREE, None, "waits for 4 units .waiting for other amounts: 1"),
+        (3, {0: 2}, None, "card 0 has 2 units left for the 3 of the pod that waits"),
+        (3, {1: 3}, 1, "chose ids of card 1, but the pod that waits has card 0"),
     ],
 )
 def test_nobody_is_an_error_that_says_why(units: int, free: dict[int, int], must_be: int | None, says: str) -> None:
@@ -166,15 +166,17 @@ def test_ids_that_the_kubelet_keeps_for_ended_pods_are_said_to_be_the_reason() -
     """A kubelet that has just started: no pod has them, and it does not offer them; of several pods, one of which that is true."""
     waiting = candidates([pod("full", 3, card=1), pod("a", 3, card=0)], {}, {})
 
-    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/a: the kubelet keeps 5 for"):
+    with pytest.raises(
+        NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits: the kubelet keeps 5 for"
+    ):
         match(waiting, offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
-    with pytest.raises(NoCandidateError, match="card 1 has 2 units left for the 3 of pod d/full$"):
+    with pytest.raises(NoCandidateError, match="card 1 has 2 units left for the 3 of the pod that waits$"):
         match(waiting[:1], offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
 
 
 def test_nobody_at_all_is_said_too() -> None:
     """Also on a node of one card, where the original handed it to anyone (defect D4)."""
-    with pytest.raises(NoCandidateError, match="waiting: none"):
+    with pytest.raises(NoCandidateError, match="waiting for other amounts: 0"):
         match([], offer(7))
 
 
@@ -265,7 +267,7 @@ def test_a_card_without_room_is_passed_over_though_it_has_ids() -> None:
     waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
 
     assert match(waiting, offer(3, room={0: 2, 1: 3})).pod == "b"
-    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/a"):
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
         match(waiting[:1], offer(3, room={0: 2}))
 
 
@@ -291,10 +293,10 @@ def test_where_slots_are_counted_a_container_is_one_id_and_its_pod_needs_the_uni
 @pytest.mark.parametrize(
     ("waiting", "free", "room", "says"),
     [
-        ([], {0: 1}, {0: 14}, "waits for a slot .waiting: none"),
-        ([pod("a", 9, 5)], {}, {0: 14}, "card 0 has no slot left for container c0 of pod d/a"),
-        ([pod("a", 9, 5)], {0: 1}, {0: 13}, "card 0 has 13 units left for the 14 of pod d/a"),
-        ([pod("a", 3, 4, annotations=SEVERAL)], {0: 1}, {0: 14}, "waits for a slot .waiting: d/a 3"),
+        ([], {0: 1}, {0: 14}, "waits for a slot .waiting for other amounts: 0"),
+        ([pod("a", 9, 5)], {}, {0: 14}, "card 0 has no slot left for the next container of the pod that waits"),
+        ([pod("a", 9, 5)], {0: 1}, {0: 13}, "card 0 has 13 units left for the 14 of the pod that waits"),
+        ([pod("a", 3, 4, annotations=SEVERAL)], {0: 1}, {0: 14}, "waits for a slot .waiting for other amounts: 1"),
     ],
     ids=["nobody", "no slot", "no room", "several cards"],
 )
@@ -344,7 +346,7 @@ def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
     """Better an end with a reason than a pod on two cards."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {}, "uid-a")
 
-    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of pod d/a"):
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
         match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
 
 

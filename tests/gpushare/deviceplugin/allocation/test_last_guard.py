@@ -43,10 +43,10 @@ def candidate(units: int = 4, index: int = 0, **more: bool) -> Candidate:
 @pytest.mark.parametrize(
     ("cards", "says"),
     [
-        ([card(1)], "pod d/new has card 0, which this node has not"),
-        ([card(0, healthy=False, reason="Xid 48")], "card 0 of pod d/new is sick: Xid 48"),
+        ([card(1)], "the pod has card 0, which this node does not have"),
+        ([card(0, healthy=False, reason="Xid 48")], "card 0 of the pod is sick: Xid 48"),
         ([card(0, healthy=False)], "is sick: no reason given"),
-        ([card(0, 3)], "card 0 has 3 units left for the 4 of pod d/new"),
+        ([card(0, 3)], "card 0 has 3 units left for the 4 of the pod"),
     ],
     ids=["gone", "sick", "sick without a word", "too small"],
 )
@@ -63,7 +63,7 @@ def test_an_id_that_another_pod_has_is_given_to_nobody() -> None:
 
     check(candidate(), ids, Holdings(others), [], [card(0)], counts_slots=False)
     assert given_twice(Holdings(others), ids, "new") is None
-    with pytest.raises(NoCandidateError, match="offered pod d/new the id 0-4, which another container has"):
+    with pytest.raises(NoCandidateError, match="offered the id 0-4, which another container has"):
         check(candidate(), ids, Holdings([ours("old", 0, 4)]), [], [card(0)], counts_slots=False)
 
 

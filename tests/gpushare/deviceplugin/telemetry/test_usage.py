@@ -78,7 +78,7 @@ def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
     """Its control groups carry that, not the uid of its mirror."""
     mirror = pod(**{"kubernetes.io/config.mirror": "abcd"})
 
-    assert uids_in_cgroups([mirror, Pod(metadata=B)]) == {"abcd": mirror.metadata, "uid-b": B}
+    assert uids_in_cgroups([mirror.metadata, B]) == {"abcd": mirror.metadata, "uid-b": B}
 
 
 def test_processes_are_summed_by_pod_and_card() -> None:

@@ -97,6 +97,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
                 lambda uuid: thread.run(functools.partial(session.processes, uuid)),
                 lambda: cards,
                 lambda: it.pods,
+                lambda: [pod.metadata for pod in it.pods],
                 ProcessOwners(proc),
                 metrics,
                 events,
@@ -148,7 +149,7 @@ async def test_a_card_that_was_not_booked_counts_too(simulate: Simulate, tmp_pat
         node.run(7, 1, card=1)
         await node.watch.look()
 
-        assert node.api.events[0]["note"].startswith("uses 1 MiB of card 1 and booked 0 MiB;")
+        assert node.said() == [("GpuCardNotBooked", "Warning")]
 
 
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:

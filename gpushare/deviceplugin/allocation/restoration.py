@@ -1,0 +1,87 @@
+"""Puts back the annotations that somebody changed after a pod was bound, and reports the change on the pod.
+
+Nothing in the plugin depends on these writes: it remembers what counts (``bindings``), and the kubelet's book says where the ids
+lie. The writes are for other readers of the API. So no call of the kubelet waits for them, and a pod is written a few times a
+minute only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from gpushare.deviceplugin.allocation.node_view import NodeView
+from gpushare.deviceplugin.allocation.write_budget import WriteBudget
+from gpushare.kube.errors import ApiError, ConflictError, NotFoundError
+from gpushare.kube.events import EventRecorder
+from gpushare.manifests import Pod
+
+_LOG = logging.getLogger(__name__)
+
+REASON = "GPUShareAnnotationsChanged"
+
+
+class Restoration:
+    """``monotonic`` is a clock in seconds."""
+
+    def __init__(
+        self, view: NodeView, events: EventRecorder, budget: WriteBudget, monotonic: Callable[[], float]
+    ) -> None:
+        self._view = view
+        self._events = events
+        self._budget = budget
+        self._monotonic = monotonic
+        # By uid, the change that was reported last: one that stays is reported once.
+        self._reported: dict[str, Mapping[str, str | None]] = {}
+        # Pods that are left alone until their window has passed.
+        self._left_alone: set[str] = set()
+
+    async def run(self) -> None:
+        """Put back once whatever differs now. Raises ApiError if the API server does not answer."""
+        bindings = self._view.pods.bindings
+        different = bindings.different()
+        self._reported = {uid: self._reported[uid] for uid in different if uid in self._reported}
+        for uid in different:
+            pod, changes = self._view.pods.by_uid(uid), bindings.differences(uid)
+            if pod is None or not changes:
+                continue
+            if not self._view.repairs:
+                await self._report(pod, changes)
+            elif self._budget.take(uid, self._monotonic()):
+                self._left_alone.discard(uid)
+                await self._report(pod, changes)
+                await self._put_back(pod, bindings.differences(uid))
+            elif uid not in self._left_alone:
+                self._left_alone.add(uid)
+                await self._leave_alone(pod)
+        self._left_alone &= set(different)
+
+    async def _report(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
+        uid = pod.metadata.uid
+        if self._reported.get(uid) == changes:
+            return
+        self._reported[uid] = changes
+        names = ", ".join(sorted(changes))
+        _LOG.warning("changed after the bind pod=%s/%s uid=%s annotations=%s", *_named(pod), names)
+        then = "it is put back" if self._view.repairs else "repairs are switched off (--repair hold)"
+        text = f"annotations were changed after the pod was bound: {names}. The pod keeps what was bound; {then}"
+        await self._events.record("Pod", pod.metadata, REASON, text)
+
+    async def _put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
+        if not changes:
+            return
+        try:
+            await self._view.put_back(pod, changes)
+        except (ConflictError, NotFoundError) as error:
+            _LOG.info("not put back now pod=%s/%s uid=%s reason=%s", *_named(pod), error)
+        except ApiError as error:
+            _LOG.warning("annotations cannot be put back pod=%s/%s uid=%s error=%s", *_named(pod), error)
+
+    async def _leave_alone(self, pod: Pod) -> None:
+        _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *_named(pod))
+        text = "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
+        await self._events.record("Pod", pod.metadata, REASON, text)
+
+
+def _named(pod: Pod) -> tuple[str, str, str]:
+    return pod.metadata.namespace, pod.metadata.name, pod.metadata.uid

@@ -1,0 +1,101 @@
+"""What the plugin keeps of a pod: little, of bounded size (``model.kept``), and decoded once for each version of the pod. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from gpushare import wire
+from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
+from gpushare.errors import GpushareError
+from gpushare.manifests import Container, ObjectMeta, Pod
+from gpushare.model.allocation import Allocation, decode
+from gpushare.model.kept import MIRROR, kept_of
+from gpushare.model.pod import container_request, is_finished, pod_request
+
+# What our programs write on a pod. Its author has no say in these once the pod is bound.
+OURS: Final = (
+    wire.ANNOTATION_INDEX,
+    wire.ANNOTATION_DEVICE_UNITS,
+    wire.ANNOTATION_POD_UNITS,
+    wire.ANNOTATION_ASSIGNED,
+    wire.ANNOTATION_ASSUME_TIME,
+    wire.ANNOTATION_REPAIR,
+    wire.ANNOTATION_EXTENDER,
+    wire.ANNOTATION_ALLOCATION,
+)
+# A pod that has one of these annotations is left on the card that was chosen for it.
+WISHES: Final = (
+    wire.WISH_MODEL,
+    wire.WISH_MODEL_NOT,
+    wire.WISH_UUID,
+    wire.WISH_UUID_NOT,
+    wire.WISH_SAME_CARD,
+)
+_RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
+
+
+class KeptPod(Pod, gc=False):
+    """A pod of this node, with the allocation that its annotations say (None: they say no valid card)."""
+
+    allocation: Allocation | None = None
+
+
+def containers_of(pod: Pod) -> list[Container]:
+    """All containers, the init containers first."""
+    return [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
+
+
+def asks_for_cards(pod: Pod) -> bool:
+    """Does the pod ask for our resources, in no more containers than a pod may have?"""
+    containers = containers_of(pod)
+    return not CONTAINERS_OF_A_POD.exceeded(len(containers)) and any(map(_asks, containers))
+
+
+def keep(pod: Pod, annotations: dict[str, str]) -> KeptPod:
+    """A pod that was cut down, with these annotations in place of its own."""
+    allocation = decoded_from(annotations, pod)
+    return KeptPod(replace(pod.metadata, annotations=annotations), pod.spec, pod.status, allocation)
+
+
+def cut_down(pod: Pod) -> Pod | None:
+    """What is read of a pod: all that matters of one that asks for cards, else which it is; None if nothing of it matters."""
+    if asks_for_cards(pod):
+        return kept_of(pod)
+    return None if is_finished(pod) else Pod(identity(pod))
+
+
+def without_annotations(pod: Pod) -> Pod:
+    """What is remembered of a pod that has ended."""
+    return Pod(replace(pod.metadata, annotations=None), pod.spec, pod.status)
+
+
+def identity(pod: Pod) -> ObjectMeta:
+    """Which pod it is, also by the hash that a static pod's containers carry; nothing else."""
+    metadata = pod.metadata
+    mirror = (metadata.annotations or {}).get(MIRROR)
+    annotations = None if mirror is None else {MIRROR: mirror[: ANNOTATION_KEPT.most]}
+    return ObjectMeta(metadata.name, metadata.namespace, metadata.uid, metadata.resource_version, annotations)
+
+
+def allocation_of(pod: Pod) -> Allocation | None:
+    """The card of a pod that asks for card memory; None if its annotations name no valid one."""
+    return pod.allocation if isinstance(pod, KeptPod) else decoded_from(pod.metadata.annotations, pod)
+
+
+def decoded_from(annotations: Mapping[str, str] | None, pod: Pod) -> Allocation | None:
+    """The allocation that these annotations would say of the pod."""
+    try:
+        request = pod_request(pod)
+        containers = [container_request(one) for one in pod.spec.containers or ()]
+        return decode(annotations, request, containers) if request > 0 else None
+    except GpushareError:
+        return None
+
+
+def _asks(container: Container) -> bool:
+    resources = container.resources
+    amounts = (resources.limits, resources.requests) if resources is not None else ()
+    return any(one and any(name in one for name in _RESOURCES) for one in amounts)

@@ -1,0 +1,333 @@
+"""What the author of one pod can do to the pods of others on the same node: promises of gpushare.deviceplugin.allocation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.deviceplugin.allocation import repair
+from gpushare.errors import NoCandidateError
+from gpushare.manifests import Pod
+from gpushare.model import allocation
+from tests.gpushare.deviceplugin.admission_stage import Stage, gpu_pod, stage
+from tests.servers import until
+
+SEVERAL = "scheduler.framework.gpushare.allocation"
+INDEX = "ALIYUN_COM_GPU_MEM_IDX"
+LONG = json.dumps({"0": {str(card): 1 for card in range(25_000)}})
+
+
+def ended(name: str, units: int, annotations: dict[str, str], *, asks: bool = True) -> dict[str, Any]:
+    """A pod that named its node itself, and that the kubelet turned away."""
+    pod = gpu_pod(name, units, card=None, annotations=annotations)
+    pod["status"] = {"phase": "Failed", "reason": "OutOfaliyun.com/gpu-mem"}
+    if not asks:
+        pod["spec"]["containers"] = [{"name": "c"}]
+    return pod
+
+
+def runs(pod: dict[str, Any]) -> None:
+    """The kubelet reports that its containers run."""
+    pod["status"] = {"phase": "Running"}
+
+
+def change(node: Stage, name: str, **annotations: str | None) -> None:
+    """The author of a pod patches it, and the watch shows it."""
+    pod = node.pod(name)
+    merged = {**pod["metadata"]["annotations"], **{key.replace("__", "."): text for key, text in annotations.items()}}
+    pod["metadata"]["annotations"] = {key: text for key, text in merged.items() if text is not None}
+    pod["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) + 1)
+    node.pods.set(msgspec.convert(pod, Pod))
+
+
+@contextlib.asynccontextmanager
+async def kept(node: Stage) -> AsyncIterator[None]:
+    """While the plugin keeps annotations as they were bound."""
+    tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_bound, node.allocator.keep_right)]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[int]:
+    """Lets the function go on, and counts its calls."""
+    calls = [0]
+    real = getattr(module, name)
+
+    def call(*arguments: Any, **more: Any) -> Any:
+        calls[0] += 1
+        return real(*arguments, **more)
+
+    for one in [one for one in sys.modules.values() if one.__name__.startswith("gpushare.")]:
+        if getattr(one, name, None) is real:
+            monkeypatch.setattr(one, name, call)
+    return calls
+
+
+async def decodes_of_a_start(monkeypatch: pytest.MonkeyPatch, *others: dict[str, Any]) -> int:
+    """How often an allocation is decoded until an honest pod runs beside the others."""
+    with monkeypatch.context() as patch:
+        calls = counted(patch, allocation, "decode")
+        async with stage([*others, gpu_pod("honest", 3, card=1)]) as node:
+            await node.admit("honest")
+            await node.start("honest")
+            assert node.has("honest") == {1}
+    return calls[0]
+
+
+async def test_attack_03a_ended_pods_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 25 of them, each with 250 kB of cards, another pod's start decodes as many allocations as without."""
+    alone = await decodes_of_a_start(monkeypatch)
+    beside = await decodes_of_a_start(monkeypatch, *(ended(f"e{n}", 999, {SEVERAL: LONG}) for n in range(25)))
+
+    assert beside == alone
+
+
+async def test_attack_03a_live_pods_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each version of a pod is, however many calls of the kubelet and lists show it."""
+    calls = counted(monkeypatch, allocation, "decode")
+    waiting = [gpu_pod(f"w{number}", 1, card=0) for number in range(8)]
+    async with stage([*waiting, gpu_pod("honest", 3, card=1)]) as node:
+        await node.admit("honest")
+        await node.start("honest")
+        lists = [call for call in node.api.calls if call["path"] == "/api/v1/pods"]
+
+    assert len(lists) > 1
+    # Each is looked at as it is first shown, to see whether that can be what was bound, and kept; one is marked ASSIGNED.
+    assert calls[0] <= 2 * 9 + 3
+
+
+async def plans_of_a_start(monkeypatch: pytest.MonkeyPatch, others: int) -> int:
+    """How many cards of pods are looked at in plans until an honest pod is answered beside so many that wait."""
+    with monkeypatch.context() as patch:
+        sizes: list[int] = []
+        real = repair._Plan.__init__
+
+        def count(self: Any, pods: Any, units: Any) -> None:
+            sizes.append(len(pods))
+            real(self, pods, units)
+
+        patch.setattr(repair._Plan, "__init__", count)
+        waiting = [gpu_pod(f"w{number}", 2, card=0) for number in range(others)]
+        async with stage([*waiting, gpu_pod("honest", 3, card=1)]) as node:
+            await node.admit("honest")
+    return sum(sizes)
+
+
+async def test_attack_03a_plans_grow_with_the_live_pods_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times the pods are about ten times the work."""
+    few, many = await plans_of_a_start(monkeypatch, 4), await plans_of_a_start(monkeypatch, 40)
+
+    assert many < 12 * few
+
+
+async def test_attack_03b_ended_pods_are_not_kept() -> None:
+    """Three hundred, each with 250 kB of annotations and without a request: nothing of them stays, nor of the list's bytes."""
+    pods = [ended(f"e{number}", 1, {"note": "x" * 250_000}, asks=False) for number in range(300)]
+    async with stage([*pods, gpu_pod("a", 3, card=1, annotations={"note": "y" * 250_000, SEVERAL: ""})]) as node:
+        await node.allocator._view.refresh()
+
+        kept = [*node.pods.in_admission_order(), *node.pods.turned_away()]
+        assert [pod.metadata.name for pod in kept] == ["a"]
+        assert sum(map(size_of, vars(node.pods).values())) < 20_000
+        lists = [call["query"] for call in node.api.calls if call["path"] == "/api/v1/pods"]
+        assert all("limit=25" in query for query in lists)
+
+
+async def test_attack_03b_turned_away_pods_are_bounded() -> None:
+    """They ask for cards, and are remembered for their controllers: the newest hundred, without what their author wrote."""
+    pods = [ended(f"e{number}", 1, {"note": "x" * 10_000, SEVERAL: LONG}) for number in range(300)]
+    async with stage(pods) as node:
+        await node.allocator._view.refresh()
+
+        assert len(node.pods.turned_away()) == 100
+        assert sum(map(size_of, vars(node.pods).values())) < 600_000
+
+
+def size_of(value: Any) -> int:
+    """The bytes of a value and of all that it holds."""
+    if isinstance(value, msgspec.Struct):
+        held: Any = [getattr(value, name) for name in value.__struct_fields__]
+    elif isinstance(value, dict):
+        held = [*value.keys(), *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset):
+        held = value
+    else:
+        held = vars(value).values() if hasattr(value, "_bound") else ()
+    return sys.getsizeof(value) + sum(map(size_of, held))
+
+
+CHANGES = {
+    "another index": {INDEX: "1"},
+    "another index and a wish": {INDEX: "1", "gpushare.aliyun.com/card-model": "T4"},
+    "several cards, beyond the request": {SEVERAL: '{"0":{"0":14,"1":14,"2":10}}'},
+    "several cards, as requested": {SEVERAL: '{"0":{"1":2,"2":1}}'},
+    "a mark": {"ALIYUN_COM_GPU_MEM_REPAIR": "1"},
+    "no annotation": {INDEX: None, "ALIYUN_COM_GPU_MEM_ASSIGNED": None},
+    "nonsense": {INDEX: "first"},
+}
+ALL_CHANGES = pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES.keys())
+
+
+@ALL_CHANGES
+async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[str, str | None]) -> None:
+    """It stays booked on its card, the others have theirs, and it is written back as it was, with an event on the pod."""
+    async with stage([gpu_pod("a", 3, card=0), gpu_pod("other", 14, card=1), gpu_pod("last", 11, card=0)]) as node:
+        await node.admit("a")
+        await node.start("a")
+        bound = node.written("a")
+        runs(node.pod("a"))
+        change(node, "a", **changes)
+        sight = node.allocator._view.now()
+        assert [one.cards for one in sight.standings if one.uid == "uid-a"] == [frozenset({0})]
+        assert sight.units == {0: 14, 1: 14, 2: 10}
+        async with kept(node):
+            await until(lambda: {k: v for k, v in node.written("a").items() if "card-model" not in k} == bound)
+        for name in ("other", "last"):
+            await node.admit(name)
+            await node.start(name)
+
+        ours = {name: text for name, text in node.written("a").items() if "card-model" not in name}
+        assert (ours, node.has("other"), node.has("last")) == (bound, {1}, {0})
+        assert set(node.reasons()) == {"GPUShareAnnotationsChanged a"}
+
+
+@ALL_CHANGES
+async def test_attack_04_a_new_process_believes_the_kubelet(changes: dict[str, str | None]) -> None:
+    """Changed while no plugin ran: where the ids of a pod that runs lie is what was bound."""
+    async with stage([gpu_pod("a", 3, card=0), gpu_pod("other", 14, card=1)]) as node:
+        await node.admit("a")
+        await node.start("a")
+        runs(node.pod("a"))
+        change(node, "a", **changes)
+        node.start_plugin()
+        await node.allocator.recover()
+        async with kept(node):
+            if changes != CHANGES["a mark"]:
+                await until(lambda: (node.card("a"), node.written("a").get(SEVERAL, "")) == ("0", ""))
+        await node.admit("other")
+
+        assert (node.has("other"), node.card("other")) == ({1}, "1")
+
+
+async def test_attack_04_a_pod_on_several_cards_is_written_back() -> None:
+    """By this process, and by one that starts after the change."""
+    bound = '{"0":{"0":2,"1":1}}'
+    async with stage([gpu_pod("a", 3, card=None, annotations={SEVERAL: bound})]) as node:
+        await node.admit("a")
+        await node.start("a")
+        runs(node.pod("a"))
+        for begin in (lambda: None, node.start_plugin):
+            change(node, "a", **{SEVERAL: '{"0":{"2":3}}'})
+            begin()
+            await node.allocator.recover()
+            async with kept(node):
+                await until(lambda: json.loads(node.written("a")[SEVERAL]) == json.loads(bound))
+
+
+async def test_attack_04_what_changes_before_the_start_counts_not() -> None:
+    """Bound to card 0 and changed before the kubelet asks: it gets card 0, and is written so when it starts."""
+    async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 14, card=1)]) as node:
+        await node.allocator.recover()
+        change(node, "a", **{INDEX: "1"})
+        for name in "ab":
+            await node.admit(name)
+            await node.start(name)
+
+        assert (node.has("a"), node.card("a"), node.has("b")) == ({0}, "0", {1})
+
+
+async def test_attack_04_with_repairs_off_a_change_is_reported() -> None:
+    """Once, and nothing is written."""
+    async with stage([gpu_pod("a", 3, card=0)], repairs=False) as node:
+        await node.admit("a")
+        await node.start("a")
+        change(node, "a", **{INDEX: "1"})
+        async with kept(node):
+            await until(lambda: bool(node.api.events))
+            change(node, "a", label="x")
+
+        assert (node.card("a"), node.reasons()) == ("1", ["GPUShareAnnotationsChanged a"])
+
+
+def writes(node: Stage) -> list[str]:
+    """Writes so far, by what they are for."""
+    return [call["path"].split("/")[-1] for call in node.api.calls if call["method"] in ("PATCH", "POST")]
+
+
+async def test_attack_09_changing_pods_are_written_a_few_times() -> None:
+    """Six pods that change 60 times each: at most eight writes and nine events of each, then silence until the minute is over."""
+    names = [f"a{number}" for number in range(6)]
+    async with stage([gpu_pod(name, 1, card=0) for name in names]) as node:
+        for name in names:
+            await node.admit(name)
+            await node.start(name)
+        node.now = 100
+        before = len(writes(node))
+        async with kept(node):
+            for turn in range(60):
+                for name in names:
+                    change(node, name, **{INDEX: str(1 + turn % 2), "ALIYUN_COM_GPU_MEM_REPAIR": "2"})
+                await asyncio.sleep(0.005)
+            await until(lambda: "again and again" in str([event["note"] for event in node.api.events]))
+            await until(lambda: len(node.allocator._restoration._left_alone) == 6)
+            done = writes(node)[before:]
+            assert all(done.count(name) <= 8 for name in names)
+            assert len(done) <= 6 * (8 + 9)
+            node.now = 161
+            node.pods.on_change()
+            await until(lambda: {node.card(name) for name in names} == {"0"})
+
+
+async def test_attack_09_an_admission_waits_for_no_repair() -> None:
+    """While a write of one pod hangs in the API server, another pod is admitted and starts."""
+    async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 3, card=1)]) as node:
+        await node.admit("a")
+        await node.start("a")
+        node.api.fault = lambda method, path: "hang" if method == "PATCH" and path.endswith("/a") else None
+        async with kept(node):
+            change(node, "a", **{INDEX: "1"})
+            await until(lambda: writes(node)[-1] == "a")
+            await node.admit("b")
+            await node.start("b")
+            node.api.released.set()
+
+        assert node.has("b") == {1}
+
+
+async def test_attack_09_repairs_give_way_to_an_admission() -> None:
+    """Pods that came past the extender wait for their cards: after the write that is under way the kubelet's call is next."""
+    by_hand = [gpu_pod(f"h{number}", 1, card=None) for number in range(8)]
+    async with stage([*by_hand, gpu_pod("b", 3, card=1)]) as node:
+        await node.allocator.recover()
+        node.api.fault = lambda method, path: "hang" if method == "PATCH" else None
+        async with kept(node):
+            await until(lambda: "PATCH" in [call["method"] for call in node.api.calls])
+            asked = asyncio.create_task(node.admit("b"))
+            await asyncio.sleep(0)
+            node.api.fault = lambda method, path: None
+            node.api.released.set()
+            await asked
+            await until(lambda: all(node.card(f"h{number}") != "-" for number in range(8)))
+        order = [call for call in node.api.calls if call["method"] == "PATCH"]
+
+        assert len(order) == 8
+
+
+async def test_attack_18_a_refusal_names_no_pods() -> None:
+    """Its text is shown with whichever pod fails: how many others wait is enough."""
+    async with stage([gpu_pod("secret", 9, card=0), gpu_pod("secret-2", 9, card=0)]) as node:
+        for ids in (node.free()[:4], node.free()[-9:]):
+            with pytest.raises(NoCandidateError) as caught:
+                await node.allocator.allocate(ids)
+            assert "secret" not in str(caught.value)
