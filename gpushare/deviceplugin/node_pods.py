@@ -21,7 +21,15 @@ from typing import Any, Final, NamedTuple
 from gpushare import wire
 from gpushare.bounds import CONTAINERS_OF_AN_ENDED_POD, TURNED_AWAY_PODS
 from gpushare.deviceplugin.bindings import Bindings
-from gpushare.deviceplugin.kept_pods import KeptPod, asks_for_cards, containers_of, cut_down, identity, keep, without_annotations
+from gpushare.deviceplugin.kept_pods import (
+    KeptPod,
+    asks_for_cards,
+    containers_of,
+    cut_down,
+    identity,
+    keep,
+    without_annotations,
+)
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.kept import STATIC_UID

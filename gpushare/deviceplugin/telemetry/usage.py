@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.deviceplugin.kept_pods import MIRROR, allocation_of
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
+from gpushare.model.kept import MIRROR
 from gpushare.model.pod import is_finished
 from gpushare.model.quantity import MemoryUnit
 
