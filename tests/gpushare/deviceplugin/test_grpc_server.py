@@ -248,7 +248,7 @@ async def test_a_card_without_room_lets_nobody_in() -> None:
     async with plugin(["t4", "t4"], pods) as kubelet:
         ids, _ = await kubelet.admit(9)
         await kubelet.start("uid-a", ids)
-        with pytest.raises(grpc.aio.AioRpcError, match="card 0 has 6 units left for the 9 of pod default/b"):
+        with pytest.raises(grpc.aio.AioRpcError, match="card 0 has 6 units left for the 9 of the pod"):
             await kubelet.admit(9)
 
 
