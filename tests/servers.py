@@ -104,8 +104,10 @@ class StubApi:
         if path == "/api/v1/nodes":
             return 200, {"metadata": {"resourceVersion": "1"}, "items": self.nodes}
         if path == "/api/v1/pods":
-            node = query.partition("spec.nodeName%3D")[2].partition("&")[0]
+            node, *others = query.partition("spec.nodeName%3D")[2].partition("&")[0].split("%2C")
+            left_out = {other.removeprefix("status.phase%21%3D") for other in others}
             pods = [pod for pod in self.pods if not node or pod["spec"].get("nodeName") == node]
+            pods = [pod for pod in pods if pod.get("status", {}).get("phase") not in left_out]
             return 200, {"metadata": {"resourceVersion": "1"}, "items": pods}
         if path.endswith("/events"):
             self.events.append(body)

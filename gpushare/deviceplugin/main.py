@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import __version__, logs
+from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.node_view import list_into
+from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.allocation.owner import KubeletBook
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_pods import indices_in_use
@@ -174,7 +175,9 @@ async def _serve(
         await until_released(folder, node.metadata, events)
     await allocator.recover()
     selector = f"spec.nodeName={settings.node_name}"
-    watch: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=selector)
+    watch: Reflector[Pod] = Reflector(
+        client, "/api/v1/pods", Pod, pods, field_selector=selector, page=PODS_OF_A_PAGE.most
+    )
     group.create_task(watch.run())
     group.create_task(allocator.keep_right())
     group.create_task(allocator.keep_bound())
@@ -231,7 +234,7 @@ async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
     """Give the cards their indices; an API server that is away is waited for."""
     while True:
         try:
-            await list_into(pods, client, node.name)
+            await list_all(pods, client, node.name)
             await node.prepare(indices_in_use(pods.in_admission_order()))
         except ApiError as error:
             _LOG.warning("cannot read node=%s error=%s", node.name, error)

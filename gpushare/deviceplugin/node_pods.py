@@ -94,20 +94,27 @@ class NodePods:
         self._found = {uid: pod.metadata.creation_timestamp or "" for uid, pod in self._pods.items()}
         self._names = None
 
-    def replace(self, pods: Iterable[Pod], version: str = "", *, since: int = 0) -> None:
+    def missing_in(self, pods: Iterable[Pod], version: str) -> list[Pod]:
+        """The pods that a list of that version lacks, unless the watch showed them later."""
+        listed = {pod.metadata.uid for pod in pods}
+        return [pod for uid, pod in self._pods.items() if uid not in listed and not self._is_newer(uid, version)]
+
+    def replace(self, pods: Iterable[Pod], version: str = "", *, since: int = 0, without_ended: bool = False) -> None:
         """Take a complete list of that version: a pod that is not on it is gone, unless the watch showed it later.
 
+        ``without_ended``: the list shows no failed pod, unless it is one whose end was not known.
         ``since`` is what ``newest`` was when the list was asked for. A list below it shows that etcd was restored.
         """
         if 0 < _number(version) < since:
             self.begin_anew()
         self._saw(version)
         listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
-        for uid in [uid for uid in self._pods if uid not in listed and not self._is_newer(uid, version)]:
-            self._end(uid, _GONE)
-        for known in (self._identities, self._turned_away):
-            for uid in [uid for uid in known if uid not in listed and uid not in self._pods]:
-                del known[uid]
+        for pod in self.missing_in(listed.values(), version):
+            self._end(pod.metadata.uid, _GONE)
+        for uid in [uid for uid in self._identities if uid not in listed and uid not in self._pods]:
+            del self._identities[uid]
+        for uid in [uid for uid in self._turned_away if uid not in listed and not without_ended]:
+            del self._turned_away[uid]
         for pod in listed.values():
             self._take(pod)
         self.on_change()

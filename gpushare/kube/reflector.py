@@ -31,7 +31,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from gpushare.kube.client import ApiClient, Status
+from gpushare.kube.client import PAGE, ApiClient, Status
 from gpushare.kube.errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
 from gpushare.manifests import ObjectMeta
 
@@ -116,7 +116,7 @@ class _Pause:
 
 
 class Reflector(Generic[T]):
-    """Keeps ``handler`` up to date with the collection at ``path``."""
+    """Keeps ``handler`` up to date with the collection at ``path``, which it lists ``page`` objects at a time."""
 
     def __init__(
         self,
@@ -128,8 +128,10 @@ class Reflector(Generic[T]):
         field_selector: str | None = None,
         rng: random.Random | None = None,
         on_sync: Callable[[], None] | None = None,
+        page: int = PAGE,
     ) -> None:
         self._client = client
+        self._page = page
         self._path = path
         self._decoder = msgspec.json.Decoder(kind)
         self._handler = handler
@@ -202,7 +204,7 @@ class Reflector(Generic[T]):
         present: set[tuple[str, str]] = set()
         version = ""
         try:
-            async for page in self._client.pages(self._path, self._params):
+            async for page in self._client.pages(self._path, self._params, self._page):
                 # All pages are of the version of the first. Should one not be, the watch from there repeats what lies between.
                 version = version or self._begin(page.metadata.resource_version)
                 await self._take(page.items or (), present)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,11 @@ from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.kept_pods import cut_down
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError
+from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.cards import MODE_SLOTS, CardFacts
+
+_LOG = logging.getLogger(__name__)
 
 # How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit
 # on Allocate, but admits no other pod meanwhile.
@@ -114,7 +117,7 @@ class NodeView:
         """
         for attempt in range(attempts or LIST_ATTEMPTS):
             try:
-                await list_into(self.pods, self._client, self.node.name)
+                await list_living(self.pods, self._client, self.node.name)
                 return
             except ApiError:
                 # Of any kind: an API server that has just started answers 401 and 403 before it knows who may do what.
@@ -213,7 +216,29 @@ class NodeView:
         return release is not None and release < _ASKS_SINCE
 
 
-async def list_into(pods: NodePods, client: ApiClient, node: str) -> None:
-    """Take a fresh list of the node's pods, page by page, each cut down as it is read. Raises ApiError."""
+async def list_all(pods: NodePods, client: ApiClient, node: str) -> None:
+    """Take all pods of the node, ended ones too, page by page, each cut down as it is read. Raises ApiError."""
     since = pods.newest
-    pods.replace(*await client.pods_by_pages(f"spec.nodeName={node}", PODS_OF_A_PAGE.most, cut_down), since=since)
+    listed, version = await client.pods_by_pages(f"spec.nodeName={node}", PODS_OF_A_PAGE.most, cut_down)
+    pods.replace(listed, version, since=since)
+
+
+async def list_living(pods: NodePods, client: ApiClient, node: str) -> None:
+    """Take the pods of the node that have not ended: those that have cost nothing, however many and large they are.
+
+    A failed pod may still have containers that run, so a known pod that the list lacks is asked for by its name. Raises ApiError.
+    """
+    since = pods.newest
+    selector = f"spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed"
+    listed, version = await client.pods_by_pages(selector, PODS_OF_A_PAGE.most, cut_down)
+    for pod in pods.missing_in(listed, version):
+        try:
+            shown = await client.get_pod(pod.metadata.namespace, pod.metadata.name)
+        except NotFoundError:
+            continue
+        except ApiError as error:
+            _LOG.info("not known whether it has ended uid=%s error=%s", pod.metadata.uid, error)
+            shown = pod
+        if shown.metadata.uid == pod.metadata.uid and shown.spec.node_name in (node, None):
+            listed.append(shown)
+    pods.replace(listed, version, since=since, without_ended=True)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.allocation import repair
+from gpushare.deviceplugin.allocation import node_view, repair
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation
@@ -140,14 +140,32 @@ async def test_attack_03b_ended_pods_are_not_kept() -> None:
         kept = [*node.pods.in_admission_order(), *node.pods.turned_away()]
         assert [pod.metadata.name for pod in kept] == ["a"]
         assert sum(map(size_of, vars(node.pods).values())) < 20_000
-        lists = [call["query"] for call in node.api.calls if call["path"] == "/api/v1/pods"]
-        assert all("limit=25" in query for query in lists)
+        (query,) = [call["query"] for call in node.api.calls if call["path"] == "/api/v1/pods"]
+        assert "status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed&limit=25" in query
+
+
+async def test_attack_03b_a_failed_pod_that_runs_holds_its_card() -> None:
+    """The list of an admission leaves failed pods out: one that is missing there is asked for, and counts while it runs."""
+    async with stage([gpu_pod("evicted", 9, card=0), gpu_pod("next", 9, card=0)], sizes=(14,)) as node:
+        await node.admit("evicted")
+        running = [{"name": "c0", "state": {"running": {}}}]
+        node.pod("evicted")["status"] = {"phase": "Failed", "containerStatuses": running}
+        with pytest.raises(NoCandidateError, match="card 0 has 5 units left"):
+            await node.admit("next")
+        node.pod("evicted")["status"] = {"phase": "Failed", "containerStatuses": []}
+        node.pod("evicted")["metadata"]["resourceVersion"] = str(10**9)
+        node.lines.clear()
+        node.write_book()
+        await node.admit("next")
+
+        assert [pod.metadata.name for pod in node.pods.turned_away()] == ["evicted"]
 
 
 async def test_attack_03b_turned_away_pods_are_bounded() -> None:
     """They ask for cards, and are remembered for their controllers: the newest hundred, without what their author wrote."""
     pods = [ended(f"e{number}", 1, {"note": "x" * 10_000, SEVERAL: LONG}) for number in range(300)]
     async with stage(pods) as node:
+        await node_view.list_all(node.pods, node.client, "rig")
         await node.allocator._view.refresh()
 
         assert len(node.pods.turned_away()) == 100
