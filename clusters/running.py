@@ -107,6 +107,8 @@ def _read(path: Path, say: Callable[[str], None]) -> Cluster | None:
 
 def _end(cluster: Cluster, say: Callable[[str], None]) -> bool:
     """End it and wait until it has ended; True also if it had ended before."""
+    if not _is_up(cluster):
+        return True
     try:
         process = os.pidfd_open(cluster.pid)
     except ProcessLookupError:
@@ -132,7 +134,8 @@ def _is_up(cluster: Cluster) -> bool:
 
 
 def _boot() -> str:
-    return _BOOT.read_text().strip()
+    """Which start of the machine this is; "" on a system that does not say so, on which no record is ever acted on."""
+    return _BOOT.read_text().strip() if _BOOT.exists() else ""
 
 
 def _started(pid: int) -> str | None:

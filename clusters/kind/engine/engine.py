@@ -106,7 +106,7 @@ def down(
 ) -> None:
     """End the private Docker and remove every trace of it but its images; of another Docker only what we put there.
 
-    If other checkouts use it, it stays, and only this checkout's use ends. ``force`` ends it all the same. Raises EngineError, also
+    If other checkouts use it, it stays, and only this checkout's use ends. ``force`` ends it anyway. Raises EngineError, also
     while a run of this checkout uses it.
     """
     place = place or place_of(environment)
@@ -119,7 +119,7 @@ def down(
         uses.forget(checkout)
         left = others(all_uses, checkout)
         if left and not force:
-            _say(out, f"this checkout uses it no more; it stays for {named(left)} (`{_FORCE}` ends it all the same)")
+            _say(out, f"this checkout uses it no more; it stays for {named(left)} (`{_FORCE}` ends it anyway)")
             return
         if own or left:
             _say(out, f"ending it under {named([*own, *left])}")
