@@ -2,8 +2,8 @@
 
 A step is a line of Python that is run, a call, or a call of a function in C. Bytes are the most that were allocated at once beyond
 what was there before (tracemalloc). Both are the same on every machine. Together they see every loop: one in Python makes steps,
-and one in C that makes something of its input (split, a decoder, a set) makes bytes. What neither sees is C code that only looks at
-a text once, as a comparison does; for the sizes that the API takes that is well below a millisecond.
+and one in C that makes something of its input (split, a decoder, a set) makes bytes. Neither sees C code that only looks at
+a text once, as a comparison does; at the sizes that the API takes, that is well below a millisecond.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The cards annotation of a node: what the device plugin says of its GPUs. Pure.
+"""The cards annotation of a node, in which the device plugin describes its GPUs. Pure.
 
 The text comes from a node, so its size is bounded before it is read, and so is every number in it. A text that is not ours at all
-(broken by hand) is no annotation. A text of a later version is a refusal: this program does not know what the later version says
-besides, so it must not place pods by a part of it.
+(broken by hand) is no annotation. A text of a later version is a refusal: this program cannot read all of it, so it must not
+place pods by a part of it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CardFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeCards(msgspec.Struct, frozen=True, gc=False):
-    """The node annotation ``aliyun.com/gpushare-cards``: what the device plugin says of its cards.
+    """The node annotation ``aliyun.com/gpushare-cards``.
 
     ``mode`` is ``ids`` (one fake device is one unit) or ``slots`` (one is one container, ``unit`` is MiB). Every version has ``v``,
     and in ``cards`` an ``index`` and a ``uuid`` for each: a plugin that was rolled back must find which index each card has.
@@ -106,7 +106,7 @@ def encode_cards(cards: NodeCards) -> str:
 
 
 def read_cards(text: str | None) -> Description:
-    """What an annotation says; nothing if there is none, or if it is not one of ours."""
+    """The content of an annotation; nothing if there is none, or if it is not one of ours."""
     if text is None:
         return Description()
     if CARDS_TEXT.exceeded(len(text)):

@@ -26,7 +26,7 @@ def capacity(node: Node, resource: str) -> int:
 
 
 def described_cards(node: Node) -> Description:
-    """What the node's cards annotation says, believed or not."""
+    """The content of the node's cards annotation, whether it agrees with the capacity or not."""
     return read_cards((node.metadata.annotations or {}).get(wire.ANNOTATION_CARDS))
 
 

@@ -134,8 +134,8 @@ def _write_expected(path: Path, expected: Outlook) -> Path:
             "gpu-mem": one.units,
             "cards": one.cards,
             "cpu": f"{one.cpu_milli}m",
-            "card-model": [" ".join(words) for words in one.wishes.models],
-            "card-model-not": [" ".join(words) for words in one.wishes.banned_models],
+            "card-model": [model.strip() for model in one.wishes.models],
+            "card-model-not": [model.strip() for model in one.wishes.banned_models],
             "count": count,
         }
         for one, count in expected.counts.items()

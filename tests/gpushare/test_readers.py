@@ -3,7 +3,7 @@
 The work is counted as ``tests.counted`` says: steps of the interpreter, and bytes allocated at once. So the test passes or fails
 alike on every machine. Two promises are tested:
 
-* A text is read with work up to a fixed budget, however long it is, and what is said about it is short.
+* A text is read with work up to a fixed budget, however long it is, and a reason about it is short.
 * An object (a pod of thousands of containers) is read with work that grows no faster than the object: it has been decoded before.
 
 Each row names the bound that guards its reader, and fails if no input exceeds that bound. With the bound taken out, the same
@@ -36,7 +36,7 @@ from tests.counted import Work, bytes_of, returned_of, steps_of
 
 # What an API server takes: all annotations of an object together, the data of a ConfigMap, and an object.
 ANNOTATIONS, CONFIG_MAP, OBJECT = 256 * 1024, 1024 * 1024, 1536 * 1024
-# The longest text that is said about a value from outside.
+# The longest reason about a value from outside.
 LONGEST_REASON = 1000
 
 CARD = '{"index":%d,"uuid":"GPU-%d","model":"Tesla T4","mib":15079,"units":14}'
@@ -74,8 +74,8 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
     def read(text: str) -> Sequence[object]:
         item = pod(**{wire.ANNOTATION_INDEX: "0", name: text})
         _, problem = booking_of(item)
-        said = [problem, *report.build([], [item])[1]]
-        return [*said, _error_of(partial(request_of, item))]
+        reasons = [problem, *report.build([], [item])[1]]
+        return [*reasons, _error_of(partial(request_of, item))]
 
     return read
 
@@ -98,8 +98,8 @@ def reads_amount(text: str) -> Sequence[object]:
     """A number of units or of CPU, in a node's status or in a container."""
     item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
     reports, problems = report.build([item], [])
-    said = [read_devices(item).refusal, *problems, table.summary(reports), parse_milli(text)]
-    return [*said, _error_of(partial(parse_units, text))]
+    reasons = [read_devices(item).refusal, *problems, table.summary(reports), parse_milli(text)]
+    return [*reasons, _error_of(partial(parse_units, text))]
 
 
 def reads_sick(text: str) -> Sequence[object]:
@@ -192,7 +192,7 @@ ROWS = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_text_is_read_within_a_fixed_budget(name: str) -> None:
-    """However long it is; and what is said about it does not repeat it."""
+    """However long it is; and a reason about it does not repeat it."""
     for text in _texts(ROWS[name]):
         _check(ROWS[name], text)
 
@@ -219,7 +219,7 @@ def _check(row: Row, text: str) -> None:
     row.read(text)
     assert steps_of(partial(row.read, text), row.most.steps) <= row.most.steps, text[:60]
     assert bytes_of(partial(row.read, text)) <= row.most.bytes, text[:60]
-    assert all(len(str(said)) <= LONGEST_REASON for said in row.read(text)), text[:60]
+    assert all(len(str(reason)) <= LONGEST_REASON for reason in row.read(text)), text[:60]
 
 
 def _texts(row: Row) -> Iterator[str]:
