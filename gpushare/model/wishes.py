@@ -152,7 +152,7 @@ def _text(annotations: Mapping[str, str], name: str) -> str | None:
 
 
 def _too_large(name: str, bound: Bound) -> InvalidWishError:
-    return InvalidWishError(f"annotation {name}: {bound.refusal}")
+    return InvalidWishError(bound._replace(what=f"annotation {name}").refusal)
 
 
 def _bad(name: str, what: str) -> InvalidWishError:

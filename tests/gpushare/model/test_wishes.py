@@ -131,7 +131,7 @@ def test_attack_02_a_long_wish_is_refused(name: str, text: str) -> None:
         wishes_of(pod(**{name: text[: len(text) // 2] if len(text) > 9_000 else text + ",GPU-2"}))
 
     assert str(refused.value) == str(also_refused.value)
-    assert str(refused.value).startswith(f"annotation {wire.PEOPLE_PREFIX}{name.replace('_', '-')}: ")
+    assert str(refused.value).startswith(f"annotation {wire.PEOPLE_PREFIX}{name.replace('_', '-')} is ")
     work = work_of(lambda: wishes_of(pod(**{name: text})))
     assert work.steps < 500
     assert work.bytes < 10_000
