@@ -17,7 +17,8 @@ from collections.abc import Callable
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
-from gpushare.extender.book.cache import SchedulerCache, booking_of
+from gpushare.extender.book.bookings import booking_of
+from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.decisions.placement import Shares, choose, question
 from gpushare.extender.messages import BindingArgs
 from gpushare.extender.replicas.guard import NodeGuards
@@ -265,7 +266,7 @@ class Binder:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if pod.spec.node_name != node:
             raise BindError(f"pod {name} is already bound to node {pod.spec.node_name}")
-        booking, problem = booking_of(pod)
+        booking, _, problem = booking_of(pod, *self._cache.known(pod)[:1])
         if booking.units > 0 and not booking.shares:
             raise BindError(
                 f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"

@@ -143,6 +143,8 @@ class Reflector(Generic[T]):
         self._version = ""
         self._known: dict[tuple[str, str], ObjectMeta] = {}
         self.synced = asyncio.Event()
+        self.is_listing = True
+        """Is what the handler is given now from a list? States between may be missing; a watch gives each of them."""
         self.contact = Contact()
         # The resourceVersion up to which the handler was told, and who waits for a later one.
         self._told = 0
@@ -201,6 +203,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Page by page: 50,000 pods at once, as bytes and as objects, are half a gigabyte."""
+        self.is_listing = True
         present: set[tuple[str, str]] = set()
         version = ""
         try:
@@ -216,6 +219,7 @@ class Reflector(Generic[T]):
             await self._take(items, present)
         for key in [key for key in self._known if key not in present]:
             self._remove(self._known[key])
+        self.is_listing = False
         self._version = version
         self._tell(self._version)
         self.contact.lists += 1

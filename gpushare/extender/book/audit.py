@@ -135,6 +135,7 @@ class Audit:
         suspects = audit.end()
         slices.end()
         corrected = [] if not suspects else await self._settle(audit, suspects, Versions(nodes, pods))
+        self._cache.audited()
         self._log_odd(audit.odd)
         result = AuditResult(
             drift=tally(DRIFT_KINDS, corrected),

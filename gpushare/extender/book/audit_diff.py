@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gpushare import wire
-from gpushare.errors import GpushareError
-from gpushare.extender.book.cache import booking_of
+from gpushare.extender.book.belief import Belief
+from gpushare.extender.book.bookings import booking_of
 from gpushare.manifests import Node, Pod
-from gpushare.model.allocation import allocation_of
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, capacity, described_cards, published_cards
 from gpushare.model.pod import is_finished
@@ -129,12 +128,15 @@ def node_difference(name: str, book: tuple[Device, ...] | None, listed: tuple[De
     return Difference(kind, "", name, name, units, _cards(book), _cards(listed))
 
 
-def wanted_of(pod: Pod) -> tuple[str, Booking] | None:
-    """Node and booking that the book is to have of a pod as the API shows it; None where it holds nothing."""
+def wanted_of(pod: Pod, known: Belief | None = None, has_gap: bool = True) -> tuple[str, Booking] | None:
+    """Node and booking that the book is to have of a pod as the API shows it; None if it holds nothing.
+
+    ``known`` is what the book believes of its cards already, and ``has_gap`` whether the book may have missed states of it.
+    """
     node = pod.spec.node_name
     if not node or is_finished(pod):
         return None
-    booking, _ = booking_of(pod)
+    booking, _, _ = booking_of(pod, known, has_gap=has_gap)
     return (node, booking) if booking.units > 0 or booking.shares else None
 
 
@@ -170,15 +172,10 @@ def cards_disputed(node: Node) -> Difference | None:
     return Difference(CARDS_DISPUTED, "", name, name, units, api=why)
 
 
-def assigned_shares(pod: Pod) -> tuple[tuple[int, int], ...]:
-    """What the plugin let the pod have; nothing while its card is being changed, as it is held meanwhile."""
-    try:
-        allocation = allocation_of(pod)
-    except GpushareError:
-        return ()
-    if allocation is None or not allocation.assigned or allocation.repair is not None:
-        return ()
-    return allocation.shares
+def assigned_shares(pod: Pod, booking: Booking) -> tuple[tuple[int, int], ...]:
+    """What the plugin let the pod have; nothing while it is booked on more than it asks for, as it is held meanwhile."""
+    is_assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
+    return booking.shares if is_assigned and sum(units for _, units in booking.shares) == booking.units else ()
 
 
 def over_committed(node: str, index: int, units: int, cards: tuple[Device, ...] | None) -> Difference | None:

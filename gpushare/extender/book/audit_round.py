@@ -106,12 +106,12 @@ class Round:
         held = self._held(metadata.namespace, metadata.name, metadata.uid)
         if held.pending is not None and held.pending.metadata.uid == metadata.uid:
             self._unseen_pending.discard((metadata.namespace, metadata.name))
-        wanted = wanted_of(pod)
+        wanted = wanted_of(pod, *self._cache.known(pod))
         self._suspect(self._drift(held, pod_difference(held, pod, wanted)), metadata.resource_version, is_node=False)
         if wanted is not None:
             node, booking = wanted
             self._note_odd(unplaced(pod, booking, self._cache.devices(node)))
-            for index, units in assigned_shares(pod):
+            for index, units in assigned_shares(pod, booking):
                 self._let_onto(node, index, units)
 
     def end(self) -> list[Suspect]:
@@ -164,7 +164,7 @@ class Round:
             found = gone_difference(held, old.namespace, old.name, old.uid)
             self._cache.remove_pod(ObjectMeta(name=old.name, namespace=old.namespace, uid=old.uid))
             return found
-        found = self._drift(held, pod_difference(held, got, wanted_of(got)))
+        found = self._drift(held, pod_difference(held, got, wanted_of(got, *self._cache.known(got))))
         if found is not None:
             self._cache.correct(got)
         return found

@@ -26,22 +26,22 @@ All methods are plain functions for one thread: a caller that does not await see
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from gpushare.errors import GpushareError
 from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
+from gpushare.extender.book.belief import Belief, audited, bound_to
+from gpushare.extender.book.bookings import booking_of, wishes_or_none
 from gpushare.extender.book.heard import Heard
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
-from gpushare.model.allocation import container_requests, decode
 from gpushare.model.device import Device
-from gpushare.model.eviction import evictable_of, kept_budget
+from gpushare.model.eviction import kept_budget
 from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
-from gpushare.model.pod import is_finished, pod_request, slot_request
+from gpushare.model.pod import is_finished
 from gpushare.model.snapshot import Snapshot
-from gpushare.model.wishes import NONE, Wishes, wishes_of
 
 # How many ended pods are remembered: far more than can end while one request is under way.
 ENDED_REMEMBERED: Final = 10_000
@@ -64,6 +64,10 @@ class SchedulerCache:
         self._node_of: dict[str, str] = {}
         # The resourceVersion as which each of them was seen last.
         self._versions: dict[str, int] = {}
+        # By uid: the node of a bound pod, and what is believed of its cards there.
+        self._beliefs: dict[str, tuple[str, Belief]] = {}
+        # Uids of confirmed pods that are booked on more cards than they can have.
+        self._disputed: set[str] = set()
         self._assumed_on: dict[str, set[str]] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
         # Uids whose end was seen, oldest first; a uid never comes back, so a late word of it is old.
@@ -158,11 +162,14 @@ class SchedulerCache:
 
     # Pods
 
-    def set_pod(self, pod: Pod) -> str | None:
-        """A pod is new or changed. Answers what is wrong with its numbers or annotations, if anything is."""
+    def set_pod(self, pod: Pod, *, has_gap: bool = True) -> str | None:
+        """A pod is new or changed. Answers what is wrong with its numbers or annotations, if anything is.
+
+        ``has_gap``: states of it before this one may not have been told, as with a list and with an answer to a question.
+        """
         uid, node = pod.metadata.uid, pod.spec.node_name
         self.heard.note(uid)
-        if uid in self._ended:
+        if uid in self._ended or self._is_old(pod):
             return None
         if not node:
             self._set_pending(pod)
@@ -172,21 +179,14 @@ class SchedulerCache:
         if is_finished(pod):
             self._end(uid)
             return None
-        booking, problem = booking_of(pod)
+        known, has_gap = self.known(pod, has_gap=has_gap)
+        booking, belief, problem = booking_of(pod, known, has_gap=has_gap)
         self._cpu_changed(*self._workload.set_pod(pod, node))
-        old = self._node_of.get(uid)
-        if old is not None and old != node:
+        if self._node_of.get(uid, node) != node or not booking.units:
             self._drop(uid)
         touched = {node, *self._end_assumptions(uid)}
-        if booking.units > 0 or booking.shares:
-            if booking.shares:
-                self._workload.note(pod, booking, _wishes(pod))
-            self._node_of[uid] = node
-            version = pod.metadata.resource_version
-            self._versions[uid] = int(version) if version.isdigit() else 0
-            self._put(self._confirmed, node, booking)
-        elif old == node:
-            self._drop(uid)
+        if booking.units:
+            self._confirm(pod, node, booking, belief)
         self._lay_out(*touched)
         return problem or self._misplaced(node, booking)
 
@@ -243,8 +243,10 @@ class SchedulerCache:
 
         Of a pod that the watch does not show waiting it may have told more already, or never tell anything.
         """
-        if metadata.uid in self._assumed_on:
+        assumed = self.assumed(metadata.uid, node)
+        if assumed is not None:
             self._acknowledged.add(metadata.uid)
+            self._believe(metadata.uid, node, bound_to(assumed.shares))
         if self.is_pending(metadata):
             self._cpu_changed(*self._workload.put(metadata.uid, node, cpu_milli))
 
@@ -294,6 +296,25 @@ class SchedulerCache:
         """By uid and node."""
         return {(uid, node): self._assumed[node][uid] for uid, nodes in self._assumed_on.items() for node in nodes}
 
+    def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
+        """What is believed of a bound pod's cards, and whether states of it may have been missed before this one."""
+        uid = pod.metadata.uid
+        on, belief = self._beliefs.get(uid, ("", None))
+        if on != pod.spec.node_name:
+            return None, has_gap
+        return belief, has_gap and self._versions.get(uid, -1) != _number(pod.metadata.resource_version)
+
+    def audited(self) -> None:
+        """An audit has ended, so a dispute over a pod's card is one audit older. It can end only where our plugin runs."""
+        for uid in tuple(self._disputed):
+            node, before = self._beliefs[uid]
+            if any(device.uuid for device in self._devices.get(node, ())):
+                belief = audited(before)
+                self._believe(uid, node, belief)
+                self.heard.note(uid)
+                self._put(self._confirmed, node, replace(self._confirmed[node][uid], shares=belief.booked))
+                self._lay_out(node)
+
     def devices(self, name: str) -> tuple[Device, ...] | None:
         """A node's cards with nothing booked, as last told; None where the node is not known."""
         return self._devices.get(name)
@@ -312,9 +333,12 @@ class SchedulerCache:
         Only for an answer that is newer than every word of this pod, with no bind of it under way.
         """
         uid = pod.metadata.uid
+        _, has_gap = self.known(pod)
         self._ended.pop(uid, None)
         self._unbind(uid)
-        self.set_pod(pod)
+        if not pod.spec.node_name:
+            self._beliefs.pop(uid, None)
+        self.set_pod(pod, has_gap=has_gap)
 
     # Inside
 
@@ -326,11 +350,32 @@ class SchedulerCache:
     def _set_pending(self, pod: Pod) -> None:
         if pod.metadata.uid in self._doubtful:
             self._unbind(pod.metadata.uid)
+            self._beliefs.pop(pod.metadata.uid, None)
         self._pending[pod.metadata.namespace, pod.metadata.name] = pod
+
+    def _is_old(self, pod: Pod) -> bool:
+        """Was a later state of this bound pod told already? An answer may be ahead of the watch."""
+        seen = self._versions.get(pod.metadata.uid, 0)
+        return bool(pod.spec.node_name) and 0 < _number(pod.metadata.resource_version) < seen
 
     def _unbind(self, uid: str) -> None:
         self._drop(uid)
         self._cpu_changed(*self._workload.leave_node(uid))
+
+    def _confirm(self, pod: Pod, node: str, booking: Booking, belief: Belief | None) -> None:
+        uid = booking.uid
+        if belief is not None:
+            self._workload.note(pod, booking, wishes_or_none(pod))
+            self._believe(uid, node, belief)
+        self._node_of[uid] = node
+        self._versions[uid] = _number(pod.metadata.resource_version)
+        self._put(self._confirmed, node, booking)
+
+    def _believe(self, uid: str, node: str, belief: Belief) -> None:
+        self._beliefs[uid] = (node, belief)
+        self._disputed.discard(uid)
+        if belief.disputed:
+            self._disputed.add(uid)
 
     def _end_assumptions(self, uid: str) -> set[str]:
         """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
@@ -343,6 +388,7 @@ class SchedulerCache:
     def _end(self, uid: str) -> None:
         self._cpu_changed(*self._workload.remove_pod(uid))
         self._drop(uid)
+        self._beliefs.pop(uid, None)
         self._ended[uid] = None
         if len(self._ended) > ENDED_REMEMBERED:
             del self._ended[next(iter(self._ended))]
@@ -352,6 +398,7 @@ class SchedulerCache:
         touched = self._end_assumptions(uid)
         node = self._node_of.pop(uid, None)
         if node is not None:
+            self._disputed.discard(uid)
             del self._versions[uid]
             self._take(self._confirmed, node, uid)
             touched.add(node)
@@ -400,29 +447,5 @@ class SchedulerCache:
                 self._answers.changed(name)
 
 
-def booking_of(pod: Pod) -> tuple[Booking, str | None]:
-    """What a bound pod holds, and what is wrong with it: unreadable numbers book nothing, a wrong index no card."""
-    units = slots = 0
-    shares: tuple[tuple[int, int], ...] = ()
-    problem = None
-    try:
-        units, slots = pod_request(pod), slot_request(pod)
-        allocation = decode(pod.metadata.annotations, units, container_requests(pod)) if units > 0 else None
-        # While the device plugin changes a pod's card it is on both: nobody may be put onto what it has or is to have.
-        shares = allocation.booked if allocation is not None else ()
-    except GpushareError as error:
-        problem = str(error)
-    metadata = pod.metadata
-    evictable = evictable_of(pod) if units > 0 else None
-    booking = Booking(
-        metadata.uid, metadata.namespace, metadata.name, units, shares, slots, _wishes(pod).group, evictable
-    )
-    return booking, problem
-
-
-def _wishes(pod: Pod) -> Wishes:
-    """What it wishes; none where that cannot be read: a pod that has its card needs none."""
-    try:
-        return wishes_of(pod)
-    except GpushareError:
-        return NONE
+def _number(version: str) -> int:
+    return int(version) if version.isdigit() else 0

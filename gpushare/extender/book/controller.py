@@ -47,15 +47,18 @@ class _Nodes:
 
 
 class _Pods:
-    def __init__(self, cache: SchedulerCache, odd: OddPods) -> None:
+    """``has_gap``: is a list read, so that states of a pod may not be told?"""
+
+    def __init__(self, cache: SchedulerCache, odd: OddPods, has_gap: Callable[[], bool]) -> None:
         self._cache = cache
         self._odd = odd
+        self._has_gap = has_gap
 
     def set(self, item: Pod) -> None:
-        self._odd.note(item.metadata, self._cache.set_pod(item))
+        self._odd.note(item.metadata, self._cache.set_pod(item, has_gap=self._has_gap()))
 
     def remove(self, metadata: ObjectMeta) -> None:
-        self._odd.note(metadata, None)
+        self._odd.forget(metadata)
         self._cache.remove_pod(metadata)
 
     def begin_anew(self) -> None:
@@ -120,7 +123,8 @@ class Controller:
     ) -> None:
         self._odd = OddPods(events)
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache, self._odd))
-        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, _Pods(cache, self._odd))
+        pods = _Pods(cache, self._odd, lambda: self._pods.is_listing)
+        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods)
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(cache))
         self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, _Budgets(cache))
         self._cache = cache

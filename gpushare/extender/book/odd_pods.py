@@ -9,12 +9,17 @@ import asyncio
 import logging
 from typing import Final
 
+from gpushare.extender.book.bookings import IGNORED
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)
 
 EVENT: Final = "GPUShareNotBooked"
+# Of a pod that is booked as it was bound, whatever was written on it since.
+EVENT_IGNORED: Final = "GPUShareIgnored"
+# Problems of one pod that are reported; its author may write another annotation many times a second.
+_MOST_PROBLEMS: Final = 5
 # Pods that wait to be told; past it only the log has them: an API server that stays away must not fill our memory, and of a
 # cluster where thousands are odd a few hundred tell enough.
 _LONGEST_QUEUE: Final = 500
@@ -31,18 +36,25 @@ class OddPods:
     def __init__(self, events: EventRecorder | None = None) -> None:
         self._events = events
         self._said: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
         # Of each pod who it is, and not its annotations, which may be large.
         self._words: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def note(self, metadata: ObjectMeta, problem: str | None) -> None:
-        """What is wrong with the pod now; None for nothing, or once it is gone."""
+        """What is wrong with the pod now; None for nothing."""
         uid = metadata.uid
         if problem is None:
             self._said.pop(uid, None)
-        elif self._said.get(uid) != problem:
+        elif self._said.get(uid) != problem and self._counts.get(uid, 0) < _MOST_PROBLEMS:
             self._said[uid] = problem
+            self._counts[uid] = self._counts.get(uid, 0) + 1
             _LOG.warning("odd pod=%s/%s uid=%s problem=%s", metadata.namespace, metadata.name, uid, problem)
             self._tell(ObjectMeta(metadata.name, metadata.namespace, uid), problem)
+
+    def forget(self, metadata: ObjectMeta) -> None:
+        """The pod is gone."""
+        self._said.pop(metadata.uid, None)
+        self._counts.pop(metadata.uid, None)
 
     async def run(self) -> None:
         """Write the events, until cancelled."""
@@ -51,8 +63,9 @@ class OddPods:
             # Mended or gone in the meantime.
             if self._said.get(metadata.uid) != problem:
                 continue
-            message = f"its GPU memory is not, or not all, booked: {problem}"
-            if not await self._events.record("Pod", metadata, EVENT, message):
+            is_ignored = problem.startswith(IGNORED)
+            message = problem if is_ignored else f"its GPU memory is not, or not all, booked: {problem}"
+            if not await self._events.record("Pod", metadata, EVENT_IGNORED if is_ignored else EVENT, message):
                 self._tell(metadata, problem)
                 await asyncio.sleep(_PAUSE_SECONDS)
 

@@ -99,6 +99,9 @@ class Model:
         self.pending: dict[str, tuple[str, int]] = {}
         self.ended: set[str] = set()
         self.nodes: dict[str, tuple[int, ...]] = {}
+        # By uid: the node and card that a running pod was first seen on, and the newest version told since it is booked.
+        self.bound: dict[str, tuple[str, int]] = {}
+        self.seen: dict[str, int] = {}
 
     def hear(self, word: P | N | Gone) -> None:
         """A word of the watch, of a list, or of an answer."""
@@ -115,25 +118,42 @@ class Model:
 
     def correct(self, word: P) -> None:
         """The one word that counts more than the end."""
+        bound = self.bound.get(word.uid) if word.node else None
         self.end(word.uid)
         self.ended.discard(word.uid)
+        if bound is not None:
+            self.bound[word.uid] = bound
         self._hear_pod(word)
+
+    def wanted(self, p: P) -> tuple[str, int, int, bool] | None:
+        """What it holds: its author may name another card while it runs, and it stays on the one where it was bound."""
+        if p.place is None:
+            return None
+        node, card = self.bound.get(p.uid, ("", 0))
+        return (p.node, card if node == p.node else p.card, *p.place[2:])
 
     def end(self, uid: str) -> None:
         """Nothing of it is left."""
         self.places.pop(uid, None)
+        self.bound.pop(uid, None)
+        self.seen.pop(uid, None)
         self._end_assumptions(uid)
         self.ended.add(uid)
 
     def _hear_pod(self, p: P) -> None:
+        if p.node and p.version < self.seen.get(p.uid, 0):
+            return
         if not p.node:
             self.pending[p.name] = (p.uid, p.version)
             return
         self._leave(p.name, p.uid)
-        if p.place is None:
+        place = self.wanted(p)
+        if place is None:
             self.end(p.uid)
         else:
-            self.places[p.uid] = p.place
+            self.places[p.uid] = place
+            self.bound[p.uid] = place[:2]
+            self.seen[p.uid] = p.version
             self._end_assumptions(p.uid)
 
     def _leave(self, name: str, uid: str) -> None:
@@ -490,7 +510,7 @@ class AuditMachine(RuleBasedStateMachine):
         assert self.whole_audit() == tally(DRIFT_KINDS, ())
         there = {p.uid: p for p in self.pods.values() if p.uid not in self.flying}
         held = {uid: place for uid, place in self.model.places.items() if uid not in self.flying}
-        assert held == {uid: p.place for uid, p in there.items() if p.place}
+        assert held == {uid: self.model.wanted(p) for uid, p in there.items() if p.place}
         assert {uid for uid, _ in self.model.assumed} <= self.flying
         assert self.model.nodes == {name: n.cards for name, n in self.nodes.items()}
         waiting = {uid for uid, _ in self.model.pending.values()} - self.flying
@@ -531,11 +551,11 @@ class AuditMachine(RuleBasedStateMachine):
             mine[node, card] += units
         for (of, node), (card, units) in self.model.assumed.items():
             mine[node, card] += units if of == uid else 0
-        place = None if pod is None else pod.place
+        place = None if pod is None else self.model.wanted(pod)
         return larger(mine, Counter({place[:2]: place[2]} if place else {}))
 
     def kind_of(self, uid: str, pod: P | None) -> str | None:
-        held, want = self.model.places.get(uid), None if pod is None else pod.place
+        held, want = self.model.places.get(uid), None if pod is None else self.model.wanted(pod)
         assumed = {node: card_units for (of, node), card_units in self.model.assumed.items() if of == uid}
         waits = uid in {of for of, _ in self.model.pending.values()}
         if want is None and (held or assumed):

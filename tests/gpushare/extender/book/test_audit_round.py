@@ -157,9 +157,9 @@ def test_a_young_assumption_is_no_drift_and_an_old_one_is() -> None:
 def test_a_pod_that_has_changed_since_the_list_is_left_to_the_watch() -> None:
     """Ahead of the watch it could stand on a card beside one that has yet to leave it, and another card would look free."""
     on = Stage()
-    on.cache.set_pod(pod(card=0, version="4"))
-    audit, suspect, mark = on.asked(pod(card=1))
-    assert audit.answer_pod(suspect, pod(card=1, version="6"), mark) is None
+    on.cache.set_pod(pod(version="4"))
+    audit, suspect, mark = on.asked(pod(units=4))
+    assert audit.answer_pod(suspect, pod(units=4, version="6"), mark) is None
     assert on.used() == [3, 0]
 
 
@@ -195,8 +195,8 @@ def test_what_is_heard_of_while_the_list_is_read_is_no_suspect() -> None:
     on.cache.set_pod(pod(card=1, version="6"))
     audit.see_pod(pod())
     assert not any(one.difference.uid == "u" for one in audit.end())
-    audit, suspect, _ = on.asked(pod(card=0, version="7"))
-    on.cache.set_pod(pod(card=0, version="7"))
+    audit, suspect, _ = on.asked(pod(units=4, version="7"))
+    on.cache.set_pod(pod(units=4, version="7"))
     assert audit.ask(suspect) is None
 
 
@@ -285,7 +285,10 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
 )
 def test_what_the_plugin_let_a_pod_have(annotations: dict[str, str], shares: tuple[tuple[int, int], ...]) -> None:
     """ASSIGNED says so; a pod whose card is being changed is held."""
-    assert assigned_shares(pod(**annotations)) == shares
+    bound = pod(**annotations)
+    wanted = wanted_of(bound)
+    assert wanted is not None
+    assert assigned_shares(bound, wanted[1]) == shares
 
 
 def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:

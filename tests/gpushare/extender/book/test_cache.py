@@ -77,6 +77,49 @@ def cache() -> SchedulerCache:
     return cache
 
 
+@pytest.mark.parametrize("card", [None, "x", 1], ids=["removed", "nonsense", "another card"])
+def test_attack_04_what_was_bound_stays_booked(cache: SchedulerCache, card: object) -> None:
+    """The author of a running pod changes its annotations: its card does not look free, and no other looks used."""
+    cache.set_pod(pod("u", 14, on="n", card=0, phase="Running"), has_gap=False)
+    problem = cache.set_pod(pod("u", 14, on="n", card=card, phase="Running"), has_gap=False)
+
+    assert used(cache) == [14, 0]
+    assert "later changes of its annotations are not believed" in (problem or "")
+
+
+def test_attack_04_an_acknowledged_bind_is_believed(cache: SchedulerCache) -> None:
+    """The watch was broken, so the first state of the bound pod is one that its author has changed: both cards are booked."""
+    cache.set_pod(pod("u", 4))
+    cache.assume("n", booking("u", 4, 0))
+    cache.bound(pod("u").metadata, "n", 0)
+    cache.set_pod(pod("u", 4, on="n", card=1), has_gap=True)
+    assert used(cache) == [4, 4]
+
+    cache.audited()
+    cache.audited()
+    assert used(cache) == [4, 4]
+
+
+def test_a_dispute_ends_where_our_plugin_runs(cache: SchedulerCache) -> None:
+    """It corrects annotations that contradict the kubelet, so what stands for two audits is right."""
+    facts = tuple(CardFacts(index, f"GPU-{index}", "m", 14, 14) for index in (0, 1))
+    published = node()
+    annotation = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", facts))}
+    published.metadata.annotations = annotation
+    cache.set_node(published)
+    cache.set_pod(pod("u", 4, on="n", card=0), has_gap=False)
+    later = pod("u", 4, on="n", card=1)
+    later.metadata.resource_version = "9"
+    cache.set_pod(later, has_gap=True)
+    cache.audited()
+    assert used(cache) == [4, 4]
+
+    cache.audited()
+
+    assert used(cache) == [0, 4]
+    assert cache.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
+
+
 def test_attack_13_a_restored_pod_is_booked(cache: SchedulerCache) -> None:
     """Its end was in a history that is lost, so the pod exists again."""
     cache.set_pod(pod("u", 4, on="n", card=1))
@@ -571,6 +614,16 @@ class CacheMachine(RuleBasedStateMachine):
     def event(self, choice: int) -> None:
         """A late or repeated event."""
         self.tell(self.pick(choice, list(self.api)))
+
+    @precondition(lambda self: self.told)
+    @rule(choice=st.integers(0, 99), card=st.sampled_from([None, "", "x", 0, 1, 2]), starts=st.booleans())
+    def its_author_writes(self, choice: int, card: object, starts: bool) -> None:
+        """Another card, none or nonsense, after the bind: nothing of the book changes, for the watch shows no repair."""
+        uid = self.pick(choice, list(self.told))
+        place = self.told[uid]
+        if starts:
+            self.cache.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1], phase="Running"), has_gap=False)
+        self.cache.set_pod(pod(uid, self.units[uid], on=place[0], card=card), has_gap=False)
 
     @precondition(lambda self: self.api)
     @rule(choice=st.integers(0, 99), finished=st.booleans(), stale=st.booleans())

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from gpushare.extender.book import odd_pods
-from gpushare.extender.book.odd_pods import EVENT, OddPods
+from gpushare.extender.book.bookings import IGNORED
+from gpushare.extender.book.odd_pods import EVENT, EVENT_IGNORED, OddPods
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
 from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, client_of, listen
@@ -51,6 +52,26 @@ async def test_what_is_wrong_with_a_pod_is_told_once() -> None:
     said = [("p", "one"), ("p", "two"), ("q", "one")]
     assert notes(api) == [(name, f"its GPU memory is not, or not all, booked: {problem}") for name, problem in said]
     assert {call.body["reason"] for call in api.calls} == {EVENT}
+
+
+async def test_attack_04_an_ignored_change_is_an_event_of_its_own() -> None:
+    """The pod is booked, so the event does not say otherwise; and its author cannot make many."""
+    api = ScriptedApi(lambda call: Answer({}, 201))
+    async with telling(api) as odd, asyncio.TaskGroup() as group:
+        running = group.create_task(odd.run())
+        for number in range(40):
+            odd.note(POD, f"{IGNORED}: they name card {number}")
+            odd.note(POD, None)
+            odd.note(POD, f"{IGNORED}: they name card {number}")
+            await asyncio.sleep(0)
+        odd.note(OTHER, "one")
+        await until(lambda: notes(api)[-1:] == [("q", "its GPU memory is not, or not all, booked: one")])
+        running.cancel()
+
+    ignored = [call.body for call in api.calls if call.body["regarding"]["name"] == "p"]
+    assert 1 <= len(ignored) <= 5
+    assert {body["reason"] for body in ignored} == {EVENT_IGNORED}
+    assert all(body["note"].startswith("later changes of its annotations") for body in ignored)
 
 
 async def test_what_is_mended_before_it_could_be_told_is_not_told() -> None:
