@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.manifests import ObjectMeta, Pod, PodStatus
+from gpushare.model.allocation import Allocation
 
 
 def pod(
@@ -194,3 +196,101 @@ def test_attack_13_after_a_restore_lower_versions_count() -> None:
     assert (pods.by_uid("b") or Pod()).metadata.resource_version == "8"
     pods.replace([pod("a", version=7), pod("b", version=8), pod("ended", version=9)], "20")
     assert order(pods) == ["b", "a", "ended"]
+
+
+def test_attack_13_a_list_below_the_last_version_resets() -> None:
+    """The list of an admission may be the first that shows the restored state: what never happened ends, what came back counts."""
+    pods = NodePods()
+    for one in (pod("a", version=90), pod("lost", version=95), pod("ended", version=70)):
+        pods.set(one)
+    pods.remove(ObjectMeta("ended", "d", "ended"))
+    pods.replace([pod("a", version=7), pod("ended", version=6)], "8", since=pods.newest)
+
+    assert (order(pods), pods.newest) == (["a", "ended"], 8)
+    pods.set(pod("lost", version=9))
+    assert order(pods) == ["a", "ended", "lost"]
+
+
+def test_a_list_that_was_asked_for_before_an_event_is_no_restore() -> None:
+    """Events come while a list is on its way."""
+    pods = NodePods()
+    pods.set(pod("a", version=90))
+    since = pods.newest
+    pods.set(pod("b", version=95))
+    pods.replace([pod("a", version=90)], "92", since=since)
+
+    assert order(pods) == ["a", "b"]
+
+
+def finished(uid: str, version: object, phase: str = "Failed") -> Pod:
+    """A pod that has ended."""
+    one = pod(uid, version=version)
+    one.status = PodStatus(phase=phase)
+    return one
+
+
+def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
+    """Its end stands, unless a later version shows that it goes on."""
+    pods = NodePods()
+    pods.set(pod("a", version=5))
+    pods.set(pod("b", version=6))
+    pods.set(finished("a", 8))
+    pods.set(finished("b", 9, "Succeeded"))
+    pods.set(pod("a", version=7))
+    assert (order(pods), [one.metadata.uid for one in pods.turned_away()]) == ([], ["a"])
+    pods.set(pod("a", version=10))
+    assert (order(pods), len(pods.identities())) == (["a"], 1)
+    pods.remove(ObjectMeta(uid="a"))
+    pods.set(finished("a", 12))
+    assert (order(pods), pods.turned_away()) == ([], ())
+
+
+def test_a_list_ends_what_it_does_not_show() -> None:
+    """A list without ended pods says nothing of those that were turned away."""
+    pods = NodePods()
+    other = pod("other", version=3)
+    other.spec.containers = []
+    for one in (other, finished("failed", 4)):
+        pods.set(one)
+    pods.replace([], "9", without_ended=True)
+    assert (pods.identities(), len(pods.turned_away())) == ((), 1)
+    pods.replace([], "9")
+    assert pods.turned_away() == ()
+
+
+def test_a_write_counts_though_the_watch_showed_more() -> None:
+    """Its answer is older than what the author wrote after it."""
+    index = "ALIYUN_COM_GPU_MEM_IDX"
+    pods = NodePods()
+    pods.set(pod("a", 1, version=5, **{index: "0"}))
+    pods.bindings.expect("a", {index: "1"})
+    pods.set(pod("a", 1, version=9, **{index: "2"}))
+    pods.wrote(pod("a", 1, version=8, **{index: "1"}))
+    (known,) = pods.in_admission_order()
+    assert ((known.metadata.annotations or {})[index], pods.bindings.differences("a")[index]) == ("1", "1")
+    pods.remove(ObjectMeta(uid="a"))
+    pods.wrote(pod("a", version=10))
+    assert order(pods) == []
+
+
+def test_the_kubelets_book_says_what_counts() -> None:
+    """Whatever is written on the pod."""
+    pods = NodePods()
+    pods.set(pod("a", 1, version=5, ALIYUN_COM_GPU_MEM_IDX="0"))
+    pods.correct("a", Allocation(((1, 2),), 14))
+
+    found = allocation_of(pods.by_uid("a") or Pod())
+    assert found is not None
+    assert found.shares == ((1, 2),)
+
+
+def test_pods_without_cards_push_no_end_out_of_memory() -> None:
+    """Only the ends of pods that were kept are remembered, so that nobody makes the plugin forget them."""
+    pods = NodePods()
+    pods.set(pod("a", version=1))
+    pods.remove(ObjectMeta(uid="a"))
+    for number in range(1001):
+        pods.remove(ObjectMeta(uid=str(number)))
+    pods.replace([pod("a", version=1)], "1")
+
+    assert order(pods) == []

@@ -8,14 +8,14 @@ import pytest
 from gpushare.deviceplugin.allocation.holdings import Grant, Holdings
 from gpushare.deviceplugin.allocation.repair import PodCard
 from gpushare.deviceplugin.allocation.standings import (
-    WISHES,
-    allocation_of,
+    allocation_by_book,
     booked_units,
     open_units,
     pod_cards,
     why_fixed,
 )
-from gpushare.manifests import Pod
+from gpushare.deviceplugin.kept_pods import WISHES, allocation_of
+from gpushare.manifests import Pod, PodStatus
 from gpushare.model.cards import CardFacts
 
 OURS = {"ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1"}
@@ -107,3 +107,53 @@ def test_every_card_that_a_pod_names_has_or_is_to_get_is_spoken_for() -> None:
     pods = [PodCard("a", 4, 0, 1, mark=1), PodCard("b", 3, 1, None)]
 
     assert booked_units(pods, {1: 2}) == {0: 4, 1: 9}
+
+
+RAN = {"name": "c", "state": {"terminated": {}}}
+
+
+def by_book(one: Pod, *grants: Grant, shown: Pod | None = None, **more: bool) -> tuple[tuple[int, int], ...] | None:
+    """The shares that the kubelet's book has written."""
+    found = allocation_by_book(one, grants, lambda: allocation_of(shown or one), counts_slots=more.get("slots", False))
+    return None if found is None else found.shares
+
+
+def several(uid: str, *ids: tuple[int, int]) -> Grant:
+    """So many ids on each card."""
+    cards = {f"{card}-{number}": card for card, count in ids for number in range(count)}
+    return Grant(uid, "c", frozenset(cards), cards)
+
+
+@pytest.mark.parametrize(
+    ("one", "grants", "shown", "expected"),
+    [
+        (pod("a", phase="Running"), [grant("a", 0)], None, None),
+        (pod("a", phase="Running"), [grant("a", 1)], None, ((1, 4),)),
+        (pod("a", phase="Running", card=None), [grant("a", 1)], None, ((1, 4),)),
+        (pod("a"), [grant("a", 1)], None, None),
+        (pod("a"), [grant("a", 1)], pod("a", card=1), ((1, 4),)),
+        (pod("a"), [grant("a", 1, is_guess=True)], None, None),
+        (pod("a", phase="Running"), [several("a", (0, 1), (1, 3))], None, ((0, 1), (1, 3))),
+        (pod("a", phase="Running", **SEVERAL), [several("a", (0, 1), (1, 3))], None, None),
+        (pod("a"), [several("a", (0, 1), (1, 3))], None, None),
+    ],
+    ids=[
+        "as written", "elsewhere", "not written", "held", "put right by hand", "a guess", "several", "several as written",
+        "several, held",
+    ],
+)  # fmt: skip
+def test_attack_04_what_has_run_has_what_was_bound(
+    one: Pod, grants: list[Grant], shown: Pod | None, expected: object
+) -> None:
+    """Whatever its annotations say; a pod that is held for a wrong guess keeps what is written."""
+    assert by_book(one, *grants, shown=shown) == expected
+
+
+def test_attack_04_the_kubelet_reports_what_has_run() -> None:
+    """Container by container while a pod is not running as a whole; slots of several cards say no amounts."""
+    one = pod("a")
+    one.status = msgspec.convert({"phase": "Pending", "containerStatuses": [RAN]}, PodStatus)
+    assert by_book(one, grant("a", 1)) == ((1, 4),)
+    assert by_book(one, several("a", (0, 1), (1, 3)), slots=True) is None
+    one.status = None
+    assert by_book(one, grant("a", 1)) is None

@@ -20,7 +20,7 @@ from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
-from gpushare.manifests import Pod
+from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
@@ -54,6 +54,7 @@ class Rig:
             )
         ]
         self.watch: UsageWatch
+        self.others: list[ObjectMeta] = []
 
     def run(self, pid: int, mib: int, card: int = 0, uid: str = UID) -> None:
         """A process in a container of the pod."""
@@ -97,7 +98,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
                 lambda uuid: thread.run(functools.partial(session.processes, uuid)),
                 lambda: cards,
                 lambda: it.pods,
-                lambda: [pod.metadata for pod in it.pods],
+                lambda: [*(pod.metadata for pod in it.pods), *it.others],
                 ProcessOwners(proc),
                 metrics,
                 events,
@@ -193,3 +194,45 @@ async def test_an_api_server_that_refuses_events_stops_nothing(simulate: Simulat
         await node.watch.look()
 
         assert node.value("gpushare_overuse_episodes_total") == 1
+
+
+def other_pod() -> ObjectMeta:
+    """A pod that asks for no card."""
+    return ObjectMeta("miner", "other", "11111111-2222-3333-4444-555555555555")
+
+
+async def test_attack_07_a_process_on_a_card_not_booked_is_reported(simulate: Simulate, tmp_path: Path) -> None:
+    """Of a pod with another card, and of one without any: once each until it stops; processes of the host are not accused."""
+    async with rig(simulate("t4x2"), tmp_path, after=0) as node:
+        node.others = [other_pod()]
+        node.run(7, 5, card=1)
+        node.run(8, 900, uid=other_pod().uid)
+        node.run(9, 900, uid="99999999-2222-3333-4444-555555555555")
+        for _ in range(3):
+            await node.watch.look()
+
+        assert sorted(event["regarding"]["name"] for event in node.api.events) == ["miner", "player"]
+        assert {event["reason"] for event in node.api.events} == {"GpuCardNotBooked"}
+        theirs = {"namespace": "other", "pod": "miner", "uid": other_pod().uid, "card": "0"}
+        assert node.value("gpushare_pod_unbooked_card", **theirs) == 1
+        assert node.value("gpushare_pod_used_bytes", **theirs) == 900 * MIB
+        assert node.value("gpushare_unbooked_episodes_total") == 2
+        node.end(8)
+        await node.watch.look()
+        assert node.value("gpushare_pod_unbooked_card", **theirs) is None
+        assert len(node.api.events) == 2
+
+
+async def test_attack_07_a_pod_of_unknown_booking_is_not_accused(simulate: Simulate, tmp_path: Path) -> None:
+    """It asks for cards, and its annotations were removed; nor does an accusation end while its card does not answer."""
+    state = simulate("t4x2")
+    async with rig(state, tmp_path, after=0) as node:
+        node.run(7, 5, card=1)
+        await node.watch.look()
+        state.lose(node.uuids[1])
+        await node.watch.look()
+        assert node.value("gpushare_unbooked_episodes_total") == 1
+        node.pods[0].metadata.annotations = {}
+        node.run(8, 5)
+        await node.watch.look()
+        assert node.value("gpushare_unbooked_episodes_total") == 1
