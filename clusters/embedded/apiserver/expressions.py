@@ -14,6 +14,8 @@ Function = Callable[..., Any]
 
 _VARIABLES: Final = "variables"
 _VARIABLE: Final = re.compile(rf"\b{_VARIABLES}\.(\w+)")
+# An object, and the field of it that an expression names; without a field it may be any.
+_OBJECT: Final = re.compile(r"\b(object|oldObject)\b(?:\.(\w+)(?!\w|\s*\())?")
 # The library knows these of texts already; its Python replacement, for lists, is none of Kubernetes'.
 _NATIVE: Final = frozenset({"contains"})
 
@@ -37,32 +39,34 @@ class _Program:
     calls: tuple[str, ...]
     composed: tuple[str, ...]
     """The ``variables.NAME`` that it uses."""
+    fields: Mapping[str, frozenset[str]]
+    """The only fields of an object that it looks at; of an object that is not here it may be any."""
 
 
 class Scope:
     """The variables and functions of one evaluation, which several expressions share.
 
-    A value is converted for the library when the first expression names it, so conditions about the request cost nothing
-    for the object. ``composed`` are the expressions of ``variables.NAME``, each evaluated at most once, when it is used.
+    A value is converted for the library when the first expression names it, and of an object only the fields that are named:
+    that takes most of the time.
     """
 
-    def __init__(
-        self,
-        values: Mapping[str, Any],
-        functions: Mapping[str, Function] | None = None,
-        composed: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> None:
         # Not at the top: the package brings a command line with it, a fifth of a second that only clusters with policies need.
         import cel
 
         self._context = cel.Context()
         self._values = values
         self._functions = functions or {}
-        self._composed = composed or {}
-        self._known: set[str] = set()
+        self._composed: Mapping[str, str] = {}
+        self._known: dict[str, frozenset[str] | None] = {}
         self._known_functions: set[str] = set()
         self._variables: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
+        self._given = -1
+
+    def compose(self, expressions: Mapping[str, str]) -> None:
+        """From now on these are the expressions of ``variables.NAME``, each evaluated at most once, when it is used."""
+        self._composed, self._variables, self._failed, self._given = expressions, {}, {}, -1
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression, as JSON's types. Raises ExpressionError."""
@@ -77,18 +81,29 @@ class Scope:
     def _provide(self, program: _Program) -> None:
         """Hand the library what the expression names and what it has not yet."""
         for name in program.names:
-            if name in self._values and name not in self._known:
-                self._known.add(name)
-                self._context.add_variable(name, self._values[name])
+            if name in self._values:
+                self._add_value(name, program.fields.get(name))
         for name, function in program.functions.items():
             self._add_function(name, function)
         for name in program.calls:
             if name in self._functions:
                 self._add_function(name, self._functions[name])
-        if program.composed:
-            for name in program.composed:
-                self._compose(name)
+        for name in program.composed:
+            self._compose(name)
+        if program.composed and self._given != len(self._variables):
+            self._given = len(self._variables)
             self._context.add_variable(_VARIABLES, self._variables)
+
+    def _add_value(self, name: str, fields: frozenset[str] | None) -> None:
+        """Add what is missing of a value; ``fields`` None: all of it."""
+        known = self._known.get(name, frozenset())
+        if known is None or (name in self._known and fields is not None and fields <= known):
+            return
+        value, wanted = self._values[name], None if fields is None else fields | known
+        self._known[name] = wanted
+        if wanted is not None and isinstance(value, dict):
+            value = {key: part for key, part in value.items() if key in wanted}
+        self._context.add_variable(name, value)
 
     def _add_function(self, name: str, function: Function) -> None:
         if name not in self._known_functions:
@@ -130,7 +145,15 @@ def _compiled(expression: str) -> _Program:
     calls, names = tuple(program.functions()), tuple(program.variables())
     lacking = {**STDLIB_FUNCTIONS, OPTIONAL_FIELD: _optional, OPTIONAL_INDEX: _optional}
     functions = {name: function for name, function in lacking.items() if _is_called(name, calls, names)}
-    return _Program(program.execute, names, functions, calls, tuple(dict.fromkeys(_VARIABLE.findall(expression))))
+    composed = tuple(dict.fromkeys(_VARIABLE.findall(expression)))
+    return _Program(program.execute, names, functions, calls, composed, _fields(expression))
+
+
+def _fields(expression: str) -> Mapping[str, frozenset[str]]:
+    """The fields of objects that an expression looks at; without an object that it takes whole."""
+    found = _OBJECT.findall(expression)
+    whole = {name for name, field in found if not field}
+    return {name: frozenset(field for each, field in found if each == name) for name, _ in found if name not in whole}
 
 
 def _is_called(function: str, calls: tuple[str, ...], names: tuple[str, ...]) -> bool:

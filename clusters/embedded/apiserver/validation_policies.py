@@ -75,12 +75,13 @@ class ValidationPolicies:
             new, old = (None if each is None else _whole(each, deed) for each in (new, old))
             name = route.name or (name_of(new) if new is not None else "")
             admitted = Admitted(deed, namespace, name, new, old, where.item if where else None)
+            scope = self._scope(admitted, request)
             for policy in relevant:
-                self._check(policy, admitted, request)
+                self._check(policy, admitted, scope)
 
         return validation
 
-    def _check(self, policy: _Bound, admitted: Admitted, request: Request) -> None:
+    def _check(self, policy: _Bound, admitted: Admitted, scope: Scope) -> None:
         if not policy_matching.matches(policy.spec.get("matchConstraints") or {}, admitted):
             return
         denials: list[_Denial] | None = None
@@ -91,11 +92,11 @@ class ValidationPolicies:
             if not policy_matching.matches(spec.get("matchResources") or {}, admitted):
                 continue
             if denials is None:
-                denials = list(_denials(policy.spec, self._scope(policy.spec, admitted, request)))
+                denials = list(_denials(policy.spec, scope))
             for denial in denials:
                 raise _refusal(admitted, policy.name, name_of(binding), denial)
 
-    def _scope(self, spec: Object, admitted: Admitted, request: Request) -> Scope:
+    def _scope(self, admitted: Admitted, request: Request) -> Scope:
         values = {
             "object": admitted.new,
             "oldObject": admitted.old,
@@ -103,8 +104,7 @@ class ValidationPolicies:
             "namespaceObject": admitted.namespace_object,
             "authorizer": {"requestResource": _checked(admitted)},
         }
-        composed = {each["name"]: each["expression"] for each in spec.get("variables") or ()}
-        return Scope(values, _authorizer_functions(self._authorizer, request.user), composed)
+        return Scope(values, _authorizer_functions(self._authorizer, request.user))
 
     def _about(self, deed: Deed) -> tuple[_Bound, ...]:
         if deed not in self._relevant:
@@ -135,6 +135,7 @@ class ValidationPolicies:
 def _denials(spec: Object, scope: Scope) -> Iterator[_Denial]:
     """What a policy has against a request, in the order of its validations; an error counts as ``failurePolicy`` says."""
     ignores_errors = spec.get("failurePolicy") == "Ignore"
+    scope.compose({each["name"]: each["expression"] for each in spec.get("variables") or ()})
     try:
         if spec.get("paramKind"):
             raise ExpressionError("the embedded API server knows no parameters of admission policies")

@@ -68,7 +68,8 @@ def test_variables_are_evaluated_once_and_only_if_they_are_used() -> None:
         "unused": "count('unused')",
         "itself": "variables.itself",
     }
-    scope = Scope({"object": POD}, {"count": lambda name: asked.append(name) or len(asked)}, composed)
+    scope = Scope({"object": POD}, {"count": lambda name: asked.append(name) or len(asked)})
+    scope.compose(composed)
 
     assert scope.evaluate("variables.b + variables.a") == 3
     assert asked == ["a"]
@@ -76,6 +77,8 @@ def test_variables_are_evaluated_once_and_only_if_they_are_used() -> None:
     for name, why in (("wrong", "no such key: nothing"), ("itself", "")):
         with pytest.raises(ExpressionError, match=f'composited variable "{name}" fails to evaluate: {why}'):
             scope.evaluate(f"variables.{name} == 1")
+    scope.compose({"a": "'another policy'"})
+    assert scope.evaluate("variables.a") == "another policy"
 
 
 def test_a_value_is_converted_only_if_an_expression_names_it() -> None:
@@ -84,3 +87,16 @@ def test_a_value_is_converted_only_if_an_expression_names_it() -> None:
     assert scope.evaluate("request.operation") == "CREATE"
     with pytest.raises(ExpressionError):
         scope.evaluate("object == 1")
+
+
+def test_fields_of_an_object_are_there_whichever_expression_comes_first() -> None:
+    """One that looks at the metadata, one at another field, one at all of it, and one at the old object that is null."""
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}
+    scope = Scope({"object": pod, "oldObject": None})
+    assert scope.evaluate("object.metadata.name") == "p"
+    assert scope.evaluate("has(object.spec) && object.spec.nodeName == 'n' && object.metadata.name == 'p'") is True
+    assert scope.evaluate("object.metadata.name + object.status.phase") == "pFailed"
+    assert scope.evaluate("object") == pod
+    assert scope.evaluate("oldObject == null") is True
+    with pytest.raises(ExpressionError, match="no such overload"):
+        scope.evaluate("oldObject.metadata.name")
