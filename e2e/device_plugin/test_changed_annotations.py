@@ -1,0 +1,53 @@
+"""What the author of a pod writes on it after it was bound changes nothing for the pods of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.device_plugin.stage import PluginStage
+from e2e.device_plugin.test_allocate import start, take
+
+SEVERAL = "scheduler.framework.gpushare.allocation"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {spec.POD_INDEX: "1", "gpushare.aliyun.com/card-model": "T4"},
+        {SEVERAL: '{"0":{"0":14,"1":14}}'},
+        {spec.POD_INDEX: None, spec.POD_ASSIGNED: None},
+    ],
+    ids=["another card and a wish", "both cards, beyond its request", "nothing"],
+)
+async def test_attack_04_a_running_pod_is_written_back(stage: PluginStage, changes: dict[str, Any]) -> None:
+    """It is written as it was bound, with an event on the pod, and another tenant's pod gets the card that it claimed."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("a", 2, card=0)
+    ids, _ = await take(stage, free, 2)
+    await start(stage, "a", "c0", ids)
+    bound = await written(stage)
+    await stage.api.patch(PODS, "a", {"metadata": {"annotations": changes}}, stage.namespace)
+    await eventually(lambda: written(stage), lambda now: now == bound, "what was bound is written again")
+    await stage.book("other", 14, card=1, position=1)
+    _, told = await take(stage, free, 14)
+
+    assert told[spec.ENV_INDEX] == "1"
+    await eventually(
+        lambda: stage.events("a"),
+        lambda found: "GPUShareAnnotationsChanged" in [reason for reason, _ in found],
+        "the change is reported",
+    )
+
+
+async def written(stage: PluginStage) -> dict[str, str]:
+    """What our programs wrote on the pod."""
+    annotations = (await stage.pod("a"))["metadata"]["annotations"]
+    return {
+        name: text for name, text in annotations.items() if name.startswith("ALIYUN_COM_GPU_MEM_") or name == SEVERAL
+    }
