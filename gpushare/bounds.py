@@ -102,5 +102,7 @@ TURNED_AWAY_PODS: Final = Bound("the number of pods that a kubelet turned away",
 CONTAINERS_OF_AN_ENDED_POD: Final = Bound("the containers of a pod that a kubelet turned away", 32, "containers")
 # Pods of a node in one answer of the API server: each may have 1.5 MB, and all of an answer are in memory at once.
 PODS_OF_A_PAGE: Final = Bound("a page of the pods of a node", 25, "pods")
+# Likewise of all pods, of which an extender reads many thousands when it starts.
+PODS_OF_A_LIST: Final = Bound("a page of all pods", 100, "pods")
 # Writes by which a device plugin puts the annotations of one pod right, in a minute: an exchange of cards takes four.
 REPAIRS_A_MINUTE: Final = Bound("the repair of a pod's annotations", 8, "writes a minute")

@@ -28,7 +28,7 @@ from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, blanks, encode
 from gpushare.model.node import Booking, NodeInfo
-from gpushare.model.pod import Request, cpu_request, is_deleting, request_of, split_container
+from gpushare.model.pod import Request, cpu_request, is_deleting, names_card_resources, request_of, split_container
 
 _LOG = logging.getLogger(__name__)
 
@@ -121,8 +121,7 @@ class Binder:
             if node != args.node:
                 raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is already bound to node {node}")
             return
-        if is_deleting(pod):
-            raise BindError(f"pod {args.pod_namespace}/{args.pod_name} is being deleted")
+        _check_bindable(pod)
         try:
             annotations = await self._take(pod, args.node)
         except _OvertakenError:
@@ -310,6 +309,18 @@ class Binder:
                 return now
             if self._monotonic() - sent > UNKNOWN_OUTCOME_SECONDS:
                 return None
+
+
+def _check_bindable(pod: Pod) -> None:
+    """Raises BindError for a pod that is none of ours to bind.
+
+    A scheduler orders a bind from an extender only for pods that name its resources, so any other order is a stranger's.
+    """
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if is_deleting(pod):
+        raise BindError(f"pod {name} is being deleted")
+    if not names_card_resources(pod):
+        raise BindError(f"pod {name} asks for no {wire.RESOURCE_PREFIX}* resource, so its own scheduler binds it")
 
 
 def _still_there(shares: Shares, node: NodeInfo) -> Shares:

@@ -76,7 +76,7 @@ async def _run(settings: ExtenderSettings) -> None:
     )  # fmt: skip
     verbs = Verbs(
         cache, binder, verdicts, is_ready=controller.is_ready, policy=settings.policy, monotonic=time.monotonic,
-        metrics=metrics, afterwards=asyncio.get_running_loop().call_soon,
+        metrics=metrics, afterwards=asyncio.get_running_loop().call_soon, is_alone=not settings.guarded,
     )  # fmt: skip
     audit = Audit(
         client,

@@ -14,7 +14,7 @@ import msgspec
 
 from gpushare.errors import GpushareError, InvalidWishError
 from gpushare.extender import messages
-from gpushare.extender.bind import Binder
+from gpushare.extender.bind import Binder, BindError
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.decisions.explain import explain
@@ -66,7 +66,9 @@ class Verbs:
         monotonic: Callable[[], float],
         metrics: ExtenderMetrics | None = None,
         afterwards: Callable[..., object] = _at_once,
+        is_alone: bool = True,
     ) -> None:
+        """``is_alone``: no other extender answers the filters of pods that are bound here."""
         self.metrics = metrics or ExtenderMetrics(time.perf_counter_ns)
         self._cache = cache
         self._verdicts = verdicts
@@ -75,6 +77,7 @@ class Verbs:
         self._is_ready = is_ready
         self._policy = policy
         self._afterwards = afterwards
+        self._is_alone = is_alone
 
     def filter(self, body: bytes) -> bytes:
         """Which of these nodes hold the pod, and why not the others."""
@@ -194,6 +197,8 @@ class Verbs:
             if not self._is_ready():
                 self.metrics.count(BIND, FAILED, NOT_READY)
                 return messages.encode_binding_result(_NOT_READY)
+            if self._is_alone:
+                self._check_filter(args)
             await self._binder.bind(args)
             # It waits no more.
             self._verdicts.drop(args.pod_uid)
@@ -202,6 +207,17 @@ class Verbs:
             return messages.encode_binding_result(str(error))
         self.metrics.count(BIND, GRANTED)
         return messages.encode_binding_result()
+
+    def _check_filter(self, args: messages.BindingArgs) -> None:
+        """Raises BindError for a node that the last filter of this pod did not name as one that fits.
+
+        After a restart, or if the details of the filter are forgotten, the bind decides alone.
+        """
+        verdict = self._verdicts.by_uid(args.pod_uid)
+        if verdict is None or verdict.answer is None or messages.fits(verdict.answer, args.node):
+            return
+        pod = f"{args.pod_namespace}/{args.pod_name}"
+        raise BindError(f"node {args.node} was not among those that the last filter of pod {pod} let through")
 
 
 def _asked_about(args: messages.ExtenderArgs) -> tuple[list[tuple[str, msgspec.Raw]] | None, list[str]]:

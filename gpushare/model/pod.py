@@ -76,6 +76,16 @@ def worst_moment(pod: Pod, amount_of: Callable[[Container], int]) -> int:
     return max(worst, sidecars + sum(amount_of(container) for container in pod.spec.containers or ()))
 
 
+def names_card_resources(pod: Pod) -> bool:
+    """Does a container name one of our resources, be it with the quantity 0? That makes a scheduler ask an extender."""
+    asked = ((one.resources.limits, one.resources.requests) for one in _all_containers(pod) if one.resources)
+    return any(name.startswith(wire.RESOURCE_PREFIX) for pair in asked for amounts in pair for name in amounts or ())
+
+
+def _all_containers(pod: Pod) -> tuple[Container, ...]:
+    return (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+
+
 class Request(NamedTuple):
     """What a pod asks of one card: units of its memory, slots where the node counts containers; and which card it wishes for.
 

@@ -39,6 +39,7 @@ from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.device import Device
 from gpushare.model.eviction import kept_budget
+from gpushare.model.kept import kept_of
 from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
 from gpushare.model.pod import is_finished
 from gpushare.model.snapshot import Snapshot
@@ -351,7 +352,7 @@ class SchedulerCache:
         if pod.metadata.uid in self._doubtful:
             self._unbind(pod.metadata.uid)
             self._beliefs.pop(pod.metadata.uid, None)
-        self._pending[pod.metadata.namespace, pod.metadata.name] = pod
+        self._pending[pod.metadata.namespace, pod.metadata.name] = kept_of(pod)
 
     def _is_old(self, pod: Pod) -> bool:
         """Was a later state of this bound pod told already? An answer may be ahead of the watch."""

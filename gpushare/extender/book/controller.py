@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gpushare import wire
+from gpushare.bounds import PODS_OF_A_LIST
 from gpushare.extender.book.audit_diff import Versions
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.odd_pods import OddPods
@@ -124,7 +125,7 @@ class Controller:
         self._odd = OddPods(events)
         self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, _Nodes(cache, self._odd))
         pods = _Pods(cache, self._odd, lambda: self._pods.is_listing)
-        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods)
+        self._pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most)
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, _SickCards(cache))
         self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, _Budgets(cache))
         self._cache = cache

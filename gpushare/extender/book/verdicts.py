@@ -85,6 +85,10 @@ class Verdicts:
         if self._by_uid.pop(uid, None) is not None:
             self._bytes -= self._detailed.pop(uid, 0)
 
+    def by_uid(self, uid: str) -> Verdict | None:
+        """That of this very pod."""
+        return self._by_uid.get(uid)
+
     def of(self, namespace: str, name: str) -> Verdict | None:
         """The newest of a pod of this name."""
         for verdict in reversed(self._by_uid.values()):

@@ -334,6 +334,28 @@ async def test_a_pod_that_asks_for_nothing_is_bound_without_annotations() -> Non
         assert b.posts()[0]["body"]["metadata"]["annotations"] == {}
 
 
+async def test_attack_08c_a_pod_without_cards_is_refused() -> None:
+    """No scheduler orders that from an extender, so whoever does is a stranger."""
+    stranger = pod("a")
+    stranger["spec"]["containers"] = [{"name": "c", "resources": {"limits": {"cpu": "1"}}}, {"name": "d"}]
+    async with bench(stranger) as b:
+        with pytest.raises(BindError, match=r"pod d/a asks for no aliyun.com/gpu-\* resource"):
+            await b.bind("a")
+
+        assert b.posts() == []
+
+
+@pytest.mark.parametrize("resource", ["aliyun.com/gpu-slot", "aliyun.com/gpu-count"])
+async def test_a_pod_that_names_another_of_our_resources_is_bound(resource: str) -> None:
+    """A scheduler whose configuration manages that resource orders its binds from us."""
+    other = pod("a")
+    other["spec"]["containers"] = [{"name": "c", "resources": {"limits": {resource: "1"}}}]
+    async with bench(other) as b:
+        await b.bind("a")
+
+        assert b.posts()[0]["body"]["metadata"]["annotations"] == {}
+
+
 async def test_a_pod_unknown_to_the_cache_is_read_first() -> None:
     """The scheduler's watch may be ahead of ours."""
     async with bench(pod("a"), known=False) as b:

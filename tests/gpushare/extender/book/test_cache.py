@@ -100,6 +100,19 @@ def test_attack_04_an_acknowledged_bind_is_believed(cache: SchedulerCache) -> No
     assert used(cache) == [4, 4]
 
 
+def test_attack_03b_pending_pods_are_kept_small(cache: SchedulerCache) -> None:
+    """300 pods with 250 kB of annotations each leave a few hundred bytes."""
+    for number in range(300):
+        large = pod(f"u{number}", 4)
+        large.metadata.annotations = {"note": "x" * 250_000}
+        large.metadata.labels = {"note": "x" * 60}
+        cache.set_pod(large)
+
+    kept = [cache.pending_pod("default", f"u{number}") for number in range(300)]
+    assert len(msgspec.json.encode(kept)) < 300 * 1000
+    assert sum(len(one.metadata.annotations or {}) for one in kept if one is not None) == 0
+
+
 def test_a_dispute_ends_where_our_plugin_runs(cache: SchedulerCache) -> None:
     """It corrects annotations that contradict the kubelet, so what stands for two audits is right."""
     facts = tuple(CardFacts(index, f"GPU-{index}", "m", 14, 14) for index in (0, 1))

@@ -172,6 +172,32 @@ def without_time(annotations: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in annotations.items() if not name.endswith("ASSUME_TIME")}
 
 
+async def test_attack_08c_a_node_that_filter_did_not_name() -> None:
+    """Bind goes by the last filter of the pod, if the extender remembers one; a pod of another uid was never asked for."""
+    nodes = [
+        {"metadata": {"name": name}, "status": {"capacity": {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-count": "1"}}}
+        for name, units in (("large", "14"), ("small", "4"), ("unasked", "14"))
+    ]
+    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "6"}}}
+    pods = [
+        {"metadata": {"name": name, "namespace": "d", "uid": f"u-{name}"}, "spec": {"containers": [container]}}
+        for name in ("a", "b")
+    ]
+    async with extender(StubApi(nodes=nodes, pods=pods)) as http:
+        await http.post(f"{PREFIX}/filter", json={"Pod": pods[0], "NodeNames": ["large", "small"]})
+
+        async def bind(pod: str, node: str) -> str:
+            order = {"PodName": pod, "PodNamespace": "d", "PodUID": f"u-{pod}", "Node": node}
+            return str((await http.post(f"{PREFIX}/bind", json=order)).json()["Error"])
+
+        reason = "was not among those that the last filter of pod d/a let through"
+        assert await bind("a", "small") == f"node small {reason}"
+        assert await bind("a", "unasked") == f"node unasked {reason}"
+        assert await bind("a", "large") == ""
+        assert await bind("a", "large") == ""
+        assert await bind("b", "unasked") == ""
+
+
 @pytest.mark.parametrize("name", ["malformed-filter", "malformed-bind", "inspect-unknown-node"])
 async def test_recorded_nonsense_is_answered(name: str) -> None:
     """Filter as recorded but for Go's wording; bind with 200 instead of 500; an unknown node answered (D19)."""
