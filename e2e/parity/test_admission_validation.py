@@ -269,7 +269,7 @@ async def test_what_a_policy_is_about(bare: Both) -> None:
             {"resourceRules": rules("pods", "configmaps")},
             {"matchResources": {"resourceRules": rules("configmaps")}},
         ),
-        "only told": ({"resourceRules": rules("pods", "configmaps")}, {"validationActions": ["Warn", "Audit"]}),
+        "only a warning": ({"resourceRules": rules("pods", "configmaps")}, {"validationActions": ["Warn", "Audit"]}),
     }
 
     async def observe(side: Side, match: Object, bound: Object) -> Any:
@@ -295,7 +295,7 @@ async def test_what_a_policy_is_about(bare: Both) -> None:
     assert found["left out"]["map"] == 422
     assert found["left out"]["pod"] == 201
     assert found["labelled"]["label"] in (404, 422)
-    assert found["only told"]["pod"] == 201
+    assert found["only a warning"]["pod"] == 201
 
 
 @pytest.mark.parametrize("failure", ["Fail", "Ignore"])
@@ -329,7 +329,7 @@ async def test_expressions_that_fail(bare: Both, failure: str) -> None:
 
 
 async def test_variables_and_the_authorizer(both: Both) -> None:
-    """H12: who may do more than roles of writing say is exempt by a right on a resource that need not exist."""
+    """H12: an account is exempt by a right on a resource that need not exist; variables are shared by expressions."""
     check = "authorizer.group('example.com').resource('things').namespace(request.namespace)"
     spec = {
         "matchConstraints": {"resourceRules": rules("pods")},
@@ -377,7 +377,7 @@ async def test_variables_and_the_authorizer(both: Both) -> None:
 
 
 async def test_the_node_of_a_token_that_is_bound_to_a_pod(both: Both) -> None:
-    """H12: expressions know on which node the pod is whose token it is; a pod without a node has none."""
+    """H12: expressions know the pod to which a token is bound, and its node; a pod without a node has none."""
     key = "authentication.kubernetes.io/node-name"
     told = " + ' ' + ".join(
         f"request.userInfo.extra[?'authentication.kubernetes.io/{word}'].orValue(['-'])[0]"

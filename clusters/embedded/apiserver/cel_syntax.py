@@ -1,4 +1,4 @@
-"""What Kubernetes' dialect of CEL has and our library cannot parse, rewritten as what it can. Pure.
+"""Rewrites the parts of Kubernetes' dialect of CEL that our library cannot parse. Pure.
 
 A message ``Object.spec{name: c.name}`` becomes the map ``{"name": c.name}``, which means the same to a patch. Optional selection
 ``a.?b[?c]`` becomes calls: ``a.optionalField("b").optionalIndex(c)``.
@@ -13,7 +13,7 @@ from typing import Final
 OPTIONAL_FIELD: Final = "optionalField"
 OPTIONAL_INDEX: Final = "optionalIndex"
 
-# What matters of a text here: strings stay as they are, brackets nest, a name may be a message's field or a selection.
+# The parts of a text that matter here: strings stay as they are, brackets nest, a name may be a message's field or a selection.
 _TOKEN: Final = re.compile(
     r'''(?P<string>[rRbB]{0,2}(?:"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
     |(?P<comment>//[^\n]*)

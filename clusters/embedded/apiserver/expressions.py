@@ -35,7 +35,7 @@ class _Program:
     execute: Callable[[Any], Any]
     names: tuple[str, ...]
     functions: Mapping[str, Function]
-    """What the library itself lacks."""
+    """The functions that the library lacks."""
     calls: tuple[str, ...]
     composed: tuple[str, ...]
     """The ``variables.NAME`` that it uses."""
@@ -163,7 +163,7 @@ def _is_called(function: str, calls: tuple[str, ...], names: tuple[str, ...]) ->
 
 
 def _optional(operand: Any, key: Any) -> Any:
-    """What is at a key of a map or at a place of a list, as an optional value; nothing of what is not there."""
+    """The value at a key of a map or at an index of a list, as an optional value; an empty one if it is missing."""
     from cel import OptionalValue
 
     if isinstance(operand, OptionalValue):

@@ -19,7 +19,7 @@ _ANY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What a request does to which kind: enough to leave most policies aside."""
+    """An operation on a kind: enough to leave most policies aside."""
 
     operation: str
     resource: Resource

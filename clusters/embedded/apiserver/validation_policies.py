@@ -63,7 +63,7 @@ class ValidationPolicies:
             store.wake_on_change(resource, self._forget)
 
     def of(self, request: Request, route: Route) -> Validation:
-        """What policies make of the objects that a request writes."""
+        """The judgement of policies on the objects that a request writes."""
 
         def validation(operation: str, new: Object | None, old: Object | None) -> None:
             deed = Deed(operation, route.resource, route.subresource or "")
@@ -133,7 +133,7 @@ class ValidationPolicies:
 
 
 def _denials(spec: Object, scope: Scope) -> Iterator[_Denial]:
-    """What a policy has against a request, in the order of its validations; an error counts as ``failurePolicy`` says."""
+    """The denials of one policy, in the order of its validations; an error counts as ``failurePolicy`` says."""
     ignores_errors = spec.get("failurePolicy") == "Ignore"
     scope.compose({each["name"]: each["expression"] for each in spec.get("variables") or ()})
     try:
@@ -168,7 +168,7 @@ def _conditions_hold(spec: Object, scope: Scope) -> bool:
 
 
 def _message(validation: Object, scope: Scope) -> str:
-    """What is told of a validation that is not true: its own expression's text, else its text, else what it is."""
+    """The message of a validation that is not true: from ``messageExpression``, else ``message``, else the expression."""
     text = ""
     if validation.get("messageExpression"):
         try:
@@ -224,7 +224,7 @@ def _request(admitted: Admitted, request: Request) -> Object:
 
 
 def _checked(admitted: Admitted) -> Object:
-    """What ``authorizer.requestResource`` asks about."""
+    """The subject of ``authorizer.requestResource``."""
     deed = admitted.deed
     return {
         "group": group_of(deed.resource),

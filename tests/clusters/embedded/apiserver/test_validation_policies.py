@@ -55,7 +55,7 @@ def judge(writes: Writes, operation: str = CREATE, route: Route = ROUTE, **how: 
 
 
 def text_of(writes: Writes, **how: Any) -> str:
-    """What the policies have against a pod, "" if nothing."""
+    """The message of the first denial of a pod, "" if it is admitted."""
     try:
         judge(writes, **how)
     except RefusalError as refusal:
