@@ -19,6 +19,7 @@ _TOGETHER: Final = ("e2e/parity/",)
 _FIRST: Final = (
     "e2e/slots/",
     "e2e/kind/",
+    "e2e/attacks/",
     "e2e/parity/",
     "e2e/bursts/test_bursts.py",
     "e2e/chaos/",

@@ -1,0 +1,163 @@
+"""The attacks. Each is in place inside its context, while another tenant's pod starts; then it adds what it achieved."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final
+
+from clusters.api_client import Object
+from clusters.resources import PODS
+from clusters.waiting import eventually, for_each, meanwhile
+from e2e import spec
+from e2e.attacks.stage import GUARD_SECONDS, NODE, Stage
+from e2e.attacks.tenant import Tenant
+from e2e.builders import gpu_pod, plain_container
+
+Attack = Callable[[Stage, Tenant, list[str]], AbstractAsyncContextManager[None]]
+
+# Bytes of one annotation; all annotations of a pod may have 256 KiB together.
+_LARGE: Final = 249_000
+_LONG_WISH: Final = ",".join(["zz"] * (_LARGE // 3))
+_MANY_CARDS: Final = json.dumps({"0": {str(card): 1 for card in range(_LARGE // 12)}})
+_AT_ONCE: Final = 8
+_QUESTIONS: Final = "gpushare_extender_requests_total"
+_WAITING: Final = "gpushare_extender_waiting_pods"
+# Questions about these pods write two pipes full of lines.
+_LINES: Final = 80
+# How many changes an author writes: before the other pod is created, and then at most. How many a second.
+_CHANGES: Final = (120, 720)
+_CHANGES_A_SECOND: Final = 36
+# The writes of the device plugin to one of these pods: those of its start and a few repairs. On top a quarter of a write for each
+# change of its author, because repairs are limited by the minute and a machine may be slow.
+_MOST_WRITES: Final = 10
+_WRITES_FOR_A_CHANGE: Final = 0.25
+
+
+@asynccontextmanager
+async def attack_02(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+    """The scheduler asks about pods that wish one of 83,000 card models; none may be compared with a card."""
+    count = 4
+    for number in range(count):
+        await tenant.create(_waiting(f"wish-{number}", _LONG_WISH))
+    yield
+
+    async def refused() -> float:
+        return await stage.extender.metric(_WAITING, reason="bad wish")
+
+    findings += await _unless(refused, lambda found: found == count, f"{count} long wishes are refused unread")
+
+
+@asynccontextmanager
+async def attack_03a(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+    """25 ended pods whose annotation names 20,000 cards, and that ask for more units than there are."""
+    await _ended(stage, tenant, tenant.create_forged, 25, {spec.POD_ALLOCATION: _MANY_CARDS}, spec.RESOURCE_MEMORY)
+    yield
+    findings += _memory(stage)
+
+
+@asynccontextmanager
+async def attack_03b(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+    """100 ended pods without a card, whose large annotation is nothing to us.
+
+    300 of them made a device plugin larger than its limit; the bytes that are read for a start count as well with 100.
+    """
+    await _ended(stage, tenant, tenant.create, 100, {"example.com/notes": "x" * _LARGE}, "cpu")
+    yield
+    findings += _memory(stage)
+
+
+@asynccontextmanager
+async def attack_09(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+    """Six running pods on which their author writes other cards, 36 times a second."""
+    names = [f"changing-{number}" for number in range(6)]
+    written: Counter[str] = Counter()
+
+    async def write(count: int) -> None:
+        for number, name in zip(range(count), itertools.cycle(names), strict=False):
+            await tenant.annotate_forged(name, {spec.POD_INDEX: str(1 + number % 7), spec.POD_REPAIR: None})
+            written[name] += 1
+            await asyncio.sleep(1 / _CHANGES_A_SECOND)
+
+    for name in names:
+        await tenant.create(gpu_pod(name, 2))
+    await tenant.observer.running(*names)
+    await write(_CHANGES[0])
+    async with meanwhile(write(_CHANGES[1])):
+        yield
+    writes = Counter(call.path for call in stage.plugin.door.calls if call.method == "PATCH")
+    for name in names:
+        count, most = writes[f"{tenant.pods}/{name}"], _MOST_WRITES + _WRITES_FOR_A_CHANGE * written[name]
+        if count > most:
+            findings.append(
+                f"the plugin wrote {name} {count} times, at most {most:.0f}; its author {written[name]} times"
+            )
+
+
+@asynccontextmanager
+async def attack_10(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+    """Pods about which the extender logs, while nothing reads its stderr; it must answer every question."""
+    before = await stage.extender.metric(_QUESTIONS)
+
+    async def answered() -> float:
+        return await stage.extender.metric(_QUESTIONS) - before
+
+    async def create(number: int) -> None:
+        await tenant.create(_waiting(f"line-{number}", "no-such-model"))
+
+    stage.extender.leave_stderr()
+    try:
+        await for_each(create, range(_LINES), _AT_ONCE)
+        yield
+        findings += await _unless(answered, lambda count: count >= _LINES, f"{_LINES} questions are answered")
+    finally:
+        stage.extender.read_stderr()
+
+
+def _waiting(name: str, model: str) -> Object:
+    """A pod that no card holds."""
+    pod = gpu_pod(name, 1)
+    pod["metadata"]["annotations"] = {spec.WISH_MODEL: model}
+    return pod
+
+
+async def _ended(
+    stage: Stage,
+    tenant: Tenant,
+    create: Callable[[Object], Awaitable[None]],
+    count: int,
+    annotations: Mapping[str, str],
+    resource: str,
+) -> None:
+    """Create pods that name their node and ask for more of a resource than it has: its kubelet turns them away."""
+    asks = {resource: "999"}
+    container = {**plain_container("c"), "resources": {"limits": asks, "requests": asks}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": NODE, "containers": [container]}}
+    metadata = [{"generateName": "ended-", "annotations": annotations} for _ in range(count)]
+    await for_each(lambda one: create({**pod, "metadata": one}), metadata, _AT_ONCE)
+
+    async def alive() -> int:
+        selector = "status.phase!=Failed"
+        found = await stage.cluster.api.list(PODS, tenant.observer.namespace, field_selector=selector)
+        return sum(pod["metadata"]["name"].startswith("ended-") for pod in found)
+
+    await eventually(alive, lambda left: left == 0, f"{count} pods have ended")
+
+
+def _memory(stage: Stage) -> list[str]:
+    """Programs that have had more memory than their manifests give them."""
+    programs = ((one.name, one.peak_mib(), one.limit_mib) for one in (stage.extender, stage.plugin))
+    return [f"the {name} has had {peak} MiB, at most {limit}" for name, peak, limit in programs if peak > limit]
+
+
+async def _unless(look: Callable[[], Awaitable[float]], good: Callable[[float], bool], what: str) -> list[str]:
+    """Nothing if it comes to that, else what was seen last."""
+    try:
+        await eventually(look, good, what, seconds=GUARD_SECONDS)
+    except AssertionError as error:
+        return [str(error)[:200]]
+    return []

@@ -1,0 +1,79 @@
+"""A door between one program and the API server, at which each call is counted."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+from aiohttp import web
+
+from clusters.connection import Connection
+from clusters.ports import free_port
+from e2e.parity.strangers import authority
+
+_HOST: Final = "127.0.0.1"
+# Headers that are about one connection. Nothing is compressed, so that the bytes counted are those that the program reads.
+_NOT_FORWARDED: Final = frozenset(
+    {"accept-encoding", "connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+)
+
+
+@dataclass(slots=True)
+class Call:
+    """One request. ``received`` are the bytes of the answer so far."""
+
+    method: str
+    path: str
+    is_watch: bool
+    received: int = 0
+
+
+class Door:
+    """A reverse proxy on loopback, in plain HTTP; ``calls`` are in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._port = free_port()
+        self.url = f"http://{_HOST}:{self._port}"
+        self._far = Connection()
+        self._runner: web.AppRunner | None = None
+
+    def lead_to(self, kubeconfig: Path) -> None:
+        """Say which API server is behind it: the one of this kubeconfig. Callers bring their own tokens."""
+        server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        self._far = Connection(server, tls=ssl.create_default_context(cadata=authority(kubeconfig)))
+
+    async def open(self) -> None:
+        """Let calls in."""
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._carry)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, _HOST, self._port).start()
+
+    async def close(self) -> None:
+        """End it, and the watches that go through it."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._far.close()
+
+    async def _carry(self, request: web.Request) -> web.StreamResponse:
+        call = Call(request.method, request.path, "watch" in request.query)
+        self.calls.append(call)
+        content, headers = await request.read() or None, _forwarded(request.headers.items())
+        where = str(request.rel_url)
+        async with self._far.stream(call.method, where, content=content, headers=headers, silent_for=None) as answer:
+            response = web.StreamResponse(status=answer.status_code, headers=_forwarded(answer.headers.items()))
+            await response.prepare(request)
+            async for piece in answer.pieces():
+                call.received += len(piece)
+                await response.write(piece)
+        return response
+
+
+def _forwarded(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {name: value for name, value in headers if name.lower() not in _NOT_FORWARDED}

@@ -1,0 +1,143 @@
+"""A cluster of one node whose extender and device plugin are observed: their calls to the API server, memory and stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import itertools
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import httpx2
+from prometheus_client.parser import text_string_to_metric_families
+
+from clusters.ports import free_port
+from clusters.provider import Cluster, NodeSpec
+from clusters.providers import Choices, make_cluster
+from clusters.resources import PODS
+from clusters.targets import Program, Target
+from clusters.waiting import eventually
+from e2e.attacks.door import Door
+from e2e.observer import Observer, trust
+
+NODE: Final = "shared"
+# Against hangs only, in seconds.
+GUARD_SECONDS: Final = 30.0
+# Eight cards: a wish is compared with each of them.
+_BOX: Final = "a100x8"
+# The least that Linux takes, instead of 64 KiB: a few lines fill it.
+_PIPE_BYTES: Final = 4096
+_READ_BYTES: Final = 1 << 16
+# The program as installed, except that it reaches the API server through its door, and that its pid and stderr are known.
+_AS_OBSERVED: Final = """
+sed "s|server: .*|server: $DOOR|" "$KUBECONFIG" >"$OBSERVED.kubeconfig"
+echo $$ >"$OBSERVED.pid"
+KUBECONFIG="$OBSERVED.kubeconfig" exec "$@" 2>"$OBSERVED.stderr"
+"""
+_NUMBERS = itertools.count(1)
+
+
+class Observed:
+    """One program; the names of its files begin with ``path``. ``limit_mib`` is the memory that its manifest in base gives it."""
+
+    def __init__(self, path: Path, limit_mib: int) -> None:
+        self.name = path.name
+        self.limit_mib = limit_mib
+        self.door = Door()
+        self._path = path
+        self._metrics = f"127.0.0.1:{free_port()}"
+        self._log = path.with_suffix(".log").open("ab", buffering=0)
+        os.mkfifo(path.with_suffix(".stderr"))
+        # Open for reading and writing: so opening it waits for nothing, and the program never finds it closed.
+        self._pipe = os.open(path.with_suffix(".stderr"), os.O_RDWR | os.O_NONBLOCK)
+        fcntl.fcntl(self._pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def as_observed(self, program: Program) -> Program:
+        """How it is started here."""
+        argv = ("sh", "-euc", _AS_OBSERVED, "sh", *program.argv, f"--metrics-address={self._metrics}")
+        surroundings = {**program.environment, "DOOR": self.door.url, "OBSERVED": str(self._path)}
+        return replace(program, argv=argv, environment=surroundings)
+
+    @contextlib.asynccontextmanager
+    async def observing(self) -> AsyncIterator[None]:
+        """Inside, its door is open and its stderr is read."""
+        await self.door.open()
+        self.read_stderr()
+        try:
+            yield
+        finally:
+            self.leave_stderr()
+            os.close(self._pipe)
+            self._log.close()
+            await self.door.close()
+
+    def read_stderr(self) -> None:
+        """Read its stderr from now on."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._pipe, lambda: self._log.write(os.read(self._pipe, _READ_BYTES)))
+
+    def leave_stderr(self) -> None:
+        """Read its stderr no more."""
+        asyncio.get_running_loop().remove_reader(self._pipe)
+
+    def peak_mib(self) -> int:
+        """The most memory that it has had."""
+        status = Path("/proc", self._path.with_suffix(".pid").read_text().strip(), "status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """The sum of the samples of that name with these labels; -1 if the program does not answer."""
+        try:
+            async with httpx2.AsyncClient(trust_env=False, verify=trust()) as http:
+                text = (await http.get(f"http://{self._metrics}/metrics")).text
+        except httpx2.HTTPError:
+            return -1.0
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The cluster, and what is seen of its programs."""
+
+    cluster: Cluster
+    extender: Observed
+    plugin: Observed
+
+    @contextlib.asynccontextmanager
+    async def namespace(self, name: str) -> AsyncIterator[Observer]:
+        """A namespace for a case."""
+        observer = Observer(self.cluster, f"{name}-{next(_NUMBERS)}")
+        await self.cluster.api.ensure_namespace(observer.namespace)
+        await eventually(observer.accounts, lambda names: "default" in names, f"{observer.namespace} has its account")
+        try:
+            yield observer
+        finally:
+            # In one request: the pods of an attack may be too large to list.
+            everything = PODS.path(observer.namespace)
+            await self.cluster.api.request("DELETE", everything, body={"gracePeriodSeconds": 0})
+            await observer.close()
+
+
+@contextlib.asynccontextmanager
+async def open_stage(provider: str, target: Target, choices: Choices, folder: Path) -> AsyncIterator[Stage]:
+    """The cluster is up inside."""
+    extender, plugin = Observed(folder / "extender", 1024), Observed(folder / "plugin", 300)
+    programs = extender.as_observed(target.extender), plugin.as_observed(target.device_plugin)
+    observed = replace(target, extender=programs[0], device_plugin=programs[1])
+
+    def lead(kubeconfig: Path) -> None:
+        for one in (extender, plugin):
+            one.door.lead_to(kubeconfig)
+
+    cluster = make_cluster(provider, [NodeSpec(NODE, box=_BOX)], observed, replace(choices, announce=lead))
+    async with extender.observing(), plugin.observing():
+        await cluster.start()
+        try:
+            yield Stage(cluster, extender, plugin)
+        finally:
+            await cluster.stop()
