@@ -42,6 +42,9 @@ BODY_BYTES_OF_STRANGERS: Final = Bound("the body of a request without a client c
 BYTES_IN_FLIGHT: Final = Bound("all bodies and answers on their way", 192 * 1024 * 1024, "bytes")
 # A scheduler has some dozen; one over TLS takes about 100 KiB.
 CONNECTIONS: Final = Bound("the number of connections", 1024, "connections")
+# Prometheus has one or two, and a kubelet one for its probes. A scrape of 40,000 cards is 25 MB.
+METRICS_CONNECTIONS: Final = Bound("the number of connections to the metrics", 32, "connections")
+METRICS_BYTES_IN_FLIGHT: Final = Bound("all scrapes on their way", 64 * 1024 * 1024, "bytes")
 # Kubernetes goes to 5,000 nodes, some providers to 65,000, of which a scheduler asks about a twentieth.
 NODES_OF_A_QUESTION: Final = Bound("the number of nodes of a question", 20_000, "nodes")
 # All of a question but its nodes and victims in full: so many names, and a pod as large as the API server takes one.

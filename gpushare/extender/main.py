@@ -32,7 +32,7 @@ from gpushare.extender.telemetry.metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.events import EventRecorder
-from gpushare.serving.http_edge import HttpEdge, listen
+from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen
 from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def _metrics_edge(
     exposition = Exposition(metrics, cache, verdicts, lambda: controller.contacts, time.monotonic, audit)
     listener = listen(*address, flags="--metrics-address")
     _LOG.info("metrics at address=%s port=%d path=/metrics", address[0], listener.getsockname()[1])
-    return HttpEdge(MetricsRoutes(exposition, controller.is_ready), listener)
+    return HttpEdge(MetricsRoutes(exposition, controller.is_ready), listener, OF_METRICS)
 
 
 async def _until_signal(*endless: Coroutine[Any, Any, None]) -> None:

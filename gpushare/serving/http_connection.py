@@ -64,6 +64,7 @@ class HttpConnection(asyncio.Protocol):
         connections: Connections,
         is_known: Callable[[asyncio.Transport], bool],
         now: Callable[[], float],
+        largest_body: Bound = BODY_BYTES,
     ) -> None:
         self._application = application
         self._connections = connections
@@ -72,7 +73,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self.is_known = False
         self.held = 0
-        self._largest_body: Bound = BODY_BYTES_OF_STRANGERS
+        self._largest_body = largest_body
         self._parser: Any = httptools.HttpRequestParser(self)
         self._url = b""
         self._method = b""
@@ -133,7 +134,8 @@ class HttpConnection(asyncio.Protocol):
         """A client is there."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_known = self._is_known_there(self._transport)
-        self._largest_body = BODY_BYTES if self.is_known else BODY_BYTES_OF_STRANGERS
+        if not self.is_known:
+            self._largest_body = BODY_BYTES_OF_STRANGERS
         self._connections.add(self)
         self.since = self._now()
 

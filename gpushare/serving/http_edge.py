@@ -14,9 +14,17 @@ import resource
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from gpushare.bounds import BYTES_IN_FLIGHT, CONNECTIONS, Bound
+from gpushare.bounds import (
+    BODY_BYTES,
+    BODY_BYTES_OF_STRANGERS,
+    BYTES_IN_FLIGHT,
+    CONNECTIONS,
+    METRICS_BYTES_IN_FLIGHT,
+    METRICS_CONNECTIONS,
+    Bound,
+)
 from gpushare.errors import UsageError
 from gpushare.serving.connections import Connections
 from gpushare.serving.http_connection import Application, HttpConnection
@@ -54,6 +62,17 @@ class Limits:
     """Fewer if the process may not open so many files."""
     bytes_in_flight: Bound = BYTES_IN_FLIGHT
     """Bodies on their way in and answers on their way out, of all connections together."""
+    largest_body: Bound = BODY_BYTES
+    """Of one request of a caller that is known."""
+
+
+OF_METRICS: Final = Limits(
+    shutdown=1,
+    connections=METRICS_CONNECTIONS.most,
+    bytes_in_flight=METRICS_BYTES_IN_FLIGHT,
+    largest_body=BODY_BYTES_OF_STRANGERS,
+)
+"""Of a listener that only answers scrapes and probes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -179,7 +198,9 @@ class HttpEdge:
         is_known = _has_certificate if tls is not None else _anybody
         try:
             await loop.connect_accepted_socket(
-                lambda: HttpConnection(self._application, self._connections, is_known, loop.time),
+                lambda: HttpConnection(
+                    self._application, self._connections, is_known, loop.time, self._limits.largest_body
+                ),
                 arrival.client,
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
@@ -216,13 +237,21 @@ def listen(address: str, port: int, flags: str = "--address and --port") -> sock
         found = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )
-        family, kind, protocol, _, where = found[0]
-        listener = socket.socket(family, kind, protocol)
+        return _bound(found[0])
+    except OSError as error:
+        raise UsageError(f"cannot listen on {address} port {port}: {error.strerror}; see {flags}") from error
+
+
+def _bound(found: tuple[int, int, int, str, Any]) -> socket.socket:
+    family, kind, protocol, _, where = found
+    listener = socket.socket(family, kind, protocol)
+    try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
         listener.listen(_BACKLOG)
-    except OSError as error:
-        raise UsageError(f"cannot listen on {address} port {port}: {error.strerror}; see {flags}") from error
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from gpushare.bounds import Bound
 from gpushare.errors import UsageError
 from gpushare.extender.edge.tls import fingerprint, follow, load
-from gpushare.serving import http_connection
 from gpushare.serving.http_connection import Answer, Request
 from gpushare.serving.http_edge import HttpEdge, Limits, listen
 from gpushare.settings import TlsFiles
@@ -201,11 +200,11 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
         assert [request.path for request in application.came] == ["/before"]
 
 
-async def test_a_body_that_no_scheduler_sends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_no_scheduler_sends_is_refused() -> None:
     """With 413, while it is still on its way; what has come is not kept."""
-    monkeypatch.setattr(http_connection, "BODY_BYTES", Bound("a body", 100_000, "bytes"))
+    limits = Limits(largest_body=Bound("a body", 100_000, "bytes"))
     application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with edge(application, limits) as url, client(url) as one:
         await one.send(b"POST /a HTTP/1.1\r\ncontent-length: 100000000\r\n\r\n", b"x" * 200_000)
         status, headers, _ = await one.answer()
 

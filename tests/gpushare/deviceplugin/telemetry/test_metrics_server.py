@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
+from gpushare.bounds import BODY_BYTES_OF_STRANGERS, METRICS_CONNECTIONS
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
 from gpushare.deviceplugin.telemetry.metrics_server import listen, serve
@@ -41,8 +42,8 @@ def registry() -> CollectorRegistry:
     return registry_of(PluginMetrics())
 
 
-async def test_prometheus_gets_text_or_openmetrics(registry: CollectorRegistry) -> None:
-    """As it accepts."""
+async def test_prometheus_gets_text(registry: CollectorRegistry) -> None:
+    """In the format that each release of it takes, whatever it prefers."""
     async with served(registry) as client:
         plain = await client.get("/metrics")
         openmetrics = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
@@ -50,8 +51,8 @@ async def test_prometheus_gets_text_or_openmetrics(registry: CollectorRegistry) 
     assert plain.headers["content-type"].startswith("text/plain")
     assert "\ngpushare_cards 0.0\n" in plain.text
     assert "\ngpushare_log_lines_dropped_total 0.0\n" in plain.text
-    assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
-    assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(openmetrics.text)]
+    assert (openmetrics.headers["content-type"], openmetrics.text) == (plain.headers["content-type"], plain.text)
+    assert "gpushare_cards" in [family.name for family in text_string_to_metric_families(plain.text)]
 
 
 async def test_the_other_paths_and_methods(registry: CollectorRegistry) -> None:
@@ -103,13 +104,13 @@ def test_a_port_that_is_taken_says_so() -> None:
         taken.listen()
         port = taken.getsockname()[1]
 
-        with pytest.raises(UsageError, match=f"127.0.0.1 port {port}: Address already in use; give --metrics-address"):
+        with pytest.raises(UsageError, match=f"127.0.0.1 port {port}: Address already in use; see --metrics-address"):
             listen(("127.0.0.1", port))
 
 
 def test_an_address_that_is_not_ours_says_so() -> None:
     """Neither a name that nobody knows nor another machine's address."""
-    with pytest.raises(UsageError, match="cannot serve metrics on 192.0.2.1 port 0"):
+    with pytest.raises(UsageError, match="cannot listen on 192.0.2.1 port 0"):
         listen(("192.0.2.1", 0))
 
 
@@ -119,3 +120,23 @@ def test_the_chosen_port_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         port = listener.getsockname()[1]
 
     assert f"port={port}" in caplog.text
+
+
+async def test_attack_11_silent_connections_leave_the_plugin_its_files(registry: CollectorRegistry) -> None:
+    """More than there is room for: those that have waited longest are closed, and a scrape is answered."""
+    async with served(registry) as client:
+        where = ("127.0.0.1", client.base_url.port or 0)
+        silent = [await asyncio.open_connection(*where) for _ in range(METRICS_CONNECTIONS.most + 1)]
+        assert (await client.get("/metrics")).status_code == 200
+        assert await silent[0][0].read() == b""
+        assert await silent[1][0].read() == b""
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_attack_11_an_upload_to_the_metrics_is_refused(registry: CollectorRegistry) -> None:
+    """Nothing is to be sent there."""
+    async with served(registry) as client:
+        answer = await client.post("/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
+
+    assert answer.status_code == 413
