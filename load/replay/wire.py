@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import yaml
 from clusters.api_client import ApiClient
 from clusters.embedded.control_plane import EmbeddedControlPlane
 from clusters.resources import PODS
+from clusters.waiting import eventually
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
 from gpushare.model.outlook import Outlook
@@ -33,6 +34,7 @@ from load.replay.trace import Trace, TracePod
 from load.replay.world import Rooms
 
 _JSON = {"content-type": "application/json"}
+_Bind = Callable[["Site", Mapping[str, Any], str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,16 @@ async def replay_over_wire(
     rng, rooms = random.Random(seed), Rooms(trace)
     for number, pod in enumerate(pods):
         tell(number)
-        node = await _schedule(at, await at.api.create(pod_object(pod, number)), rooms.holding(pod), rng)
+        created = await at.api.create(pod_object(pod, number))
+        bind = _bind if pod.demand else _bind_without_cards
+        node = await _schedule(at, created, rooms.holding(pod), rng, bind)
         if node:
             rooms.take(pod, node)
     return _steps(pods, {item["metadata"]["name"]: item for item in await at.api.list(PODS, NAMESPACE)})
 
 
-async def _schedule(at: Site, pod: dict[str, Any], names: list[str], rng: random.Random) -> str:
-    """The node on which it is bound; "" where it fits on none, and is gone."""
+async def _schedule(at: Site, pod: dict[str, Any], names: list[str], rng: random.Random, bind: _Bind) -> str:
+    """The node on which it is bound; "" if it fits on none, and is gone."""
     metadata, told = pod["metadata"], json.dumps(pod).encode()
     if names:
         names = fitting(await at.ask("filter", arguments(told, names)), names)
@@ -105,10 +109,31 @@ async def _schedule(at: Site, pod: dict[str, Any], names: list[str], rng: random
         await at.api.delete(PODS, metadata["name"], NAMESPACE, grace_seconds=0)
         return ""
     node = rng.choice(highest(await at.ask("prioritize", arguments(told, names)), names))
-    order = binding_arguments(metadata["name"], node, NAMESPACE, metadata["uid"])
-    if reason := refusal(await at.ask("bind", order)):
-        raise WrongAnswerError(f"bind of {metadata['name']} to {node}: {reason}")
+    await bind(at, metadata, node)
     return node
+
+
+async def _bind(at: Site, metadata: Mapping[str, Any], node: str) -> None:
+    if reason := await _refusal_of_bind(at, metadata, node):
+        raise WrongAnswerError(f"bind of {metadata['name']} to {node}: {reason}")
+
+
+async def _bind_without_cards(at: Site, metadata: Mapping[str, Any], node: str) -> None:
+    """A scheduler binds such a pod itself. The extender accepts an order for it once it knows that the pod is bound."""
+    name = metadata["name"]
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    await at.api.request("POST", PODS.path(NAMESPACE, name, "binding"), body=binding)
+    await eventually(
+        lambda: _refusal_of_bind(at, metadata, node),
+        lambda reason: not reason,
+        f"the extender knows that {name} is bound",
+    )
+
+
+async def _refusal_of_bind(at: Site, metadata: Mapping[str, Any], node: str) -> str:
+    order = binding_arguments(metadata["name"], node, NAMESPACE, metadata["uid"])
+    return refusal(await at.ask("bind", order))
 
 
 def _steps(pods: Sequence[TracePod], found: dict[str, dict[str, Any]]) -> list[Step]:

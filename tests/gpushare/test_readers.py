@@ -26,7 +26,7 @@ from gpushare.bounds import Bound
 from gpushare.deviceplugin.cards.health import named_cards
 from gpushare.errors import GpushareError
 from gpushare.extender.book.audit_diff import cards_disputed
-from gpushare.extender.book.cache import booking_of
+from gpushare.extender.book.bookings import booking_of
 from gpushare.kubectl_inspect import report, table
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices
@@ -73,7 +73,7 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
 
     def read(text: str) -> Sequence[object]:
         item = pod(**{wire.ANNOTATION_INDEX: "0", name: text})
-        _, problem = booking_of(item)
+        *_, problem = booking_of(item)
         reasons = [problem, *report.build([], [item])[1]]
         return [*reasons, _error_of(partial(request_of, item))]
 

@@ -140,5 +140,5 @@ async def test_a_port_that_is_taken_ends_with_two_and_publishes_nothing(tmp_path
             code = await running.process.wait()
             await running.end()
 
-    assert (code, "cannot serve metrics on 127.0.0.1 port" in running.log) == (2, True)
+    assert (code, "cannot listen on 127.0.0.1 port" in running.log) == (2, True)
     assert ("published" in running.log, "Traceback" in running.log) == (False, False)
