@@ -337,3 +337,12 @@ def test_only_cards_that_run_more_than_they_have_are_over_committed() -> None:
     assert [over_committed("n", 1, 14, cards), over_committed("n", 7, 99, cards), over_committed("m", 0, 1, None)] == [
         None
     ] * 3
+
+
+@pytest.mark.parametrize(("card", "kind"), [(0, "unconfirmed"), (1, "other_card")])
+def test_an_assumption_is_compared_with_what_was_bound(card: int, kind: str) -> None:
+    """On the card that was assumed the bind is only unconfirmed; another card is named as such."""
+    booking = Booking("u", "d", "p", 3, ((0, 3),))
+    found = pod_difference(Held(assumed=(("n", booking),)), pod(card=card), wanted_of(pod(card=card)))
+    assert found is not None
+    assert found.kind == kind
