@@ -78,7 +78,7 @@ def end_all(say: Callable[[str], None], *, everywhere: bool = False, checkout: s
 
 
 def _folder() -> Path:
-    """Of this user alone: another user's file in a shared folder must not name a process for us to end."""
+    """The folder is of this user alone: another user's file in a shared folder must not name a process for us to end."""
     folder = Path(tempfile.gettempdir()) / f"gpushare-clusters-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():

@@ -31,7 +31,7 @@ LOG_VALUE_CHARACTERS: Final = Bound("a value in a log line", 256, "characters")
 LOG_LINE_CHARACTERS: Final = Bound("a log line", 4096, "characters")
 # Lines that wait while standard error is not read: some thousand, a second of a busy extender.
 LOG_BYTES_HELD: Final = Bound("the log that waits to be written", 1 << 20, "bytes")
-# Of a request's line and headers together; Go's client sends some hundred bytes.
+# A request's line and headers together; Go's client sends some hundred bytes.
 HEAD_BYTES: Final = Bound("the line and the headers of a request", 64 * 1024, "bytes")
 # 15,000 nodes of 12 kB in full, as a scheduler without node cache sends them.
 BODY_BYTES: Final = Bound("the body of a request", 192 * 1024 * 1024, "bytes")
@@ -69,7 +69,7 @@ CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
 CARD_TEXT: Final = Bound("the model or the UUID of a GPU", 128, "characters")
 # So many cards, each with its numbers and texts and some words on why it is sick.
 CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
-# Of sick cards, or of cards that are well again: indices or UUIDs of all cards of a node. A ConfigMap can have 1 MiB.
+# Sick cards, or cards that are well again: indices or UUIDs of all cards of a node. A ConfigMap can have 1 MiB.
 CARD_LIST: Final = Bound("a list of GPUs", 6144, "characters")
 # A kubelet takes 110 pods by default and some hundreds at most; each waits here only until it is bound or gone.
 RESERVATIONS: Final = Bound("the number of pods that are reserved on a node", 512, "pods")
@@ -89,14 +89,14 @@ PODS_OF_A_NODE: Final = Bound("the number of pods on the GPUs of a node", 1024, 
 LABELS_OF_A_POD: Final = Bound("the number of labels of a pod", 64, "labels")
 # Kept for each pod with a card, to see what its end would give back. Each container may name others.
 RESOURCES_OF_A_POD: Final = Bound("the number of resources that a pod asks for", 64, "resources")
-# What a preemption compares with each pod that may end: budgets of the pod's namespace, and what one of them selects by.
+# A preemption compares these with each pod that may end: budgets of the pod's namespace, and what one of them selects by.
 BUDGETS_OF_A_NAMESPACE: Final = Bound("the number of PodDisruptionBudgets of a namespace", 256, "budgets")
 SELECTOR_TERMS: Final = Bound("the selector of a PodDisruptionBudget", 16, "terms")
 SELECTOR_VALUES: Final = Bound("a term of the selector of a PodDisruptionBudget", 64, "values")
 # The multi-card annotation: 16 cards for each of 32 containers, in the original's JSON. A person may write it, up to 256 KiB.
 ALLOCATION_CHARACTERS: Final = Bound("an annotation that names several cards", 8192, "characters")
 ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512, "entries")
-# Of any other annotation of ours: a number, a word or a uid, and enough of what is none to show it in a reason.
+# Any other annotation of ours is a number, a word or a uid; of any other text this much is kept, to show it in a reason.
 ANNOTATION_KEPT: Final = Bound("an annotation of a pod", 256, "characters")
 # A kubelet's message about a pod, which a person shall read.
 MESSAGE_KEPT: Final = Bound("the message of a pod's status", 4096, "characters")

@@ -100,7 +100,7 @@ class _Writer(logging.Handler):
         super().__init__()
         self.setFormatter(_OneLine())
         self.dropped = 0
-        # Of the counts. The handler's own lock is held while ``close`` waits for the thread.
+        # Guards the counts. The handler's own lock is held while ``close`` waits for the thread.
         self._counting = threading.Lock()
         self._descriptor = descriptor
         # None ends the thread. ``_held`` bounds it: the bytes that are in it or being written.

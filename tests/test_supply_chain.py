@@ -1,4 +1,4 @@
-"""What this repository fetches has a hash, a digest or a commit id; and the check that says so finds each kind of the other."""
+"""Everything that this repository fetches has a hash, a digest or a commit id, and the check finds each kind that has none."""
 
 from __future__ import annotations
 

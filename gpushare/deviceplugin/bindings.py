@@ -1,4 +1,4 @@
-"""What was bound, remembered by the pod's uid: what its author writes on it later changes nothing. Pure.
+"""The cards that were bound, remembered by the pod's uid: later annotations of its author change nothing. Pure.
 
 The first time that the API shows a pod on this node with a valid card, its annotations are those of the Binding. From then on only
 two things change what counts: what the plugin itself writes (``expect``, ``confirm``), and the kubelet's book (``correct``).
@@ -71,7 +71,7 @@ class Bindings:
         return decoded_from(self._shown.get(pod.metadata.uid), pod)
 
     def differences(self, uid: str) -> dict[str, str | None]:
-        """What must be written so that the API shows what counts; nothing while a write of ours is under way."""
+        """The annotations to write so that the API shows what counts; none while a write of ours is under way."""
         bound, shown = self._bound.get(uid), self._shown.get(uid, {})
         if bound is None or uid in self._expected:
             return {}

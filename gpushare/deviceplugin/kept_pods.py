@@ -1,4 +1,4 @@
-"""What the plugin keeps of a pod: little, of bounded size (``model.kept``), and decoded once for each version of the pod. Pure."""
+"""The part of a pod that the plugin keeps: of bounded size (``model.kept``), and decoded once for each version. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpushare.model.allocation import Allocation, decode
 from gpushare.model.kept import MIRROR, kept_of
 from gpushare.model.pod import container_request, is_finished, pod_request
 
-# What our programs write on a pod. Its author has no say in these once the pod is bound.
+# The annotations that our programs write on a pod. Its author has no say in these once the pod is bound.
 OURS: Final = (
     wire.ANNOTATION_INDEX,
     wire.ANNOTATION_DEVICE_UNITS,
@@ -61,14 +61,14 @@ def keep(pod: Pod, annotations: dict[str, str]) -> KeptPod:
 
 
 def cut_down(pod: Pod) -> Pod | None:
-    """What is read of a pod: all that matters of one that asks for cards, else which it is; None if nothing of it matters."""
+    """The part of a pod that is read: all that matters of one that asks for cards, else which it is; None if nothing matters."""
     if asks_for_cards(pod):
         return kept_of(pod)
     return None if is_finished(pod) else Pod(identity(pod))
 
 
 def without_annotations(pod: Pod) -> Pod:
-    """What is remembered of a pod that has ended."""
+    """The part of an ended pod that is remembered."""
     return Pod(replace(pod.metadata, annotations=None), pod.spec, pod.status)
 
 

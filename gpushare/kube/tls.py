@@ -39,7 +39,7 @@ class FollowedContext(ssl.SSLContext):
         self._protocols: list[str] = []
 
     def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """What asyncio and anyio call for a new connection."""
+        """asyncio and anyio call this for a new connection."""
         return self._followed().wrap_bio(*arguments, **more)
 
     def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
@@ -47,7 +47,7 @@ class FollowedContext(ssl.SSLContext):
         return self._followed().wrap_socket(*arguments, **more)
 
     def set_alpn_protocols(self, alpn_protocols: Any) -> None:
-        """What httpcore calls before a new connection."""
+        """httpcore calls this before a new connection."""
         self._protocols = list(alpn_protocols)
         self._current.set_alpn_protocols(self._protocols)
 

@@ -94,7 +94,7 @@ def allocation_of(pod: Pod) -> Allocation | None:
 
 
 def container_requests(pod: Pod) -> Sequence[int]:
-    """What each container asks for, as far as ``decode`` needs it. Raises InvalidQuantityError."""
+    """The request of each container, as far as ``decode`` needs it. Raises InvalidQuantityError."""
     if not (pod.metadata.annotations or {}).get(wire.ANNOTATION_ALLOCATION):
         return ()
     return [container_request(container) for container in pod.spec.containers or ()]
@@ -178,7 +178,7 @@ def _decode_many(text: str) -> Mapping[int, tuple[tuple[int, int], ...]]:
 
 
 def _shares_of(cards: Mapping[str, int], what: str) -> tuple[tuple[int, int], ...]:
-    """Of one container. Raises InvalidAllocationError."""
+    """The shares of one container. Raises InvalidAllocationError."""
     for index, units in cards.items():
         if not _is_number(index) or not 0 <= units < _MOST_UNITS:
             raise InvalidAllocationError(f"{what}: card {index[:200]!r}")

@@ -160,7 +160,7 @@ def _read_other(text: str) -> Description:
         return Description(refusal=wire.REASON_NEWER_CARDS)
     found = tuple(map(_facts_of, form.cards))
     known = NodeCards(form.v, _text_of(form.mode), _text_of(form.unit), _text_of(form.boot), found)
-    # Of a later version only the indices are promised, so they alone are checked.
+    # A later version promises only the indices, so they alone are checked.
     is_sane = len({card.index for card in found}) == len(found) and all(_is_amount(card.index) for card in found)
     return Description(known if is_sane else None, wire.REASON_NEWER_CARDS)
 

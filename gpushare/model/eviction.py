@@ -35,7 +35,7 @@ Budgets = Mapping[str, Sequence[DisruptionBudget]]
 
 @dataclass(frozen=True, slots=True)
 class Evictable:
-    """What matters of a bound pod that may be evicted.
+    """The part of a bound pod that matters if it may be evicted.
 
     ``labels`` are none for a pod that has more than anyone looks at. ``others`` is what it has of resources beside card memory, in
     thousandths of a unit. ``is_entangled`` says that whether another pod may come to its node can depend on more of it than these
@@ -62,7 +62,7 @@ def evictable_of(pod: Pod) -> Evictable:
 
 
 def other_requests(pod: Pod) -> Amounts:
-    """What the pod asks for beside card memory, in thousandths of a unit; what is no quantity counts as nothing.
+    """The requests of the pod beside card memory, in thousandths of a unit; what is no quantity counts as nothing.
 
     The worst moment of each resource, as in ``model.pod``, of all of them in one pass. Nothing for a pod that names too many: it is
     entangled.
@@ -103,7 +103,7 @@ def is_entangled(pod: Pod) -> bool:
 
 
 def kept_budget(budget: DisruptionBudget) -> DisruptionBudget:
-    """What stays in memory of a budget. One that selects by more than is compared selects nothing."""
+    """The part of a budget that stays in memory. One that selects by more than is compared selects nothing."""
     metadata, selector = budget.metadata, budget.spec.selector
     return DisruptionBudget(
         ObjectMeta(metadata.name, metadata.namespace, metadata.uid),

@@ -1,6 +1,6 @@
 """How much of a pod stays in memory: the fields that our programs read later, each of bounded size. Pure.
 
-The API takes pods of more than a megabyte, with 256 KiB of annotations among it, and anybody who may create a pod decides what is
+The API takes pods of more than a megabyte, with 256 KiB of annotations among it, and the author of a pod decides what is
 in them. Both programs keep many pods at once, so they keep ``kept_of(pod)``. Every reader in ``model`` gives the same
 answer for it as for the whole pod, the same refusal included: a text that is too large is cut one character behind its bound.
 (``eviction`` reads more, but only of a pod that has just come.)

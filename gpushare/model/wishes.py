@@ -28,7 +28,7 @@ Words = str
 
 
 class Wishes(NamedTuple):
-    """What a pod wishes; empty, 0 and False if it says nothing.
+    """The wishes of a pod; empty, 0 and False for those that it does not have.
 
     ``models`` and ``banned_models`` are the words of one model each; ``group`` is ``namespace/name`` of the pods that share a card;
     ``split`` are units, one number a card, the largest first; ``whole``: a card of its own.

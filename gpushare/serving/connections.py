@@ -15,7 +15,7 @@ from gpushare.bounds import Bound
 
 
 class Connection(Protocol):
-    """What is counted: a connection, or one whose TLS handshake is not complete."""
+    """It is counted: a connection, or one whose TLS handshake is not complete."""
 
     is_known: bool
     """Has the caller shown a certificate of ours, or is none asked for?"""

@@ -2,7 +2,7 @@
 under way.
 
 Connections are accepted here and not by asyncio's server: that logs a traceback for each second without a free file descriptor,
-accepts nobody for that second, and does not count connections whose handshake is not complete.
+accepts no connection for that second, and does not count connections whose handshake is not complete.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _descriptors() -> int:
 
 
 def listen(address: str, port: int, flags: str = "--address and --port") -> socket.socket:
-    """A listening TCP socket; port 0 takes a free one. Raises UsageError when that cannot be; ``flags`` are what said where.
+    """A listening TCP socket; port 0 takes a free one. Raises UsageError that names ``flags``.
 
     The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only where it knows that this is TCP.
     """
@@ -261,5 +261,5 @@ def _has_certificate(transport: asyncio.Transport) -> bool:
 
 
 def _anybody(_transport: asyncio.Transport) -> bool:
-    """Without TLS nobody can be told from anybody else."""
+    """Without TLS all callers are alike."""
     return True

@@ -43,7 +43,7 @@ CARD = '{"index":%d,"uuid":"GPU-%d","model":"Tesla T4","mib":15079,"units":14}'
 
 
 BUDGET = Work(4_000, 128 * 1024)
-# Of a list whose beginning is read although it is too long: some lines for each entry.
+# For a list whose beginning is read although it is too long: some lines for each entry.
 BUDGET_OF_LIST = Work(60_000, 512 * 1024)
 
 

@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies: what a cluster's operator forbids, beyond roles.
 
-Of the API: policies with a binding, on creations, changes and deletions, with rules, selectors, match conditions, variables,
+Covered: policies with a binding, on creations, changes and deletions, with rules, selectors, match conditions, variables,
 messages and reasons; expressions know ``object``, ``oldObject``, ``request``, ``namespaceObject`` and ``authorizer``. A policy with
 parameters fails as its ``failurePolicy`` says. Warnings and audit annotations are not written.
 """
@@ -199,7 +199,7 @@ def _whole(item: Object, deed: Deed) -> Object:
 def _request(admitted: Admitted, request: Request) -> Object:
     """The variable ``request``; what is empty is not there."""
     deed = admitted.deed
-    # Of a Binding or an Eviction the kind is its own, the resource is the pod's.
+    # A Binding or an Eviction has its own kind; its resource is the pod's.
     item = admitted.new or admitted.old or {}
     kind_group, _, kind_version = item["apiVersion"].rpartition("/")
     kinds = {"group": kind_group, "version": kind_version, "kind": item["kind"]}

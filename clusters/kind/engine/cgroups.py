@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 _MOUNTED: Final = Path("/sys/fs/cgroup")
-# Of cgroup v1; a node's host has it in any case.
+# Version 1 of cgroups; a node's host has it in any case.
 _CONTROLLER: Final = "pids"
 
 
@@ -21,7 +21,7 @@ def make(name: str, version: int, mounted: Path = _MOUNTED) -> Path:
 def folders(name: str, mounted: Path = _MOUNTED) -> list[Path]:
     """The group of this name in each hierarchy, and all groups below it."""
     unified = (mounted / "cgroup.controllers").exists()
-    # Of version 1 a hierarchy may have a second name, a link.
+    # In version 1 a hierarchy may have a second name, a link.
     parents = [mounted] if unified else [path for path in mounted.glob("*") if not path.is_symlink()]
     tops = [top for parent in parents if (top := parent / name).is_dir()]
     return [folder for top in tops for folder in (top, *(path for path in top.rglob("*") if path.is_dir()))]

@@ -28,7 +28,7 @@ def platforms(machine: str) -> list[str]:
 
 
 def lists(checkout: Path) -> list[Path]:
-    """What is fetched: the product's dependencies, and pip among the tools that build; each file with its hash."""
+    """These are fetched: the product's dependencies, and pip among the tools that build; each file with its hash."""
     return [checkout / ".ci" / "constraints" / f"{name}.txt" for name in ("product", "build")]
 
 
@@ -60,7 +60,7 @@ def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, s
 
 
 def key(wanted: Sequence[str], python: str) -> str:
-    """What the wheels depend on, in 12 hexadecimal digits; ``wanted`` are the lists as text."""
+    """A digest of everything that the wheels depend on, in 12 hexadecimal digits; ``wanted`` are the lists as text."""
     parts = [*wanted, python, platform.machine()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

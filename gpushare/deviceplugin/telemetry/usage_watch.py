@@ -99,7 +99,7 @@ class UsageWatch:
         self._episodes = verdict.episodes
         told = [on for on, episode in verdict.episodes.items() if episode.told]
         before = self._unbooked
-        # Of a card that does not answer it is not known that a process has ended.
+        # If a card does not answer, it is not known whether a process has ended.
         self._unbooked = on_other_cards(seen.uses, pods) | {on for on in before if on.index in silent}
         begun = sorted(self._unbooked - before)
         self._metrics.show_usage(seen, told, len(verdict.begun))

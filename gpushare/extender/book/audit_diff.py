@@ -173,7 +173,7 @@ def cards_disputed(node: Node) -> Difference | None:
 
 
 def assigned_shares(pod: Pod, booking: Booking) -> tuple[tuple[int, int], ...]:
-    """What the plugin let the pod have; nothing while it is booked on more than it asks for, as it is held meanwhile."""
+    """The cards onto which the plugin let the pod; nothing while it is booked on more than it asks for, as it is held meanwhile."""
     is_assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
     return booking.shares if is_assigned and sum(units for _, units in booking.shares) == booking.units else ()
 

@@ -41,7 +41,7 @@ _AUDITS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """What is believed of one pod.
+    """The cards of one pod, as the book believes.
 
     ``shares`` are where it has its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
     have instead. ``origin`` is the first card that was believed. ``named`` is what was read last, and ``audits`` how many audits
@@ -65,12 +65,12 @@ class Belief:
 
 
 def bound_to(shares: Shares) -> Belief:
-    """What is believed of a pod that the API server has bound with these shares."""
+    """The belief about a pod that the API server has bound with these shares."""
     return Belief(shares, origin=shares[0][0], named=shares)
 
 
 def believe(known: Belief | None, named: Allocation | None, *, is_started: bool, has_gap: bool) -> Belief | None:
-    """What is believed of a pod that the API shows with this allocation; None as long as it never had a valid one.
+    """The belief about a pod that the API shows with this allocation; None as long as it never had a valid one.
 
     ``has_gap``: states between the one before and this one may not have been seen.
     """

@@ -1,4 +1,4 @@
-"""What a bound pod holds, from its spec, its annotations and what is believed of it already. Pure."""
+"""The booking of a bound pod, from its spec, its annotations and what is believed of it already. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IGNORED: Final = "later changes of its annotations are not believed"
 def booking_of(
     pod: Pod, known: Belief | None = None, *, has_gap: bool = True
 ) -> tuple[Booking, Belief | None, str | None]:
-    """What a bound pod holds, what is believed of its cards, and what is wrong with it.
+    """The booking of a bound pod, the belief about its cards, and what is wrong with it.
 
     Unreadable numbers book nothing, and an allocation that cannot be read books no card unless one is ``known``.
     """
@@ -55,7 +55,7 @@ def _named(pod: Pod, units: int) -> tuple[Allocation | None, str | None]:
 
 
 def wishes_or_none(pod: Pod) -> Wishes:
-    """What it wishes; none where that cannot be read: a pod that has its card needs none."""
+    """The pod's wishes; none if they cannot be read, because a pod that has its card needs none."""
     try:
         return wishes_of(pod)
     except GpushareError:

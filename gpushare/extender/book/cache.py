@@ -298,7 +298,7 @@ class SchedulerCache:
         return {(uid, node): self._assumed[node][uid] for uid, nodes in self._assumed_on.items() for node in nodes}
 
     def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
-        """What is believed of a bound pod's cards, and whether states of it may have been missed before this one."""
+        """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
         uid = pod.metadata.uid
         on, belief = self._beliefs.get(uid, ("", None))
         if on != pod.spec.node_name:

@@ -16,7 +16,7 @@ from gpushare.manifests import ObjectMeta
 _LOG = logging.getLogger(__name__)
 
 EVENT: Final = "GPUShareNotBooked"
-# Of a pod that is booked as it was bound, whatever was written on it since.
+# For a pod that is booked as it was bound, whatever was written on it since.
 EVENT_IGNORED: Final = "GPUShareIgnored"
 # Problems of one pod that are reported; its author may write another annotation many times a second.
 _MOST_PROBLEMS: Final = 5
@@ -41,7 +41,7 @@ class OddPods:
         self._words: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def note(self, metadata: ObjectMeta, problem: str | None) -> None:
-        """What is wrong with the pod now; None for nothing."""
+        """The problem of the pod now; None if there is none."""
         uid = metadata.uid
         if problem is None:
             self._said.pop(uid, None)

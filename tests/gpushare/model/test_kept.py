@@ -72,7 +72,7 @@ PODS = st.fixed_dictionaries(
 
 
 def answers(pod: Pod) -> list[object]:
-    """What each reader says, or why it refuses."""
+    """The answer of each reader, or why it refuses."""
     found: list[object] = []
     for reader in READERS:
         try:

@@ -66,7 +66,7 @@ def take_compiled(checkout: Path, target: Path) -> None:
 def _compile_programs(checkout: Path, work: Path) -> Path:
     """With a compiler that is a wheel: no base needs to have one."""
     _run(_base_python(), "-m", "venv", work / "tools")
-    # What these programs read, and the compiler.
+    # The lists that these programs read, and the compiler.
     _pip(work, work / "tools", *_listed(checkout / CONSTRAINTS, "product", "compiler"))
     environment = {**os.environ, "GPUSHARE_CACHE": str(work / "cache")}  # noqa: TID251  # this is a program of its own
     argv = [str(work / "tools/bin/python"), "-m", "clusters.kind.program_images.compiled", str(work / "built")]

@@ -64,7 +64,7 @@ def registered(place: Place, *checkouts: str) -> Uses:
 
 
 def said_by_down(place: Place, checkout: str, *, force: bool = False) -> str:
-    """What ``down`` of a checkout says; no Docker answers, so that it never gets further than that."""
+    """The lines of ``down`` of a checkout; no Docker answers, so it ends there."""
     out = io.StringIO()
     environment = {"PATH": os.environ["PATH"], "DOCKER_HOST": f"unix://{place.run}/none"}
     down(environment, out, place, checkout=checkout, force=force)
@@ -81,7 +81,7 @@ def test_attack_15_down_refuses_while_a_run_holds_its_lock(place: Place, checkou
 
 
 def test_attack_15_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
-    """It succeeds, for this checkout is done with it; ``--force`` says whose run it ends."""
+    """It succeeds, because this checkout is done with it; ``--force`` names the run that it ends."""
     registered(place, *checkouts)
     with run_of(place, checkouts[1]) as run:
         said = said_by_down(place, checkouts[0])

@@ -126,7 +126,7 @@ class Model:
         self._hear_pod(word)
 
     def wanted(self, p: P) -> tuple[str, int, int, bool] | None:
-        """What it holds: its author may name another card while it runs, and it stays on the one where it was bound."""
+        """The cards that it holds: its author may name another card while it runs, and it stays on the one where it was bound."""
         if p.place is None:
             return None
         node, card = self.bound.get(p.uid, ("", 0))

@@ -62,7 +62,7 @@ def test_a_mark_ends_after_the_start() -> None:
 @pytest.mark.parametrize("state", [None, on(1), MANY], ids=["removed", "another card", "several cards"])
 @pytest.mark.parametrize("started", [0, 99], ids=["started", "not started"])
 def test_attack_04_what_is_no_repair_changes_nothing(state: Allocation | None, started: int) -> None:
-    """The pod stays where it was bound, and the reason says what was not believed."""
+    """The pod stays where it was bound, and the reason names what was not believed."""
     belief = after(on(0), state, started=started)
 
     assert cards(belief) == [0]
@@ -102,7 +102,7 @@ def test_a_dispute_ends_after_two_audits() -> None:
 
 
 def test_a_step_after_the_start_is_in_dispute() -> None:
-    """Of a pod whose mark stood when it started."""
+    """For a pod whose mark stood when it started."""
     belief = after(on(0, 1), on(0, 1), on(1, 0), started=1)
 
     assert cards(belief) == [0, 1]

@@ -183,7 +183,7 @@ def test_an_answer_has_one_reason_for_all_nodes(result: FilterResult, reason: st
 
 
 def steps_to_filter(entries: int, nodes: int) -> int:
-    """What one question about nodes of eight cards costs, for a pod that names so many models."""
+    """The work of one question about nodes of eight cards, for a pod that names that number of models."""
     cards = tuple(Device(at, 14, uuid=f"GPU-{at}", model="Tesla T4") for at in range(8))
     snapshot = Snapshot({f"n{at}": lay_out(f"n{at}", cards, []) for at in range(nodes)})
     models = tuple(f" a{number} " for number in range(entries))
