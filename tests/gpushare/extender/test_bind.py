@@ -25,6 +25,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.outlook import Outlook, PodClass
+from tests.passing_time import pass_time_until
 from tests.servers import StubApi, plain_http, serve, status, until
 
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
@@ -56,6 +57,14 @@ class Bench:
     async def bind(self, name: str, to: str = "n", uid: str | None = None) -> None:
         await self.binder.bind(BindingArgs(name, "d", f"uid-{name}" if uid is None else uid, to))
 
+    async def bind_unanswered(self, name: str, to: str = "n") -> None:
+        """Bind with an API server that does not answer: the client's time-out elapses as soon as the request has arrived."""
+        asked = len(self.posts())
+        order = asyncio.create_task(self.bind(name, to))
+        await until(lambda: len(self.posts()) > asked)
+        await pass_time_until(order.done)
+        await order
+
     def used(self, name: str = "n") -> list[int]:
         return [device.used for device in self.cache.snapshot().nodes[name].devices]
 
@@ -67,7 +76,6 @@ class Bench:
 async def bench(
     *pods: dict[str, Any],
     fault: Callable[[str, str], Any] = lambda method, path: None,
-    timeout: float = 5,
     known: bool = True,
     policy: str = wire.POLICY_BINPACK,
     workload: Workload | None = None,
@@ -76,7 +84,7 @@ async def bench(
     nodes = [node("n", 14, 14), node("m", 14)]
     api = StubApi(nodes=nodes, pods=list(pods), fault=fault)
     clock = [0.0]
-    async with serve(api) as url, plain_http(url, timeout=timeout) as http:
+    async with serve(api) as url, plain_http(url) as http:
         cache = SchedulerCache(workload)
         for one in nodes:
             cache.set_node(msgspec.convert(one, Node))
@@ -389,11 +397,9 @@ async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
 async def test_a_lost_answer_keeps_the_card_until_the_outcome_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """EXT-025: no answer, the pod not bound yet: the request may still land, so its room is nobody else's for 90 s."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(
-        pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1
-    ) as b:
+    async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
-            await b.bind("a", "m")
+            await b.bind_unanswered("a", "m")
         assert b.used("m") == [14]
         with pytest.raises(DoesNotFitError):
             await b.bind("b", "m")
@@ -405,9 +411,9 @@ async def test_a_lost_answer_keeps_the_card_until_the_outcome_is_certain(monkeyp
 async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The request landed late: the booking is confirmed from the API, whatever the clock says later."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1) as b:
+    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
-            await b.bind("a")
+            await b.bind_unanswered("a")
         b.api.fault = lambda method, path: None
         b.api.released.set()
         await until(lambda: not b.binder._resolving)
@@ -420,9 +426,9 @@ async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch
 async def test_a_lost_answer_ends_when_the_pod_is_gone(monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
     """A pod that is deleted, or re-created, can no longer be bound by that request."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1) as b:
+    async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
-            await b.bind("a")
+            await b.bind_unanswered("a")
         b.api.pods[:] = [] if gone else [pod("a", uid="new")]
 
         await until(lambda: b.used() == [0, 0])
@@ -431,11 +437,9 @@ async def test_a_lost_answer_ends_when_the_pod_is_gone(monkeypatch: pytest.Monke
 async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever request lands, the pod's annotation names the card that is booked."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
-    async with bench(
-        pod("a", 3), pod("b", 9), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1
-    ) as b:
+    async with bench(pod("a", 3), pod("b", 9), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError):
-            await b.bind("a")
+            await b.bind_unanswered("a")
         b.api.fault = lambda method, path: None
         await b.bind("b")
         await b.bind("a")
@@ -452,11 +456,9 @@ async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: 
 async def test_a_refusal_after_a_lost_answer_frees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request may still land: the second's refusal is no word of it."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(
-        pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1
-    ) as b:
+    async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
-            await b.bind("a", "m")
+            await b.bind_unanswered("a", "m")
         b.api.fault = lambda method, path: status(429, "later") if "/a/" in path and method == "POST" else None
         with pytest.raises(BindError, match="refused"):
             await b.bind("a", "m")
@@ -469,10 +471,10 @@ async def test_a_refusal_after_a_lost_answer_frees_nothing(monkeypatch: pytest.M
 async def test_the_last_of_several_lost_answers_frees_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request's time is over, the second's is not."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
-    async with bench(pod("a", 14), fault=lambda method, path: "hang" if method == "POST" else None, timeout=0.1) as b:
+    async with bench(pod("a", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         for _ in range(2):
             with pytest.raises(BindError, match="did not say"):
-                await b.bind("a", "m")
+                await b.bind_unanswered("a", "m")
             b.clock[0] += UNKNOWN_OUTCOME_SECONDS * 0.6
         await until(lambda: len(b.binder._resolving) == 1)
         assert b.used("m") == [14]
@@ -518,12 +520,10 @@ async def test_a_pod_that_ended_while_it_was_read_is_an_error_and_no_crash() -> 
 async def test_a_second_try_on_a_card_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The node came back with fewer cards meanwhile."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
-    async with bench(
-        pod("x", 14), pod("a", 3), fault=lambda method, path: "hang" if "/a/" in path else None, timeout=0.1
-    ) as b:
+    async with bench(pod("x", 14), pod("a", 3), fault=lambda method, path: "hang" if "/a/" in path else None) as b:
         await b.bind("x")
         with pytest.raises(BindError):
-            await b.bind("a")
+            await b.bind_unanswered("a")
         b.cache.set_node(msgspec.convert(node("n", 14), Node))
         with pytest.raises(DoesNotFitError, match="card 1 of node n is gone"):
             await b.bind("a")

@@ -16,6 +16,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import UnauthorizedError, UnreachableError
 from gpushare.kube.lean_http import LeanHttp
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, lean_client, listen, status
+from tests.passing_time import pass_time_until
 from tests.servers import until
 
 PATH = "/api/v1/namespaces/n/leases/l"
@@ -118,15 +119,22 @@ async def test_what_a_server_says_unasked_is_no_answer() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_who_is_told_to_go_on_and_then_nothing_waits_no_longer_than_others(method: str) -> None:
+async def test_a_continue_without_an_answer_ends_after_the_timeout(method: str) -> None:
+    """An informational answer does not extend the limit."""
+    arrived = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        arrived.set()
         await reader.read()
 
-    async with listen(ByHand(serve)) as url, client_of(url, timeout_seconds=0.1) as client:
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
+        request = asyncio.create_task(client.request(method, PATH))
+        await arrived.wait()
+        await pass_time_until(request.done)
         with pytest.raises(UnreachableError) as caught:
-            await client.request(method, PATH)
+            await request
 
     assert caught.value.may_have_happened
 
