@@ -29,6 +29,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from gpushare.plugin_flags import ContainerFlags
+from tests.gpushare.deviceplugin.ended_stream import stream_ended
 from tests.servers import StubApi, plain_http, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "device_plugin"
@@ -345,7 +346,7 @@ async def test_streams_end_when_the_server_stops() -> None:
         assert len((await stream.read()).devices) == 15
         await kubelet.server.stop()
 
-        assert await stream.read() == grpc.aio.EOF
+        assert await stream_ended(stream)
 
 
 async def test_an_api_server_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

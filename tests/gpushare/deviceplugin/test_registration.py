@@ -21,6 +21,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.deviceplugin.registration import SLOTS, stay_registered
 from gpushare.model.cards import CardFacts, NodeCards
+from tests.gpushare.deviceplugin.ended_stream import stream_ended
 from tests.servers import until
 
 
@@ -209,7 +210,7 @@ async def test_the_first_message_is_the_full_list_and_streams_end_with_us(monkey
             await kubelet.restart()
             await next_registration(kubelet)
 
-            assert await stream.read() is grpc.aio.EOF
+            assert await stream_ended(stream)
 
 
 async def test_each_resource_has_a_socket_a_list_and_a_life_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
