@@ -11,41 +11,8 @@ from fake_nvml.errors import StateError
 from fake_nvml.faults import in_force, names
 from fake_nvml.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
 from fake_nvml.records import slot_of
+from fake_nvml.returns import CODES, SUCCESS
 
-# NVML's return codes by name, as nvml.h has them without their prefix.
-CODES: Final = {
-    "UNINITIALIZED": 1,
-    "INVALID_ARGUMENT": 2,
-    "NOT_SUPPORTED": 3,
-    "NO_PERMISSION": 4,
-    "ALREADY_INITIALIZED": 5,
-    "NOT_FOUND": 6,
-    "INSUFFICIENT_SIZE": 7,
-    "INSUFFICIENT_POWER": 8,
-    "DRIVER_NOT_LOADED": 9,
-    "TIMEOUT": 10,
-    "IRQ_ISSUE": 11,
-    "LIBRARY_NOT_FOUND": 12,
-    "FUNCTION_NOT_FOUND": 13,
-    "CORRUPTED_INFOROM": 14,
-    "GPU_IS_LOST": 15,
-    "RESET_REQUIRED": 16,
-    "OPERATING_SYSTEM": 17,
-    "LIB_RM_VERSION_MISMATCH": 18,
-    "IN_USE": 19,
-    "MEMORY": 20,
-    "NO_DATA": 21,
-    "VGPU_ECC_NOT_SUPPORTED": 22,
-    "INSUFFICIENT_RESOURCES": 23,
-    "FREQ_NOT_SUPPORTED": 24,
-    "ARGUMENT_VERSION_MISMATCH": 25,
-    "DEPRECATED": 26,
-    "NOT_READY": 27,
-    "GPU_NOT_FOUND": 28,
-    "INVALID_STATE": 29,
-    "RESET_TYPE_NOT_SUPPORTED": 30,
-    "UNKNOWN": 999,
-}
 _NAMES: Final = {code: name for name, code in CODES.items()}
 # As long as a row has room for, with the NUL.
 _PATTERN = re.compile(r"(nvml[0-9A-Za-z_]{0,58}\*?|\*)")
@@ -73,9 +40,10 @@ def parse_code(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
         return int(text)
     name = text.upper().replace("-", "_").removeprefix("NVML_").removeprefix("ERROR_")
-    if name not in CODES:
-        raise StateError(f"no return code {text!r}; a number from 1 on, or one of {', '.join(CODES)}")
-    return CODES[name]
+    code = CODES.get(name, SUCCESS)
+    if code == SUCCESS:
+        raise StateError(f"no return code {text!r}; a number from 1 on, or one of {', '.join([*CODES][1:])}")
+    return code
 
 
 def add_fault(content: StateFile, fault: CallFault) -> None:

@@ -22,9 +22,18 @@ from fake_nvml.arguments import (
     write_text,
 )
 from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id, supported_events
+from fake_nvml.drivers import branch, complete, cuda_version
+from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
 from fake_nvml.events import EventSets
 from fake_nvml.layout import Card
-from fake_nvml.returns import INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, TEXTS, UNKNOWN_TEXT, ReturnCodeError
+from fake_nvml.returns import (
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    UNINITIALIZED,
+    ReturnCodeError,
+    text_of,
+)
 from fake_nvml.session import Session
 
 
@@ -34,6 +43,16 @@ class Loaded:
 
     session: Session
     events: EventSets
+
+    @property
+    def driver(self) -> str:
+        """The driver's version, also before nvmlInit; without a state file there is nothing to be older than."""
+        return self.session.driver() or complete(str(ERAS[-1]))
+
+    @property
+    def branch(self) -> int:
+        """The driver's branch, which decides what the library has."""
+        return branch(self.driver)
 
 
 Call = Callable[..., Any]
@@ -65,22 +84,31 @@ def _init(loaded: Loaded, function: str, _flags: Any = 0) -> None:
     loaded.session.init(function)
 
 
-def _shutdown(loaded: Loaded) -> None:
+def _shutdown(loaded: Loaded, function: str) -> None:
+    """One that no nvmlInit was before is a success, as in all real libraries."""
+    if not loaded.session.initialized:
+        return
+    loaded.session.meet(function, None)
     if loaded.session.shutdown():
         loaded.events.clear()
 
 
-def _error_string(_loaded: Loaded, _function: str, code: Any) -> bytes:
-    return TEXTS.get(number(code), UNKNOWN_TEXT)
+def _error_string(loaded: Loaded, _function: str, code: Any) -> bytes:
+    return text_of(number(code), loaded.branch).encode()
 
 
 def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
     write_text(buffer, size, loaded.session.read().header.driver)
 
 
-def _nvml_version(loaded: Loaded, buffer: Any, size: Any) -> None:
-    header = loaded.session.read().header
-    write_text(buffer, size, f"{header.cuda // 1000}.".encode() + header.driver)
+def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None:
+    """Younger libraries say it before nvmlInit too."""
+    if loaded.session.initialized:
+        loaded.session.meet(function, None)
+    elif loaded.branch < VERSION_BEFORE_INIT_SINCE:
+        raise ReturnCodeError(UNINITIALIZED)
+    driver = loaded.driver
+    write_text(buffer, size, f"{cuda_version(driver) // 1000}.{driver}".encode())
 
 
 def _cuda_version(loaded: Loaded, version: Any) -> None:
@@ -167,9 +195,7 @@ def _event_set_wait(loaded: Loaded, event_set: Any, data: Any, timeout_ms: Any) 
 
 
 _ABOUT_NO_CARD: Final[Mapping[str, Call]] = {
-    "nvmlShutdown": _shutdown,
     "nvmlSystemGetDriverVersion": _driver_version,
-    "nvmlSystemGetNVMLVersion": _nvml_version,
     "nvmlSystemGetCudaDriverVersion": _cuda_version,
     "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
     "nvmlSystemGetProcessName": _process_name,
@@ -187,6 +213,8 @@ CALLS: Final[Mapping[str, Call]] = MappingProxyType(
         "nvmlInit_v2": _init,
         "nvmlInitWithFlags": _init,
         "nvmlErrorString": _error_string,
+        "nvmlShutdown": _shutdown,
+        "nvmlSystemGetNVMLVersion": _nvml_version,
         "nvmlDeviceGetHandleByIndex": _by_index,
         "nvmlDeviceGetHandleByIndex_v2": _by_index,
         "nvmlDeviceGetHandleByUUID": _by_name(_has_uuid),
@@ -199,5 +227,7 @@ CALLS: Final[Mapping[str, Call]] = MappingProxyType(
     }
 )
 
-# The only functions that answer before nvmlInit.
-NEEDS_NO_INIT: Final = frozenset({"nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlErrorString"})
+# The only functions that answer before nvmlInit, as measured on real libraries without a driver.
+NEEDS_NO_INIT: Final = frozenset(
+    {"nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlErrorString", "nvmlShutdown", "nvmlSystemGetNVMLVersion"}
+)

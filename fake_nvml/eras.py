@@ -1,65 +1,44 @@
-"""Which symbols a library of a driver branch has: what is younger is really absent, as callers find it on old nodes.
-
-Ages of _v2 and _v3 of the process lists, of nvmlDeviceGetMemoryInfo_v2 and of MIG are those that clients with a
-fallback know; those of the rest are inferred from NVIDIA's change logs. A symbol that is not listed is taken to be as
-old as any driver here.
-"""
+"""Which functions a library of a driver branch exports (``symbols.txt``, read from real ones): others are really absent."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-_SINCE: Final = {
-    # MIG came with the A100, and with it events and processes that name an instance.
-    "nvmlDeviceGetComputeRunningProcesses_v2": 450,
-    "nvmlDeviceGetGraphicsRunningProcesses_v2": 450,
-    "nvmlEventSetWait_v2": 450,
-    "nvmlDeviceGetArchitecture": 450,
-    "nvmlDeviceGetAttributes": 450,
-    "nvmlDeviceGetAttributes_v2": 450,
-    "nvmlDeviceGetComputeInstanceId": 450,
-    "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": 450,
-    "nvmlDeviceGetGpuInstanceId": 450,
-    "nvmlDeviceGetMaxMigDeviceCount": 450,
-    "nvmlDeviceGetMigDeviceHandleByIndex": 450,
-    "nvmlDeviceGetMigMode": 450,
-    "nvmlDeviceGetRemappedRows": 450,
-    "nvmlDeviceIsMigDeviceHandle": 450,
-    "nvmlDeviceGetMemoryAffinity": 455,
-    "nvmlDeviceGetMPSComputeRunningProcesses": 460,
-    "nvmlDeviceGetMPSComputeRunningProcesses_v2": 470,
-    # The split of reserved memory, and the process lists of today.
-    "nvmlDeviceGetComputeRunningProcesses_v3": 510,
-    "nvmlDeviceGetGraphicsRunningProcesses_v3": 510,
-    "nvmlDeviceGetMPSComputeRunningProcesses_v3": 510,
-    "nvmlDeviceGetMemoryInfo_v2": 510,
-    "nvmlDeviceGetFanSpeed_v2": 510,
-    "nvmlDeviceGetNumGpuCores": 510,
-    "nvmlDeviceGetModuleId": 535,
-    "nvmlDeviceGetRunningProcessDetailList": 535,
-    "nvmlSystemGetConfComputeState": 535,
-    "nvmlDeviceGetConfComputeMemSizeInfo": 535,
-    "nvmlDeviceGetNumaNodeId": 545,
-    "nvmlDeviceGetDriverModel_v2": 560,
-    "nvmlDeviceGetTemperatureV": 565,
-    "nvmlDeviceGetHandleByUUIDV": 570,
-    "nvmlDeviceGetRemappedRows_v2": 580,
-    "nvmlEventSetWait_v3": 580,
-}
+_NEVER: Final = 10_000
 
-# Branches that a library is built for: the oldest, and each from which on there are symbols that were not there before.
-OLDEST: Final = 418
-ERAS: Final = (OLDEST, *sorted(set(_SINCE.values())))
+
+def _read() -> dict[str, tuple[int, int]]:
+    """Function -> the first branch that has it, and the first that has it no more."""
+    text = Path(__file__).with_name("symbols.txt").read_text(encoding="ascii")
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    ages = ((name, age.partition("-")) for age, name in rows)
+    return {name: (int(since), int(gone or _NEVER)) for name, (since, _, gone) in ages}
+
+
+_AGES: Final = _read()
+
+# Branches that a library is built for: each from which on other functions are there than before.
+ERAS: Final = tuple(sorted({branch for age in _AGES.values() for branch in age} - {_NEVER}))
+OLDEST: Final = ERAS[0]
 
 # The first branch that answers field 230, "what recovers this card"; inferred.
 RECOVERY_ACTION_SINCE: Final = 550
+# The first branch that answers nvmlSystemGetNVMLVersion before nvmlInit; measured on the libraries of ``symbols.txt``.
+VERSION_BEFORE_INIT_SINCE: Final = 535
+
+
+def symbols(branch: int) -> frozenset[str]:
+    """The functions that a library of this driver branch exports."""
+    return frozenset(name for name in _AGES if has_symbol(name, branch))
 
 
 def has_symbol(name: str, branch: int) -> bool:
     """Whether a library of this driver branch exports ``name``."""
-    return name.startswith("nvml") and branch >= _SINCE.get(name, 0)
+    since, gone = _AGES.get(name, (_NEVER, _NEVER))
+    return since <= max(branch, OLDEST) < gone
 
 
 def era_of(branch: int) -> int:
-    """The branch of ``ERAS`` whose library has the same symbols as a driver of this branch."""
+    """The branch of ``ERAS`` whose library has the same functions as a driver of this branch."""
     return max((era for era in ERAS if era <= branch), default=OLDEST)

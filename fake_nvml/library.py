@@ -12,14 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from fake_nvml.calls import CALLS, NEEDS_NO_INIT, Call, Loaded, not_supported
-from fake_nvml.drivers import branch
 from fake_nvml.eras import has_symbol
 from fake_nvml.events import EventSets
 from fake_nvml.returns import SUCCESS, UNINITIALIZED, ReturnCodeError
 from fake_nvml.session import Session
-
-# Younger than any: without a state file there is nothing to be older than.
-_NO_DRIVER = 999
 
 
 class Library:
@@ -37,7 +33,7 @@ class Library:
 
     def __getattr__(self, name: str) -> Symbol:
         """A C function by name. Raises AttributeError where the box's driver is older than it."""
-        if name.startswith("_") or not has_symbol(name, self._branch()):
+        if name.startswith("_") or not has_symbol(name, self._loaded.branch):
             raise AttributeError(f"this driver has no symbol {name}")
         return Symbol(self._loaded, name)
 
@@ -45,10 +41,6 @@ class Library:
     def initialized(self) -> bool:
         """Whether nvmlInit was called more often than nvmlShutdown."""
         return self._loaded.session.initialized
-
-    def _branch(self) -> int:
-        driver = self._loaded.session.driver()
-        return _NO_DRIVER if driver is None else branch(driver)
 
 
 class Symbol:

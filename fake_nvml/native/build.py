@@ -14,7 +14,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +21,15 @@ from fake_nvml.drivers import branch, complete
 from fake_nvml.eras import ERAS, era_of
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
-from fake_nvml.native.generate import bound_symbols, header, stubs, version_script
+from fake_nvml.native.generate import era_header, header, stubs, version_script
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 # As clusters keeps its programs: another place for everything that is built.
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
 # Where the libraries of all eras lie ready, in an image that has no compiler.
 READY_VARIABLE: Final = "FAKENVML_LIBRARIES"
+# The one source that each era compiles for itself.
+_PER_ERA: Final = "era.c"
 _SOURCES: Final = Path(__file__).parent
 _COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pthread", "-I.")
 
@@ -70,7 +71,7 @@ def library_folder(driver: str, environment: Mapping[str, str] | None = None) ->
 
 def ensure(environment: Mapping[str, str]) -> Path:
     """The folder of all eras' folders, built where it is missing. Raises CompilerError."""
-    compiler, sources = find_compiler(environment), sources_for(pynvml_source())
+    compiler, sources = find_compiler(environment), source_files()
     target = cache_folder(environment) / _digest(compiler, sources)
     if target.is_dir():
         return target
@@ -87,12 +88,13 @@ def ensure(environment: Mapping[str, str]) -> Path:
     return target
 
 
-def sources_for(pynvml_source: str) -> dict[str, str]:
-    """All source files by name: those in C, and what is generated around them for a pynvml."""
-    bound = bound_symbols(pynvml_source)
-    scripts = {f"{era}.map": version_script(bound, era) for era in ERAS}
+def source_files() -> dict[str, str]:
+    """All source files by name: those in C, and what is generated around them."""
     written = {path.name: path.read_text(encoding="utf-8") for path in sorted(_SOURCES.glob("*.[ch]"))}
-    return {**written, "state_file.h": header(), "stubs.c": stubs(bound), **scripts}
+    generated = {"state_file.h": header(), "stubs.c": stubs()}
+    for era in ERAS:
+        generated |= {f"{era}.map": version_script(era), f"{era}.h": era_header(era)}
+    return written | generated
 
 
 def compile_libraries(
@@ -107,7 +109,7 @@ def compile_libraries(
     """Compile in ``work`` and put a library for each era below ``target``. ``flags`` go to compiler and linker."""
     for name, text in sources.items():
         (work / name).write_text(text)
-    objects = [name.replace(".c", ".o") for name in sources if name.endswith(".c")]
+    objects = [name.replace(".c", ".o") for name in sources if name.endswith(".c") and name != _PER_ERA]
     for name in objects:
         compiler.run([*_COMPILE, *flags, "-c", name.replace(".o", ".c"), "-o", name], work)
     for era in eras:
@@ -115,7 +117,11 @@ def compile_libraries(
         folder.mkdir(parents=True)
         link = [
             "-shared",
+            *_COMPILE,
             *flags,
+            "-include",
+            f"{era}.h",
+            _PER_ERA,
             f"-Wl,-soname,{LIBRARY}",
             f"-Wl,--version-script={era}.map",
             "-o",
@@ -131,14 +137,6 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     home = environment.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
     cache = environment.get("XDG_CACHE_HOME") or Path(home) / ".cache"
     return Path(cache).absolute() / "gpushare" / "fake-nvml"
-
-
-def pynvml_source() -> str:
-    """The text of the pynvml that programs here import. Raises CompilerError where there is none."""
-    spec = find_spec("pynvml")
-    if spec is None or spec.origin is None:
-        raise CompilerError("pynvml is missing, whose symbols the library must have; `pip install nvidia-ml-py`")
-    return Path(spec.origin).read_text(encoding="utf-8")
 
 
 def _digest(compiler: Compiler, sources: Mapping[str, str]) -> str:

@@ -7,18 +7,6 @@
 
 #include "session.h"
 
-static int write_text(char *buffer, unsigned size, const char *text, size_t room)
-{
-    size_t length = strnlen(text, room);
-    if (buffer == NULL)
-        return INVALID_ARGUMENT;
-    if (length + 1 > size)
-        return INSUFFICIENT_SIZE;
-    memcpy(buffer, text, length);
-    buffer[length] = 0;
-    return SUCCESS;
-}
-
 /* ---- The system. ---- */
 
 int nvmlSystemGetDriverVersion(char *buffer, unsigned size)
@@ -26,15 +14,6 @@ int nvmlSystemGetDriverVersion(char *buffer, unsigned size)
     ASK(q);
     Header header = header_of(q.session);
     return write_text(buffer, size, header.driver, sizeof header.driver);
-}
-
-int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
-{
-    ASK(q);
-    char text[96];
-    Header header = header_of(q.session);
-    snprintf(text, sizeof text, "%u.%.63s", header.cuda / 1000, header.driver);
-    return write_text(buffer, size, text, sizeof text);
 }
 
 static int cuda_version(const char *function, int *out)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fake_nvml import layout, nvml_numbers, returns
 from fake_nvml.calls import CALLS
-from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
+from fake_nvml.drivers import complete, cuda_version
+from fake_nvml.eras import ERAS, RECOVERY_ACTION_SINCE, VERSION_BEFORE_INIT_SINCE, symbols
 
 # The symbol that says of a loaded library: these cards are simulated.
 MARKER: Final = "fakenvml_version"
 MARKER_TEXT: Final = f"simulated cards, state file version {layout.VERSION}"
 
-_BOUND = re.compile(r"_nvmlGetFunctionPointer\(['\"](nvml\w+)['\"]\)")
 _RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.StateFile)
 _TYPES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uint64: "uint64_t", ctypes.c_char: "char"}
-
-
-def bound_symbols(pynvml_source: str) -> frozenset[str]:
-    """The C functions that a pynvml looks up."""
-    return frozenset(_BOUND.findall(pynvml_source))
 
 
 def header() -> str:
@@ -32,9 +26,10 @@ def header() -> str:
         parts += [f"#define {name} {_number(value)}" for name, value in _numbers(module)]
     parts += [
         f"#define RECOVERY_ACTION_SINCE {RECOVERY_ACTION_SINCE}",
+        f"#define VERSION_BEFORE_INIT_SINCE {VERSION_BEFORE_INIT_SINCE}",
         f'#define FAKENVML_MAGIC "{layout.MAGIC.decode()}"',
         f'#define FAKENVML_MARKER "{MARKER_TEXT}"',
-        f'#define FAKENVML_UNKNOWN_TEXT "{returns.UNKNOWN_TEXT.decode()}"',
+        f'#define FAKENVML_UNKNOWN_TEXT "{returns.UNKNOWN_TEXT}"',
         *_tables(),
     ]
     for record in _RECORDS:
@@ -42,17 +37,22 @@ def header() -> str:
     return "\n".join(parts) + "\n"
 
 
-def stubs(bound: Iterable[str]) -> str:
-    """``stubs.c``: a function that says NOT_SUPPORTED for each bound symbol that the C file does not answer."""
-    names = sorted(set(bound) - set(CALLS))
+def stubs() -> str:
+    """``stubs.c``: a function that says NOT_SUPPORTED for each one of a real library that the C files do not answer."""
+    names = sorted(frozenset().union(*map(symbols, ERAS)) - CALLS.keys())
     lines = [f'int {name}(void);\nint {name}(void) {{ return fakenvml_not_supported("{name}"); }}' for name in names]
     return "\n".join(["int fakenvml_not_supported(const char *function);", *lines]) + "\n"
 
 
-def version_script(bound: Iterable[str], branch: int) -> str:
+def version_script(branch: int) -> str:
     """What a library of a driver branch exports, for the linker; all else stays inside."""
-    names = [name for name in sorted(set(bound) | set(CALLS)) if has_symbol(name, branch)]
-    return "{ global: " + " ".join(f"{name};" for name in (*names, MARKER)) + " local: *; };\n"
+    return "{ global: " + " ".join(f"{name};" for name in (*sorted(symbols(branch)), MARKER)) + " local: *; };\n"
+
+
+def era_header(branch: int) -> str:
+    """What ``era.c`` says of the library of a driver branch, whatever the state file says."""
+    driver = complete(str(branch))
+    return f'#define ERA {branch}\n#define RELEASE "{driver}"\n#define CUDA {cuda_version(driver)}\n'
 
 
 def _numbers(module: Any) -> Iterator[tuple[str, int]]:
@@ -68,8 +68,8 @@ def _number(value: int) -> str:
 
 
 def _tables() -> Iterator[str]:
-    yield "static const struct { int code; const char *text; } fakenvml_texts[] = {"
-    yield from (f'    {{{code}, "{text.decode()}"}},' for code, text in returns.TEXTS.items())
+    yield "static const struct { int code, since; const char *text; } fakenvml_texts[] = {"
+    yield from (f'    {{{code}, {since}, "{text}"}},' for code, (text, since) in returns.TEXTS.items())
     yield "};"
     yield "static const struct { uint32_t capability, number; } fakenvml_architectures[] = {"
     yield from (

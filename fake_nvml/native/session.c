@@ -236,6 +236,18 @@ int ask_card(struct question *q, const char *function, const void *handle, const
     return code == SUCCESS && out == NULL ? INVALID_ARGUMENT : code;
 }
 
+int write_text(char *buffer, unsigned size, const char *text, size_t room)
+{
+    size_t length = strnlen(text, room);
+    if (buffer == NULL)
+        return INVALID_ARGUMENT;
+    if (length + 1 > size)
+        return INSUFFICIENT_SIZE;
+    memcpy(buffer, text, length);
+    buffer[length] = 0;
+    return SUCCESS;
+}
+
 /* ---- Init and shutdown. ---- */
 
 /* Where the state is: the variable, the node's place, else beside this library. */
@@ -296,6 +308,22 @@ static int open_session(struct session **opened)
     return code;
 }
 
+/* Younger libraries say it before nvmlInit too. */
+int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
+{
+    QUESTION(q);
+    int code = ask(&q, __func__);
+    bool is_open = q.session != NULL;
+    if (code != SUCCESS && (is_open || fakenvml_era < VERSION_BEFORE_INIT_SINCE))
+        return code;
+    if (!is_open)
+        open_session(&q.session);
+    char text[96];
+    Header header = q.session == NULL ? (Header){.cuda = fakenvml_cuda} : header_of(q.session);
+    snprintf(text, sizeof text, "%u.%.63s", header.cuda / 1000, q.session == NULL ? fakenvml_release : header.driver);
+    return write_text(buffer, size, text, sizeof text);
+}
+
 static int take_down_cards(struct session *session)
 {
     const StateFile *file = session->file;
@@ -338,24 +366,27 @@ int nvmlInit(void) { return init(__func__); }
 int nvmlInit_v2(void) { return init(__func__); }
 int nvmlInitWithFlags(unsigned flags) { return (void)flags, init(__func__); }
 
+/* One that no nvmlInit was before is a success, as in all real libraries. */
 int nvmlShutdown(void)
 {
-    ASK(q);
+    QUESTION(q);
+    int code = ask(&q, __func__);
+    if (code != SUCCESS)
+        return code == UNINITIALIZED && q.session == NULL ? SUCCESS : code;
     pthread_mutex_lock(&fake_lock);
-    bool initialised = users > 0; /* else another thread was quicker */
-    if (initialised && --users == 0) {
+    if (users > 0 && --users == 0) { /* else another thread was quicker */
         fake_current->holders--; /* never the last: this call holds it, or a later one does */
         fake_current = NULL;
         forget_event_sets();
     }
     pthread_mutex_unlock(&fake_lock);
-    return initialised ? SUCCESS : UNINITIALIZED;
+    return SUCCESS;
 }
 
 const char *nvmlErrorString(int code)
 {
     for (size_t row = 0; row < sizeof fakenvml_texts / sizeof *fakenvml_texts; row++)
-        if (fakenvml_texts[row].code == code)
+        if (fakenvml_texts[row].code == code && fakenvml_era >= fakenvml_texts[row].since)
             return fakenvml_texts[row].text;
     return FAKENVML_UNKNOWN_TEXT;
 }

@@ -36,6 +36,10 @@ extern pthread_mutex_t fake_lock;    /* over the session, its users and the even
 extern struct session *fake_current; /* NULL before nvmlInit */
 extern char fake_handles[CARDS];     /* a card's handle is the address of its place here, the same in every session */
 
+extern const int fakenvml_era;          /* the branch that this library is as old as ... */
+extern const char fakenvml_release[];   /* ... a release of it ... */
+extern const unsigned fakenvml_cuda;    /* ... and its CUDA version; all three in era.c */
+
 /* Loop around copying: `struct reading r = {0}; while (reading(session, &r)) { copy }`. Ends when a copy is whole. */
 bool reading(const struct session *session, struct reading *r);
 /* The code of the fault that a call meets, after its delay; SUCCESS for none. */
@@ -52,6 +56,8 @@ int ask(struct question *q, const char *function);
 int ask_card(struct question *q, const char *function, const void *handle, const void *out);
 /* Lets go of the session. */
 void answered(struct question *q);
+/* Answers a text; `room` is the most that it can be long. */
+int write_text(char *buffer, unsigned size, const char *text, size_t room);
 Header header_of(const struct session *session);
 uint64_t supported_events(const Card *card);
 /* Frees all event sets, under the lock. */

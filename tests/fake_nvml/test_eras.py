@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pynvml
 import pytest
 
-from fake_nvml.eras import has_symbol
+from fake_nvml.eras import era_of, has_symbol
 from fake_nvml.state import State
 
 Simulate = Callable[..., State]
@@ -44,6 +44,27 @@ def test_todays_pynvml_cannot_list_processes_on_an_old_driver(simulate: Simulate
     assert pynvml.nvmlDeviceGetComputeRunningProcesses_v2(card) == []
     with pytest.raises(pynvml.NVMLError_FunctionNotFound):
         pynvml.nvmlDeviceGetMemoryInfo(card, version=pynvml.nvmlMemory_v2)
+
+
+@pytest.mark.parametrize(
+    ("branch", "there", "absent"),
+    [
+        (375, "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetArchitecture"),
+        (440, "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMigMode"),
+        (450, "nvmlDeviceGetMigMode", "nvmlRetry_NvRmControl"),
+        (510, "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceSetFanSpeed_v2"),
+        (530, "nvmlRetry_NvRmControl", "nvmlDeviceGetJpgUtilization"),
+        (545, "nvmlDeviceGetJpgUtilization", "nvmlDeviceGetNumaNodeId"),
+        (550, "nvmlDeviceGetNumaNodeId", "nvmlDeviceGetTemperatureV"),
+        (565, "nvmlSystemGetDriverBranch", "nvmlDeviceGetTemperatureV"),
+        (570, "nvmlDeviceGetTemperatureV", "nvmlDeviceGetHandleByUUIDV"),
+    ],
+)
+def test_a_branch_without_a_list_has_what_its_neighbours_say(branch: int, there: str, absent: str) -> None:
+    """The rule is at the head of ``symbols.txt``."""
+    for age in (branch, era_of(branch)):
+        assert has_symbol(there, age)
+        assert not has_symbol(absent, age)
 
 
 def test_a_name_that_is_not_nvmls_is_no_symbol() -> None:

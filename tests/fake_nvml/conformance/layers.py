@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 OLDEST_PYNVML = "12.535.108"
-DRIVERS = ("418.87.00", "470.57.02", "535.104.05", "580.65.06")
+DRIVERS = ("418.87.00", "470.57.02", "525.85.12", "535.104.05", "550.54.15", "580.65.06")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Layer:
 
 SIMULATED = (
     *(Layer(kind, driver) for kind in ("python", "c") for driver in DRIVERS),
-    *(Layer(kind, driver, OLDEST_PYNVML) for kind in ("python", "c") for driver in (DRIVERS[0], DRIVERS[2])),
-    *(Layer("sanitized", driver) for driver in (DRIVERS[0], DRIVERS[3])),
+    *(Layer(kind, driver, OLDEST_PYNVML) for kind in ("python", "c") for driver in (DRIVERS[0], DRIVERS[3])),
+    *(Layer("sanitized", driver) for driver in (DRIVERS[0], DRIVERS[-1])),
 )
 REAL = Layer("real", "")

@@ -79,8 +79,8 @@ def test_what_a_recorded_card_does_not_say_is_not_supported(nvml: Probed, state:
 
 
 def test_todays_way_to_ask_the_temperature_is_there_with_todays_driver(nvml: Probed, branch: int, layer: Layer) -> None:
-    if layer.pynvml or branch < 565:
-        assert nvml.has("nvmlDeviceGetTemperatureV") is (branch >= 565)
+    if layer.pynvml or branch < 570:
+        assert nvml.has("nvmlDeviceGetTemperatureV") is (branch >= 570)
         return
     (card, *_) = cards(nvml)
 
@@ -164,10 +164,12 @@ def test_the_driver_decides_which_functions_there_are(nvml: Probed, branch: int)
         "nvmlEventSetWait_v2": 450,
         "nvmlDeviceGetComputeRunningProcesses_v2": 450,
         "nvmlDeviceGetMigMode": 450,
+        "nvmlDeviceSetFanSpeed_v2": 515,
+        "nvmlDeviceGetNumaNodeId": 550,
         "nvmlDeviceGetComputeRunningProcesses_v3": 510,
         "nvmlDeviceGetMemoryInfo_v2": 510,
-        "nvmlDeviceGetTemperatureV": 565,
-        "nvmlEventSetWait_v3": 580,
+        "nvmlDeviceGetTemperatureV": 570,
+        "nvmlEventSetWait_v3": 615,
     }
 
     assert {name: nvml.has(name) for name in since} == {name: branch >= first for name, first in since.items()}

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fake_nvml.calls import CALLS
-from fake_nvml.eras import ERAS, has_symbol
+from fake_nvml.eras import ERAS, symbols
 from fake_nvml.errors import CatalogueError
 from fake_nvml.native import build
-from fake_nvml.native.build import LIBRARY, compile_libraries, ensure, library_folder, main, pynvml_source, sources_for
+from fake_nvml.native.build import LIBRARY, compile_libraries, ensure, library_folder, main, source_files
 from fake_nvml.native.compiler import CompilerError, find_compiler
-from fake_nvml.native.generate import MARKER, MARKER_TEXT, bound_symbols
+from fake_nvml.native.generate import MARKER, MARKER_TEXT
+from tests.fake_nvml.native.test_real_libraries import exported
 
 
 @pytest.fixture(scope="module")
@@ -27,21 +27,9 @@ def built() -> Path:
         pytest.skip(f"no library in C: {error}")
 
 
-def exported(library: Path) -> set[str]:
-    """The dynamic symbols that the loader offers, asked of the loader itself, in a process that then ends."""
-    names = sorted(
-        bound_symbols(pynvml_source()) | set(CALLS) | {MARKER, "ask", "fakenvml_not_supported", "fake_current"}
-    )
-    code = "import ctypes, sys; lib = ctypes.CDLL(sys.argv[1]); print(*(n for n in sys.argv[2:] if hasattr(lib, n)))"
-    done = subprocess.run([sys.executable, "-c", code, library, *names], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
 @pytest.mark.parametrize("era", ERAS)
 def test_each_era_exports_what_its_driver_had_and_nothing_else(built: Path, era: int) -> None:
-    every = bound_symbols(pynvml_source()) | set(CALLS)
-
-    assert exported(built / str(era) / LIBRARY) == {name for name in every if has_symbol(name, era)} | {MARKER}
+    assert exported(built / str(era) / LIBRARY) == symbols(era) | {MARKER}
 
 
 def test_the_marker_says_that_the_cards_are_simulated(built: Path) -> None:
@@ -53,8 +41,9 @@ def test_the_marker_says_that_the_cards_are_simulated(built: Path) -> None:
 
 @pytest.mark.parametrize(
     ("driver", "era"),
-    [("390.116", "418"), ("418.87.00", "418"), ("440.33.01", "418"), ("470.57.02", "470"), ("535.104.05", "535"), ("535", "535"),
-     ("550.54.15", "545"), ("999.1", "580")],
+    [("375.66", "390"), ("390.116", "390"), ("410.48", "390"), ("418.87.00", "418"), ("440.33.01", "418"),
+     ("470.57.02", "470"), ("535.104.05", "535"), ("535", "535"),
+     ("545.23.08", "535"), ("550.54.15", "550"), ("999.1", "615")],
 )  # fmt: skip
 def test_a_driver_gets_the_newest_era_that_it_has(built: Path, driver: str, era: str) -> None:
     folder = library_folder(driver)
@@ -84,9 +73,7 @@ def test_the_source_has_no_warnings(tmp_path: Path) -> None:
     except CompilerError as error:
         pytest.skip(str(error))
 
-    compile_libraries(
-        compiler, sources_for(pynvml_source()), tmp_path, tmp_path / "done", flags=["-Werror", "-Wshadow"], eras=[535]
-    )
+    compile_libraries(compiler, source_files(), tmp_path, tmp_path / "done", flags=["-Werror", "-Wshadow"], eras=[535])
 
     assert (tmp_path / "done" / "535" / LIBRARY).is_file()
 
@@ -131,7 +118,7 @@ def test_a_build_that_another_process_finished_first_is_taken(tmp_path: Path, mo
 def test_other_sources_are_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = recording_compiler(tmp_path)
     first = ensure(environment)
-    monkeypatch.setattr(build, "pynvml_source", lambda: '_nvmlGetFunctionPointer("nvmlNew")')
+    monkeypatch.setattr(build, "source_files", lambda: {"new.c": ""})
 
     assert ensure(environment) != first
 

@@ -12,7 +12,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.calls import CALLS
-from fake_nvml.native.build import LIBRARY, compile_libraries, library_folder, pynvml_source, sources_for
+from fake_nvml.native.build import LIBRARY, compile_libraries, library_folder, source_files
 from fake_nvml.native.compiler import CompilerError, find_compiler
 from fake_nvml.state import State
 from tests.fake_nvml.native.sanitized import sanitized_library
@@ -42,7 +42,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
         compiler = find_compiler(os.environ)
     except CompilerError as error:
         pytest.skip(str(error))
-    compile_libraries(compiler, sources_for(pynvml_source()), folder, folder / "built", flags=flags, eras=[535])
+    compile_libraries(compiler, source_files(), folder, folder / "built", flags=flags, eras=[535])
     return folder
 
 
@@ -159,7 +159,7 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-print(unknown, library.nvmlShutdown())
+print(unknown, library.nvmlDeviceGetCount_v2(None))
 """
     environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library("580.65.06")}
 

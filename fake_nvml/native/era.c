@@ -1,0 +1,6 @@
+/* What the library of one era has and no other: build.py compiles this file for each, with ERA, RELEASE and CUDA. */
+#include "session.h"
+
+const int fakenvml_era = ERA;
+const char fakenvml_release[] = RELEASE;
+const unsigned fakenvml_cuda = CUDA;
