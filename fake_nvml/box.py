@@ -6,6 +6,7 @@
     cards:
       - {model: t4, count: 2}       # count 1 and no NUMA node by default
       - {model: gtx1080ti, numa: 1}
+      - {model: l4, refuses: {NOT_SUPPORTED: [nvmlDeviceGetMinorNumber]}}    # what the card does not answer, and how
 
 A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instead, and stands for its own driver only.
 """
@@ -22,10 +23,12 @@ from typing import Any, Self
 import yaml
 
 from fake_nvml import yaml_text
+from fake_nvml.answers import KEYS, function_of, unversioned
 from fake_nvml.cards import RECORDED, CardModel, model
 from fake_nvml.drivers import complete, cuda_version
 from fake_nvml.errors import CatalogueError
-from fake_nvml.recorded import recorded_card
+from fake_nvml.recorded import SYSTEM_KEYS, recorded_card, refused_keys, unknown_calls
+from fake_nvml.returns import CODES
 
 _BOXES = Path(__file__).with_name("boxes")
 # As many as the state file has room for.
@@ -39,7 +42,8 @@ _KEYS = {"driver", "cards", "simulated", "system"}
 class BoxCard:
     """One card of a box; ``serial`` is empty where the model has none, ``numa`` None where nobody said.
 
-    ``fields`` are those of a recorded card, instead of what the model says.
+    ``fields`` are those of a recorded card, instead of what the model says; ``refused`` the codes of what the card does
+    not answer, by the keys of ``answers``.
     """
 
     model: CardModel
@@ -47,14 +51,20 @@ class BoxCard:
     serial: str
     numa: int | None
     fields: Mapping[str, int | bytes] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The cards of one node, in NVML's order."""
+    """The cards of one node, in NVML's order; ``refused``: what of the whole node is not answered, as of a card.
+
+    ``dropped``: what a recording has, and simulated cards have no place for.
+    """
 
     driver: str
     cards: tuple[BoxCard, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
 
     @property
     def cuda(self) -> int:
@@ -90,7 +100,8 @@ class Box:
         if len(found) > MAX_CARDS:
             raise CatalogueError(f"{len(found)} cards in one box; NVML machines end at {MAX_CARDS}")
         _check_driver(found, version, own)
-        return cls(version, found)
+        system = content.get("system") or {}
+        return cls(version, found, refused_keys(system, SYSTEM_KEYS), _dropped(entries))
 
 
 def box_names() -> list[str]:
@@ -130,16 +141,37 @@ def _cards(entries: list[Any], seed: str | None) -> Iterator[BoxCard]:
 
 
 def _of_models(entry: Any, first: int, seed: str) -> list[BoxCard]:
-    if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= {"model", "count", "numa"}:
-        raise CatalogueError(f"{entry!r} is no card; it has the key model, and may have count and numa")
+    if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= {"model", "count", "numa", "refuses"}:
+        raise CatalogueError(f"{entry!r} is no card; it has the key model, and may have count, numa and refuses")
+    refused = _refuses(entry.get("refuses", {}))
     count, numa = entry.get("count", 1), entry.get("numa")
     if not _is_count(count) or not (numa is None or _is_count(numa)):
         raise CatalogueError(f"count and numa are whole numbers from 0 to {MAX_CARDS}")
     card = model(str(entry["model"]))
     return [
-        BoxCard(card, _uuid(seed, index), _serial(seed, index) if card.data_center else "", numa)
+        BoxCard(card, _uuid(seed, index), _serial(seed, index) if card.data_center else "", numa, {}, refused)
         for index in range(first, first + count)
     ]
+
+
+def _refuses(entry: object) -> dict[str, int]:
+    """``{NOT_SUPPORTED: [nvmlDeviceGetMinorNumber]}`` by keys; a name without a version stands for every version."""
+    rows = entry.items() if isinstance(entry, dict) else [("", None)]
+    refused: dict[str, int] = {}
+    for code, functions in rows:
+        if code not in CODES or not isinstance(functions, list):
+            raise CatalogueError(f"refuses is {entry!r}, not a return code and its functions: {{NOT_SUPPORTED: [...]}}")
+        for function in functions:
+            keys = [key for key in KEYS if function in (key, unversioned(key), function_of(key))]
+            if not keys:
+                raise CatalogueError(f"refuses: no function {function!r} that simulated cards answer")
+            refused |= dict.fromkeys(keys, CODES[code])
+    return refused
+
+
+def _dropped(entries: list[Any]) -> frozenset[str]:
+    calls = (entry["recorded"] for entry in entries if _is_recorded(entry))
+    return frozenset(str(call) for entry in calls for call in unknown_calls(entry))
 
 
 def _is_recorded(entry: object) -> bool:
@@ -150,7 +182,8 @@ def _recorded(entry: dict[str, Any], index: int, seed: str | None) -> list[BoxCa
     card = recorded_card(entry["recorded"])
     own = seed is None and card.uuid != ""
     serial = card.serial if own or not card.serial else _serial(seed or _SEED, index)
-    return [BoxCard(RECORDED, card.uuid if own else _uuid(seed or _SEED, index), serial, None, card.fields)]
+    own_uuid = card.uuid if own else _uuid(seed or _SEED, index)
+    return [BoxCard(RECORDED, own_uuid, serial, None, card.fields, card.refused)]
 
 
 def _check_driver(cards: Sequence[BoxCard], version: str, own: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from typing import Final
 
 from fake_nvml.errors import StateError
 from fake_nvml.faults import in_force, names
@@ -13,7 +12,6 @@ from fake_nvml.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
 from fake_nvml.records import slot_of
 from fake_nvml.returns import CODES, SUCCESS
 
-_NAMES: Final = {code: name for name, code in CODES.items()}
 # As long as a row has room for, with the NUL.
 _PATTERN = re.compile(r"(nvml[0-9A-Za-z_]{0,58}\*?|\*)")
 _MOST_SECONDS = 86_400
@@ -28,11 +26,6 @@ class CallFault:
     code: int
     seconds: float
     count: int | None
-
-
-def code_name(code: int) -> str:
-    """NVML's name of a return code, the number where it has none."""
-    return _NAMES.get(code, str(code))
 
 
 def parse_code(text: str) -> int:

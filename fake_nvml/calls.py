@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from fake_nvml.answers import PLACES
 from fake_nvml.arguments import (
     address,
     number,
@@ -21,7 +22,7 @@ from fake_nvml.arguments import (
     write_number,
     write_text,
 )
-from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id, supported_events
+from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
 from fake_nvml.drivers import branch, complete, cuda_version
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
 from fake_nvml.events import EventSets
@@ -30,6 +31,7 @@ from fake_nvml.returns import (
     INVALID_ARGUMENT,
     NOT_FOUND,
     NOT_SUPPORTED,
+    SUCCESS,
     UNINITIALIZED,
     ReturnCodeError,
     text_of,
@@ -75,7 +77,7 @@ def _about_no_card(call: Call) -> Call:
 def _about_a_card(call: DeviceCall) -> Call:
     def meet_and_call(loaded: Loaded, function: str, handle: Any, *arguments: Any) -> None:
         slot = loaded.session.slot(address(handle))
-        call(loaded.session.device(slot, loaded.session.meet(function, slot)), *arguments)
+        call(loaded.session.device(function, slot, loaded.session.meet(function, slot)), *arguments)
 
     return meet_and_call
 
@@ -107,12 +109,21 @@ def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None
         loaded.session.meet(function, None)
     elif loaded.branch < VERSION_BEFORE_INIT_SINCE:
         raise ReturnCodeError(UNINITIALIZED)
+    _check_header(loaded, function)
     driver = loaded.driver
     write_text(buffer, size, f"{cuda_version(driver) // 1000}.{driver}".encode())
 
 
-def _cuda_version(loaded: Loaded, version: Any) -> None:
+def _cuda_version(loaded: Loaded, function: str, version: Any) -> None:
+    loaded.session.meet(function, None)
+    _check_header(loaded, function)
     write_number(version, loaded.session.read().header.cuda)
+
+
+def _check_header(loaded: Loaded, function: str) -> None:
+    code = loaded.session.read().header.refused[PLACES[function]] if loaded.session.initialized else SUCCESS
+    if code != SUCCESS:
+        raise ReturnCodeError(code)
 
 
 def _process_name(loaded: Loaded, pid: Any, buffer: Any, size: Any) -> None:
@@ -134,7 +145,7 @@ def _answer_found(loaded: Loaded, function: str, slot: int | None, missing: int,
     content = loaded.session.meet(function, slot)
     if slot is None:
         raise ReturnCodeError(missing)
-    loaded.session.device(slot, content)
+    loaded.session.device(function, slot, content)
     write_handle(handle, loaded.session.handle(slot))
 
 
@@ -178,9 +189,9 @@ def _event_set_free(loaded: Loaded, event_set: Any) -> None:
 
 def _register_events(loaded: Loaded, function: str, handle: Any, types: Any, event_set: Any) -> None:
     slot = loaded.session.slot(address(handle))
-    device = loaded.session.device(slot, loaded.session.meet(function, slot))
+    device = loaded.session.device(function, slot, loaded.session.meet(function, slot))
     wanted = number(types)
-    if wanted & ~supported_events(device.card):
+    if wanted & ~device.card.events:
         raise ReturnCodeError(NOT_SUPPORTED)
     loaded.events.register(address(event_set), slot, wanted, device.content)
 
@@ -196,8 +207,6 @@ def _event_set_wait(loaded: Loaded, event_set: Any, data: Any, timeout_ms: Any) 
 
 _ABOUT_NO_CARD: Final[Mapping[str, Call]] = {
     "nvmlSystemGetDriverVersion": _driver_version,
-    "nvmlSystemGetCudaDriverVersion": _cuda_version,
-    "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
     "nvmlSystemGetProcessName": _process_name,
     "nvmlDeviceGetCount": _count,
     "nvmlDeviceGetCount_v2": _count,
@@ -215,6 +224,8 @@ CALLS: Final[Mapping[str, Call]] = MappingProxyType(
         "nvmlErrorString": _error_string,
         "nvmlShutdown": _shutdown,
         "nvmlSystemGetNVMLVersion": _nvml_version,
+        "nvmlSystemGetCudaDriverVersion": _cuda_version,
+        "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
         "nvmlDeviceGetHandleByIndex": _by_index,
         "nvmlDeviceGetHandleByIndex_v2": _by_index,
         "nvmlDeviceGetHandleByUUID": _by_name(_has_uuid),

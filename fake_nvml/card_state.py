@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fake_nvml.answers import ANSWERS, PLACES
 from fake_nvml.fill import MIB
-from fake_nvml.layout import LOST, UNKNOWN32, UNKNOWN64, Card, Process, StateFile
+from fake_nvml.layout import LOST, UNKNOWN64, Card, Process, StateFile
 from fake_nvml.records import card_slots, memory_used, processes
+from fake_nvml.returns import code_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,9 @@ class ProcessState:
 class CardState:
     """One card at one moment. ``index`` is NVML's after a new init; memory in MiB. ``serial`` "" or ``numa`` None: none.
 
-    Temperature and power are None where a recorded card did not say. ``ecc``: None where the card has none, else whether
-    it is on. ``recovery_action`` is NVML's number, 0 for none.
+    Temperature, power, ``fan`` (percent) and ``compute_mode`` are None, and ``total_mib`` 0, where the card's driver does not
+    say; those, ``recovery_action`` and ``performance_state`` are NVML's numbers. ``ecc``: None where the card has none, else
+    whether it is on. ``refused``: what else is not answered, function -> name of the return code.
     """
 
     index: int
@@ -47,6 +51,11 @@ class CardState:
     ecc_uncorrected: int
     recovery_action: int
     can_mig: bool
+    fan: int | None
+    performance_state: int | None
+    compute_mode: int | None
+    persistence: bool
+    refused: Mapping[str, str]
 
 
 def card_states(content: StateFile) -> list[CardState]:
@@ -66,9 +75,9 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         reserved_mib=card.memory_reserved // MIB,
         processes=tuple(_process_state(row) for row in processes(content, slot)),
         utilization=card.utilization,
-        temperature=None if card.temperature == UNKNOWN32 else card.temperature,
-        power_watts=_watts(card.power),
-        power_limit_watts=_watts(card.power_limit),
+        temperature=_said(card, "nvmlDeviceGetTemperature"),
+        power_watts=_watts(_said(card, "nvmlDeviceGetPowerUsage")),
+        power_limit_watts=_watts(_said(card, "nvmlDeviceGetPowerManagementLimit")),
         numa=None if card.numa < 0 else card.numa,
         mig=bool(card.mig_mode),
         lost=card.state == LOST,
@@ -78,11 +87,23 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
         ecc_uncorrected=card.ecc_uncorrected,
         recovery_action=card.recovery_action,
         can_mig=bool(card.mig_slices),
+        fan=_said(card, "nvmlDeviceGetFanSpeed"),
+        performance_state=_said(card, "nvmlDeviceGetPerformanceState"),
+        compute_mode=_said(card, "nvmlDeviceGetComputeMode"),
+        persistence=bool(card.persistence),
+        refused={key: code_name(card.refused[place]) for key, place in PLACES.items() if card.refused[place]},
     )
 
 
-def _watts(milliwatts: int) -> float | None:
-    return None if milliwatts == UNKNOWN32 else milliwatts / 1000
+def _said(card: Card, key: str) -> int | None:
+    """What a function answers now, None where the card's driver does not say."""
+    answer = ANSWERS[key]
+    field = answer.idle[0] if answer.idle and not card.utilization else answer.fields[0]
+    return None if card.refused[PLACES[key]] else int(getattr(card, field))
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
 
 
 def _process_state(row: Process) -> ProcessState:

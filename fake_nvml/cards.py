@@ -20,7 +20,11 @@ _FILE = Path(__file__).with_name("cards.yaml")
 
 @dataclass(frozen=True, slots=True)
 class CardModel:
-    """One model. Tables are "first driver branch -> value"; memory in MiB; ``mig`` is the most slices, 0 for none."""
+    """One model. Tables are "first driver branch -> value"; memory in MiB; ``mig`` is the most slices, 0 for none.
+
+    Clocks in MHz: graphics, memory, video. ``idle_state`` is the performance state of an idle card, ``pcie`` the generation
+    of its link, ``fan`` the percent of an idle card's, None for a card that has none.
+    """
 
     id: str
     names: Mapping[int, str]
@@ -33,6 +37,11 @@ class CardModel:
     reserved: Mapping[int, int] = field(default_factory=dict)
     nvlinks: int = 0
     mig: int = 0
+    clocks: tuple[int, int, int] = (0, 0, 0)
+    idle_clocks: tuple[int, int, int] = (0, 0, 0)
+    idle_state: int = 8
+    pcie: int = 0
+    fan: int | None = None
 
     def name(self, driver: str) -> str:
         """The name under a driver. Raises CatalogueError where the driver is older than the card."""

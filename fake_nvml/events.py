@@ -81,7 +81,7 @@ class EventSets:
             if event is not None:
                 return event
             for slot in slots:
-                self._session.device(slot, content)
+                self._session.device("nvmlEventSetWait", slot, content)
             left = deadline - self._monotonic()
             if left <= 0:
                 raise ReturnCodeError(TIMEOUT)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from fake_nvml.layout import StateFile
+from fake_nvml.answers import PLACES, RECOVERY_ACTION, function_of
+from fake_nvml.drivers import branch
+from fake_nvml.eras import RECOVERY_ACTION_SINCE, has_symbol
+from fake_nvml.layout import UNKNOWN32, Card, StateFile
+from fake_nvml.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
+from fake_nvml.returns import NOT_SUPPORTED
 
 if TYPE_CHECKING:  # the library side of this package runs where PyYAML may be missing
     from fake_nvml.box import Box, BoxCard
+    from fake_nvml.cards import CardModel
 
 MIB = 1024 * 1024
 _NVIDIA = 0x10DE
 # An idle card: degrees Celsius, and its power as a part of the limit.
 _IDLE_TEMPERATURE = 33
 _IDLE_POWER_PART = 8
+# Word -> its place in a model's clocks; the streaming multiprocessors run with the graphics clock.
+_CLOCKS = {"graphics": 0, "sm": 0, "memory": 1, "video": 2}
+_SAMPLING_PERIOD = 167_000
+_LANES = 16
+_ECC = "nvmlDeviceGetTotalEccErrors"
 
 
 def fill(content: StateFile, box: Box) -> None:
@@ -27,6 +39,8 @@ def fill(content: StateFile, box: Box) -> None:
     header.cuda = box.cuda
     header.init_return = 0
     header.process_rows = 0
+    ctypes.memset(ctypes.addressof(header.refused), 0, ctypes.sizeof(header.refused))
+    refuse(header.refused, box.refused, branch(box.driver))
     # Recorded cards first: they have their addresses, the others get what is left.
     for index, card in sorted(enumerate(box.cards), key=lambda one: "pci_bus" not in one[1].fields):
         fill_card(content, index, card, box.driver)
@@ -53,11 +67,64 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
     record.temperature = _IDLE_TEMPERATURE
     record.power_limit = model.watts * 1000
     record.power = record.power_limit // _IDLE_POWER_PART
-    record.ecc_supported = record.ecc_mode = int(model.data_center)
-    for field, value in card.fields.items():
+    record.ecc_supported = record.ecc_mode = record.ecc_pending = int(model.data_center)
+    record.events = _events(record)
+    for field, value in (_speeds(model) | dict(card.fields)).items():
         setattr(record, field, value)
+    record.architecture = record.architecture or architecture(record.compute_major, record.compute_minor)
+    _refuse(record, model, card, branch(driver))
     record.first_event = content.header.next_event
     record.uuid = card.uuid.encode()
+
+
+def architecture(major: int, minor: int) -> int:
+    """NVML's number of the architecture with a compute capability."""
+    return next((number for least, number in ARCHITECTURES.items() if (major, minor) >= least), UNKNOWN32)
+
+
+def refuse(refused: Any, codes: Mapping[str, int], driver: int) -> None:
+    """Note which code each key is answered with, in a record's ``refused``. What its driver has not is absent anyway."""
+    for key, code in codes.items():
+        if has_symbol(function_of(key), driver):
+            refused[PLACES[key]] = code
+
+
+def _events(record: Card) -> int:
+    return EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT | EVENT_XID if record.ecc_supported else EVENT_XID
+
+
+def _speeds(model: CardModel) -> dict[str, int | bytes]:
+    """Clocks, link and fan of an idle card."""
+    clocks: dict[str, int | bytes] = {}
+    for field, speed in (("clock", model.clocks), ("idle", model.idle_clocks)):
+        clocks |= {f"{field}_{word}": speed[place] for word, place in _CLOCKS.items()}
+    return clocks | {
+        "idle_state": model.idle_state,
+        "fan": model.fan or 0,
+        "fans": int(model.fan is not None),
+        "sampling_period": _SAMPLING_PERIOD,
+        "pcie_generation": model.pcie,
+        # A card that lowers its performance when idle lowers its link too.
+        "idle_pcie_generation": 1 if model.idle_state else model.pcie,
+        "pcie_width": _LANES,
+    }
+
+
+def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
+    """What the card answers nothing to: what its model has not, or what its box says."""
+    missing = {
+        ("nvmlDeviceGetSerial",): bool(card.serial),
+        ("nvmlDeviceGetEccMode", f"{_ECC} corrected", f"{_ECC} uncorrected"): model.data_center,
+        ("nvmlDeviceGetMigMode",): bool(model.mig),
+        ("nvmlDeviceGetFanSpeed", "nvmlDeviceGetFanSpeed_v2"): model.fan is not None,
+        ("nvmlDeviceGetMemoryAffinity",): record.numa >= 0,
+        ("nvmlDeviceGetNvLinkState",): bool(model.nvlinks),
+        (RECOVERY_ACTION,): driver >= RECOVERY_ACTION_SINCE,
+        ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"): bool(record.memory_total),
+    }
+    if not card.fields:
+        refuse(record.refused, {key: NOT_SUPPORTED for keys, has in missing.items() if not has for key in keys}, driver)
+    refuse(record.refused, card.refused, driver)
 
 
 def _free_bus(content: StateFile, slot: int) -> int:

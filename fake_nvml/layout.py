@@ -1,7 +1,7 @@
 """The state file byte by byte: the single source of offsets, for Python here and for a library in C.
 
 All numbers are little-endian and naturally aligned, each record has a fixed size with room to grow (zeros), texts are
-NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 512, 1024 processes of 128, 256 events of 64 and
+NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 1024, 1024 processes of 128, 256 events of 64 and
 64 faults of 128. The tables' offsets follow from that and are asserted below; a change of any of them is a new VERSION.
 
 Consistency: ``sequence`` is a seqlock. A writer holds ``flock`` (exclusive) on the file, makes ``sequence`` odd,
@@ -47,12 +47,14 @@ import ctypes
 from typing import Final
 
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 2
+VERSION: Final = 3
 
 CARDS: Final = 64
 PROCESSES: Final = 1024
 EVENTS: Final = 256
 FAULTS: Final = 64
+# Return codes of a record, one for each key of ``answers``.
+REFUSALS: Final = 128
 
 # Card.state
 HEALTHY: Final = 0
@@ -71,7 +73,8 @@ MPS: Final = 3
 UNKNOWN64: Final = 0xFFFFFFFFFFFFFFFF
 UNKNOWN32: Final = 0xFFFFFFFF
 
-_u32, _i32, _u64 = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64
+_u16, _u32 = ctypes.c_uint16, ctypes.c_uint32
+_i32, _u64 = ctypes.c_int32, ctypes.c_uint64
 
 
 class Header(ctypes.LittleEndianStructure):
@@ -91,7 +94,8 @@ class Header(ctypes.LittleEndianStructure):
         ("driver", ctypes.c_char * 64),
         ("process_rows", _u32),  # process rows from this one on are free
         ("padding", _u32),
-        ("reserved", ctypes.c_char * 384),
+        ("refused", _u16 * REFUSALS),  # of the functions that are about no card
+        ("reserved", ctypes.c_char * 128),
     )
 
 
@@ -100,8 +104,12 @@ class Card(ctypes.LittleEndianStructure):
 
     ``memory_other`` is in use by no process that NVML would list; ``memory_reserved`` is the driver's own. ``numa`` -1:
     not known. ``mig_slices`` 0: the card cannot; otherwise the most slices. ``first_event`` is the header's ``next_event``
-    when the card came into its slot. An empty ``uuid``: no card. ``temperature``, ``power`` and ``power_limit`` UNKNOWN32:
-    not known, the library answers NOT_SUPPORTED.
+    when the card came into its slot. An empty ``uuid``: no card. ``memory_total`` 0: not known, as with memory that the
+    card shares with the processor. Clocks in MHz, ``pcie_sent`` and ``pcie_received`` in KB/s, ``sampling_period`` in
+    microseconds; ``idle_…`` holds while no kernel runs (``utilization`` 0), the field without it while one does.
+
+    ``refused``: for each key of ``answers.KEYS``, at its place there, 0 or the code that the card answers it with. It comes
+    after faults and GPU_IS_LOST.
     """
 
     _fields_ = (
@@ -138,7 +146,35 @@ class Card(ctypes.LittleEndianStructure):
         ("recovery_action", _u32),
         ("padding", _u32),
         ("first_event", _u64),
-        ("reserved", ctypes.c_char * 144),
+        ("events", _u64),  # the event types that it reports
+        ("architecture", _u32),
+        ("compute_mode", _u32),
+        ("persistence", _u32),
+        ("display_active", _u32),
+        ("display_mode", _u32),
+        ("busy_state", _u32),  # performance states
+        ("idle_state", _u32),
+        ("fan", _u32),  # percent
+        ("fans", _u32),
+        ("encoder", _u32),
+        ("decoder", _u32),
+        ("sampling_period", _u32),
+        ("clock_graphics", _u32),
+        ("clock_sm", _u32),
+        ("clock_memory", _u32),
+        ("clock_video", _u32),
+        ("idle_graphics", _u32),
+        ("idle_sm", _u32),
+        ("idle_memory", _u32),
+        ("idle_video", _u32),
+        ("pcie_generation", _u32),
+        ("idle_pcie_generation", _u32),
+        ("pcie_width", _u32),
+        ("pcie_sent", _u32),
+        ("pcie_received", _u32),
+        ("ecc_pending", _u32),
+        ("refused", _u16 * REFUSALS),
+        ("reserved", ctypes.c_char * 288),
     )
 
 
@@ -207,9 +243,9 @@ class StateFile(ctypes.LittleEndianStructure):
 SIZE: Final = ctypes.sizeof(StateFile)
 SEQUENCE_OFFSET: Final = Header.sequence.offset
 
-assert (ctypes.sizeof(Header), ctypes.sizeof(Card), ctypes.sizeof(Process)) == (512, 512, 128)
+assert (ctypes.sizeof(Header), ctypes.sizeof(Card), ctypes.sizeof(Process)) == (512, 1024, 128)
 assert (ctypes.sizeof(Event), ctypes.sizeof(Fault)) == (64, 128)
-assert SIZE == 512 + CARDS * 512 + PROCESSES * 128 + EVENTS * 64 + FAULTS * 128
+assert SIZE == 512 + CARDS * 1024 + PROCESSES * 128 + EVENTS * 64 + FAULTS * 128
 
 
 def blank() -> StateFile:

@@ -75,6 +75,8 @@ def _init(path: Path, arguments: argparse.Namespace) -> int:
     box = Box.load(arguments.box, seed=arguments.seed, driver=arguments.driver)
     State.create(path, box).close()
     sys.stdout.write(f"{len(box.cards)} simulated cards, driver {box.driver}, in {path}\n")
+    if box.dropped:
+        sys.stderr.write(f"fake-nvml: recorded, but not simulated: {', '.join(sorted(box.dropped))}\n")
     return 0
 
 

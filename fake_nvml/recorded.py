@@ -1,33 +1,36 @@
 """A recorded card of a box file (``fake-nvml record``) as fields of a state file's record.
 
-What a recorded driver did not answer becomes what a library answers with NOT_SUPPORTED, wherever a record can say that.
-How busy the card was is recorded for people only: simulated cards begin idle.
+What a recorded driver did not answer is not answered by the simulated card either, with the same return code. How busy
+the card was is recorded for people only: simulated cards begin idle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+from fake_nvml.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, unversioned
 from fake_nvml.errors import CatalogueError
-from fake_nvml.layout import LOST, UNKNOWN32
+from fake_nvml.layout import LOST
+from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
 
 Calls = Mapping[str, Any]
 Fields = dict[str, int | bytes]
-# Field of a record <- call that answers it with one number.
-_NUMBERS = {
-    "minor": "nvmlDeviceGetMinorNumber",
-    "brand": "nvmlDeviceGetBrand",
-    "temperature": "nvmlDeviceGetTemperature",
-    "power": "nvmlDeviceGetPowerUsage",
-    "recovery_action": "nvmlDeviceGetFieldValues recovery action",
-    "ecc_corrected": "nvmlDeviceGetTotalEccErrors corrected",
-    "ecc_uncorrected": "nvmlDeviceGetTotalEccErrors uncorrected",
+
+SYSTEM_KEYS: Final = frozenset(key for key in KEYS if key.startswith("nvmlSystem"))
+# Calls that older recordings did not make -> the call that says the same of a card.
+_LIKE: Final = {
+    "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
+    "nvmlDeviceRegisterEvents": "nvmlDeviceGetSupportedEventTypes",
 }
-# Fields whose "not known" a library can say.
-_MAY_BE_UNKNOWN = ("temperature", "power", "power_limit")
-_ADDRESS = {
+# The one call of a card that did not even have a handle.
+_HANDLE: Final = "nvmlDeviceGetHandleByIndex"
+# A record has two bytes for a code.
+_CODES_END: Final = 2**16
+# Fields that begin as a new card has them, whatever was recorded.
+_BEGIN: Final = frozenset({"encoder", "decoder", "pcie_sent", "pcie_received"})
+_ADDRESS: Final = {
     "pci_domain": "domain",
     "pci_bus": "bus",
     "pci_device": "device",
@@ -38,65 +41,114 @@ _ADDRESS = {
 
 @dataclass(frozen=True, slots=True)
 class RecordedCard:
-    """``uuid`` and ``serial`` are "" where the driver did not say them; ``fields`` are all others, by their names."""
+    """``uuid`` and ``serial`` are "" where the driver did not say them; ``fields`` are all others, by their names.
+
+    ``refused``: key of ``answers`` -> the return code that it was answered with.
+    """
 
     uuid: str
     serial: str
     fields: Fields
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def recorded_card(calls: object) -> RecordedCard:
     """Read the ``recorded`` part of a box's card. Raises CatalogueError where it is none."""
     if not isinstance(calls, dict):
         raise CatalogueError("recorded is not what fake-nvml record writes: calls and what they answered")
-    if "nvmlDeviceGetHandleByIndex" in calls:
-        # It answered nothing when it was recorded.
-        return RecordedCard("", "", {"name": b"", "state": LOST, "numa": -1})
     try:
-        return RecordedCard(_text(calls, "nvmlDeviceGetUUID"), _text(calls, "nvmlDeviceGetSerial"), _fields(calls))
+        if _HANDLE in calls and not _known(calls, _HANDLE):
+            return _without_handle(_code(calls, _HANDLE))
+        refused = refused_keys(calls, frozenset(KEYS) - SYSTEM_KEYS)
+        return RecordedCard(
+            _text(calls, "nvmlDeviceGetUUID"), _text(calls, "nvmlDeviceGetSerial"), _fields(calls), refused
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CatalogueError(f"recorded is not what fake-nvml record writes: {error!r}") from error
 
 
+def refused_keys(calls: Calls, keys: Collection[str]) -> dict[str, int]:
+    """What of ``keys`` was not answered, with its code. A call of every version stands for those that were not made."""
+    codes = {key: _refusal(calls, key) for key in keys}
+    return {key: code for key, code in codes.items() if code != SUCCESS}
+
+
+def unknown_calls(calls: object) -> Iterator[str]:
+    """The calls of a recording that simulated cards have no place for."""
+    known = {*KEYS, *map(unversioned, KEYS)}
+    return (call for call in calls if call not in known) if isinstance(calls, dict) else iter(())
+
+
+def _without_handle(code: int) -> RecordedCard:
+    """A card that answered nothing: lost, or every function of it answers with the code that its handle had."""
+    fields: Fields = {"name": b"", "numa": -1}
+    if code == GPU_IS_LOST:
+        return RecordedCard("", "", {**fields, "state": LOST})
+    return RecordedCard("", "", fields, dict.fromkeys(frozenset(KEYS) - SYSTEM_KEYS, code))
+
+
+def _refusal(calls: Calls, key: str) -> int:
+    plain = unversioned(key)
+    for call in (key, plain, _LIKE.get(key, key)):
+        if call in calls:
+            break
+    else:
+        # A value that nobody asked for is not known; a function that needs none answers.
+        return NOT_SUPPORTED if key in NEED_A_VALUE else SUCCESS
+    code = SUCCESS if _known(calls, call) else _code(calls, call)
+    # Older recordings asked for the newest process list under its plain name.
+    is_newest = "RunningProcesses" in key and f"{plain}_v3" not in calls and call == plain
+    return SUCCESS if code == FUNCTION_NOT_FOUND and is_newest else code
+
+
 def _fields(calls: Calls) -> Fields:
     fields: Fields = {"name": _text(calls, "nvmlDeviceGetName").encode(), "state": 0}
-    fields |= _memory(calls)
-    fields |= {field: _number(calls, call) for field, call in _NUMBERS.items()}
-    fields["power_limit"] = _number(calls, "nvmlDeviceGetPowerManagementLimit")
+    fields |= _memory(calls) | _numbers(calls)
+    fields["recovery_action"] = int(calls[RECOVERY_ACTION]) if _known(calls, RECOVERY_ACTION) else 0
     if _known(calls, "nvmlDeviceGetPciInfo"):
         address = calls["nvmlDeviceGetPciInfo"]
         fields |= {field: int(address[key]) for field, key in _ADDRESS.items()}
-    if _known(calls, "nvmlDeviceGetCudaComputeCapability"):
-        fields["compute_major"], fields["compute_minor"] = map(int, calls["nvmlDeviceGetCudaComputeCapability"])
     nodes = calls["nvmlDeviceGetMemoryAffinity"] if _known(calls, "nvmlDeviceGetMemoryAffinity") else []
     fields["numa"] = int(nodes[0]) if nodes else -1
     links = "nvmlDeviceGetNvLinkState"
     fields["nvlinks"] = len(calls[links]) if _known(calls, links) else 0
-    return {field: _settled(field, value) for field, value in (fields | _modes(calls)).items()}
+    fields["ecc_supported"] = int(_known(calls, "nvmlDeviceGetEccMode"))
+    if not _known(calls, "nvmlDeviceGetMigMode"):
+        fields["mig_slices"] = 0
+    return fields
+
+
+def _numbers(calls: Calls) -> Fields:
+    """The fields of functions that answer straight from the record, as an idle card has them."""
+    fields: Fields = {}
+    for key, answer in ANSWERS.items():
+        if not _known(calls, key):
+            fields |= {name: fields.get(name, 0) for name in (*answer.fields, *answer.idle)}
+            continue
+        values = calls[key] if len(answer.fields) > 1 else [calls[key]]
+        # A call that answers another field while the card works was made of an idle one.
+        named = zip(answer.idle or answer.fields, values, strict=True)
+        fields |= {name: int(value) for name, value in named if name not in _BEGIN}
+    for answer in ANSWERS.values():
+        # A limit that is not known is as high as what the idle card showed.
+        if answer.idle and answer.idle[0] != "idle_state" and not fields.get(answer.fields[0]):
+            fields[answer.fields[0]] = fields[answer.idle[0]]
+    if _known(calls, "nvmlDeviceGetFanSpeed") and not _known(calls, "nvmlDeviceGetNumFans"):
+        fields["fans"] = 1
+    if not fields["events"] and _known(calls, "nvmlDeviceRegisterEvents"):
+        fields["events"] = int(calls["nvmlDeviceRegisterEvents"])
+    if not fields["temperature"] and _known(calls, "nvmlDeviceGetTemperatureV"):
+        fields["temperature"] = int(calls["nvmlDeviceGetTemperatureV"])
+    return fields
 
 
 def _memory(calls: Calls) -> Fields:
+    """The total of a driver that says none is 0: not known."""
     newer, older = "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"
     if _known(calls, newer):
         return {"memory_total": int(calls[newer]["total"]), "memory_reserved": int(calls[newer]["reserved"])}
-    if _known(calls, older):
-        return {"memory_total": int(calls[older]["total"]), "memory_reserved": 0}
-    raise CatalogueError("the recorded driver did not say how much memory the card has; there is nothing to simulate")
-
-
-def _modes(calls: Calls) -> Fields:
-    """ECC and MIG: current and pending, or a card without."""
-    modes: Fields = {"ecc_supported": 0, "ecc_mode": 0, "mig_slices": 0, "mig_mode": 0, "mig_pending": 0}
-    if _known(calls, "nvmlDeviceGetEccMode"):
-        modes["ecc_supported"], modes["ecc_mode"] = 1, int(calls["nvmlDeviceGetEccMode"][0])
-    if _known(calls, "nvmlDeviceGetMigMode"):
-        modes["mig_mode"], modes["mig_pending"] = map(int, calls["nvmlDeviceGetMigMode"])
-        modes["mig_slices"] = _number(calls, "nvmlDeviceGetMaxMigDeviceCount")
-    return modes
-
-
-def _settled(field: str, value: int | bytes) -> int | bytes:
-    return 0 if value == UNKNOWN32 and field not in _MAY_BE_UNKNOWN else value
+    total = int(calls[older]["total"]) if _known(calls, older) else 0
+    return {"memory_total": total, "memory_reserved": 0}
 
 
 def _known(calls: Calls, call: str) -> bool:
@@ -105,9 +157,15 @@ def _known(calls: Calls, call: str) -> bool:
     return answer is not None and not (isinstance(answer, dict) and "returns" in answer)
 
 
+def _code(calls: Calls, call: str) -> int:
+    """The code that a call failed with, by NVML's name or, where record knew none, by its number."""
+    answer = calls[call]
+    name = str(answer["returns"]) if answer is not None else "NOT_SUPPORTED"
+    code = CODES[name] if name in CODES else int(name)
+    if not SUCCESS <= code < _CODES_END:
+        raise ValueError(f"{call} returns {code}")
+    return code
+
+
 def _text(calls: Calls, call: str) -> str:
     return str(calls[call]) if _known(calls, call) else ""
-
-
-def _number(calls: Calls, call: str) -> int:
-    return int(calls[call]) if _known(calls, call) else UNKNOWN32

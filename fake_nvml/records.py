@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fake_nvml.errors import StateError
 from fake_nvml.fill import MIB
-from fake_nvml.layout import FREE, PROCESSES, UNKNOWN64, Process, StateFile
+from fake_nvml.layout import FREE, PROCESSES, UNKNOWN64, Card, Process, StateFile
 
 
 def memory_used(content: StateFile, slot: int) -> int:
@@ -57,14 +57,18 @@ def free_row(content: StateFile) -> Process:
 
 def free_bytes(content: StateFile, slot: int) -> int:
     """What a new process may take of a card."""
-    card = content.cards[slot]
-    return int(card.memory_total - card.memory_reserved - memory_used(content, slot))
+    return _room(content.cards[slot]) - memory_used(content, slot)
 
 
 def other_bytes(content: StateFile, slot: int, used: int) -> int:
     """What nobody's process must use so that ``used`` bytes of a card are. Raises StateError outside of its bounds."""
     card = content.cards[slot]
-    own, room = memory_used(content, slot) - card.memory_other, card.memory_total - card.memory_reserved
+    own, room = memory_used(content, slot) - card.memory_other, _room(card)
     if not own <= used <= room:
         raise StateError(f"memory-used goes from {own // MIB} (its processes) to {room // MIB} MiB, not {used // MIB}")
     return int(used - own)
+
+
+def _room(card: Card) -> int:
+    """Bytes for processes; of a card that says no total, as many as a field has room for."""
+    return int(card.memory_total - card.memory_reserved) if card.memory_total else UNKNOWN64 - 1

@@ -40,6 +40,7 @@ UNKNOWN: Final = 999
 # NVML's return codes by name, as nvml.h has them without their prefix.
 CODES: Final = {name: code for name, code in tuple(globals().items()) if name.isupper() and type(code) is int}
 
+_NAMES: Final = {code: name for name, code in CODES.items()}
 # Code -> its text, and the first branch whose library has that text; between two libraries that were read, the younger.
 TEXTS: Final = {
     SUCCESS: ("Success", 0),
@@ -80,6 +81,11 @@ def text_of(code: int, branch: int) -> str:
     """What nvmlErrorString of a driver branch answers."""
     text, since = TEXTS.get(code, (UNKNOWN_TEXT, 0))
     return text if branch >= since else UNKNOWN_TEXT
+
+
+def code_name(code: int) -> str:
+    """NVML's name of a return code, the number where it has none."""
+    return _NAMES.get(code, str(code))
 
 
 class ReturnCodeError(Exception):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fake_nvml import faults
+from fake_nvml.answers import PLACES
 from fake_nvml.errors import StateError
 from fake_nvml.layout import CARDS, FAULTS, FOR_EVER, LOST, Card, Fault, StateFile
 from fake_nvml.mapping import MappedState
@@ -43,6 +44,17 @@ class Device:
         """The card's record."""
         card: Card = self.content.cards[self.slot]
         return card
+
+    def refusal(self, key: str) -> int:
+        """The code that the card answers a key of ``answers`` with, SUCCESS where it answers it."""
+        place = PLACES.get(key)
+        return SUCCESS if place is None else int(self.card.refused[place])
+
+    def check(self, key: str) -> None:
+        """Raise the code that the card answers a key with."""
+        code = self.refusal(key)
+        if code != SUCCESS:
+            raise ReturnCodeError(code)
 
 
 class Session:
@@ -117,12 +129,17 @@ class Session:
             raise ReturnCodeError(INVALID_ARGUMENT)
         return slot
 
-    def device(self, slot: int, content: StateFile) -> Device:
-        """The card that was in a slot at init. Raises GPU_IS_LOST where it does not answer, or is another one now."""
+    def device(self, function: str, slot: int, content: StateFile) -> Device:
+        """The card that was in a slot at init, for a call of a function.
+
+        Raises GPU_IS_LOST where it does not answer, or is another one now, and what it answers the function instead.
+        """
         card = content.cards[slot]
         if slot >= content.header.card_count or card.uuid != self._known[slot].uuid or card.state == LOST:
             raise ReturnCodeError(GPU_IS_LOST)
-        return Device(content, slot, self.slots.index(slot))
+        device = Device(content, slot, self.slots.index(slot))
+        device.check(function)
+        return device
 
     def driver(self) -> str | None:
         """The driver's version, also before init; None where there is no state file."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
-from fake_nvml.call_faults import CallFault, call_faults, code_name
+from fake_nvml.call_faults import CallFault, call_faults
 from fake_nvml.card_state import CardState, ProcessState, card_states
 from fake_nvml.layout import StateFile
+from fake_nvml.returns import code_name
 from fake_nvml.table import table
 
 FORMATS = ("table", "json", "yaml")
@@ -90,6 +91,9 @@ def _card(card: CardState) -> dict[str, Any]:
         "bus_id": card.bus_id,
         "ecc": None if card.ecc is None else ecc,
         "recovery_action": card.recovery_action,
+        "fan": card.fan,
+        "compute_mode": card.compute_mode,
+        "refused": dict(card.refused),
     }
 
 

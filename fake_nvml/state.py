@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fake_nvml import call_faults, card_changes, sysfs
+from fake_nvml.answers import PLACES, keys_of_field
 from fake_nvml.call_faults import CallFault
 from fake_nvml.card_state import CardState, card_states
 from fake_nvml.errors import CardFullError, StateError
@@ -24,7 +25,8 @@ from fake_nvml.fill import MIB, fill
 from fake_nvml.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
 from fake_nvml.mapping import MappedState, create_file
 from fake_nvml.records import find_process, free_bytes, free_row, other_bytes, slot_of
-from fake_nvml.values import parse_value
+from fake_nvml.returns import SUCCESS
+from fake_nvml.values import PENDING, parse_value
 
 if TYPE_CHECKING:  # programs that only read the state may lack PyYAML
     from fake_nvml.box import Box
@@ -134,7 +136,10 @@ class State:
             return row is not None
 
     def set_value(self, uuid: str, key: str, value: str) -> None:
-        """Change one value of a card (``values.KEYS``, or ``uuid``). Raises StateError where key or value make no sense."""
+        """Change one value of a card (``values.KEYS``, or ``uuid``), which its driver says from then on.
+
+        Raises StateError where key or value make no sense.
+        """
         if key == "uuid":
             self.change_uuid(uuid, value)
             return
@@ -144,9 +149,10 @@ class State:
             field, number = parse_value(key, value, card)
             if field == "memory_other":
                 number = other_bytes(content, slot, number)
-            if field == "mig_mode":
-                card.mig_pending = number
-            setattr(card, field, number)
+            for changed in (field, PENDING.get(field, field)):
+                setattr(card, changed, number)
+            for answered in keys_of_field(field):
+                card.refused[PLACES[answered]] = SUCCESS
 
     def post_xid(self, uuid: str, xid: int, *, lose: bool = False) -> None:
         """The driver reports an Xid on a whole card; each event set that listens there gets it once.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fake_nvml.call_faults import CallFault, code_name
+from fake_nvml.call_faults import CallFault
 from fake_nvml.card_state import CardState, ProcessState
+from fake_nvml.returns import code_name
 
 _WIDE = 88
 # The three cells of a card.
 _WIDTHS = (42, 22, 22)
 _RULE = "+" + "-" * _WIDE + "+"
 _NOT_THERE = "N/A"
+# As nvidia-smi shortens them.
+_COMPUTE_MODES = ("Default", "E. Thread", "Prohibited", "E. Process")
 
 _CARD_HEADER = (
     (" GPU  Name                  Persistence-M ", " Bus-Id        Disp.A ", " Volatile Uncorr. ECC "),
@@ -49,7 +52,7 @@ def table(
 def _card(card: CardState) -> tuple[tuple[str, str, str], ...]:
     mig = ("Enabled" if card.mig else "Disabled") if card.can_mig else _NOT_THERE
     ecc = _NOT_THERE if card.ecc is None else str(card.ecc_uncorrected) if card.ecc else "Off"
-    first = f" {card.index:>3}  {card.name:<31.31} Off "
+    first = f" {card.index:>3}  {card.name:<31.31} {'On ' if card.persistence else 'Off'} "
     bus = f" {card.bus_id:>16} Off "
     last = f" {card.uuid}"
     if card.lost:
@@ -57,10 +60,13 @@ def _card(card: CardState) -> tuple[tuple[str, str, str], ...]:
         return (first, bus, f" {'ERR!':>20} "), lost, (last, "", f" {'ERR!':>20} ")
     power = f"{_watts(card.power_watts)} / {_watts(card.power_limit_watts):>4}"
     degrees = _NOT_THERE if card.temperature is None else f"{card.temperature}C"
-    performance = "P0" if card.utilization else "P8"
-    sensors = f" {_NOT_THERE:<4} {degrees:>4}    {performance:<3}{power:>24} "
-    memory = f"{f'{card.used_mib}MiB / {card.total_mib}MiB':>21} "
-    load = f" {f'{card.utilization}%':>7}  {'Default':>11} "
+    performance = _NOT_THERE if card.performance_state is None else f"P{card.performance_state}"
+    fan = _NOT_THERE if card.fan is None else f"{card.fan}%"
+    sensors = f" {fan:<4} {degrees:>4}    {performance:<3}{power:>24} "
+    used = f"{card.used_mib}MiB / {card.total_mib}MiB" if card.total_mib else "Not Supported"
+    memory = f"{used:>21} "
+    mode = _NOT_THERE if card.compute_mode is None else dict(enumerate(_COMPUTE_MODES)).get(card.compute_mode, "?")
+    load = f" {f'{card.utilization}%':>7}  {mode:>11} "
     return (first, bus, f" {ecc:>20} "), (sensors, memory, load), (last, "", f" {mig:>20} ")
 
 

@@ -11,6 +11,9 @@ from fake_nvml.fill import MIB
 from fake_nvml.layout import HEALTHY, LOST, Card
 
 _SWITCH = {"off": 0, "on": 1}
+# A mode -> the field that says what it will be after the next reset, which is changed with it.
+PENDING = MappingProxyType({"mig_mode": "mig_pending", "ecc_mode": "ecc_pending"})
+COMPUTE_MODES = MappingProxyType({"default": 0, "exclusive-thread": 1, "prohibited": 2, "exclusive-process": 3})
 _STATE = {"healthy": HEALTHY, "lost": LOST}
 _ADVICE = {
     "none": 0,
@@ -49,6 +52,13 @@ KEYS: Mapping[str, Key] = MappingProxyType(
         "temperature": Key("temperature", "degrees Celsius", most=200),
         "power": Key("power", "watts", most=10_000, factor=1000),
         "power-limit": Key("power_limit", "watts", most=10_000, factor=1000),
+        "fan": Key("fan", "percent of the fan's speed", most=100, offered=lambda card: bool(card.fans)),
+        "encoder": Key("encoder", "percent of time in which the encoder works", most=100),
+        "decoder": Key("decoder", "percent of time in which the decoder works", most=100),
+        "pcie-sent": Key("pcie_sent", "KB/s from the card"),
+        "pcie-received": Key("pcie_received", "KB/s to the card"),
+        "compute-mode": Key("compute_mode", "how many processes may compute", words=COMPUTE_MODES),
+        "persistence": Key("persistence", "on or off", words=_SWITCH),
         "state": Key("state", "healthy or lost", words=_STATE),
         "mig": Key("mig_mode", "on or off", words=_SWITCH, offered=lambda card: bool(card.mig_slices)),
         "ecc": Key("ecc_mode", "on or off", words=_SWITCH, offered=lambda card: bool(card.ecc_supported)),

@@ -21,7 +21,7 @@ from fake_nvml.drivers import branch, complete
 from fake_nvml.eras import ERAS, era_of
 from fake_nvml.errors import FakeNvmlError
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
-from fake_nvml.native.generate import era_header, header, stubs, version_script
+from fake_nvml.native.generate import answers, era_header, header, stubs, version_script
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 # As clusters keeps its programs: another place for everything that is built.
@@ -91,7 +91,7 @@ def ensure(environment: Mapping[str, str]) -> Path:
 def source_files() -> dict[str, str]:
     """All source files by name: those in C, and what is generated around them."""
     written = {path.name: path.read_text(encoding="utf-8") for path in sorted(_SOURCES.glob("*.[ch]"))}
-    generated = {"state_file.h": header(), "stubs.c": stubs()}
+    generated = {"state_file.h": header(), "stubs.c": stubs(), "answers.c": answers()}
     for era in ERAS:
         generated |= {f"{era}.map": version_script(era), f"{era}.h": era_header(era)}
     return written | generated

@@ -21,8 +21,11 @@ static int cuda_version(const char *function, int *out)
     ASK_AS(q, function);
     if (out == NULL)
         return INVALID_ARGUMENT;
-    *out = (int)header_of(q.session).cuda;
-    return SUCCESS;
+    Header header = header_of(q.session);
+    int code = refusal(header.refused, function);
+    if (code == SUCCESS)
+        *out = (int)header.cuda;
+    return code;
 }
 
 int nvmlSystemGetCudaDriverVersion(int *out) { return cuda_version(__func__, out); }
@@ -70,6 +73,8 @@ static int found_card(struct question *q, const char *function, unsigned slot, i
     int code = meet(q->session, function, slot);
     if (code == SUCCESS)
         code = slot == NO_CARD ? missing : look(q, slot);
+    if (code == SUCCESS)
+        code = refusal(q->card.refused, function);
     if (code == SUCCESS)
         *handle = &fake_handles[slot];
     return code;
@@ -129,47 +134,7 @@ static int by_bus_id(const char *function, const char *wanted, void **handle)
 int nvmlDeviceGetHandleByPciBusId(const char *bus, void **handle) { return by_bus_id(__func__, bus, handle); }
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **handle) { return by_bus_id(__func__, bus, handle); }
 
-/* ---- One card: numbers and texts. `card` is its record, `q` the question. ---- */
-
-#define NUMBER(type, name, value)                                     \
-    int name(void *handle, type *out)                                 \
-    {                                                                 \
-        ASK_CARD(q, handle, out);                                     \
-        const Card *card = &q.card;                                   \
-        *out = (type)(value);                                         \
-        return (void)card, SUCCESS;                                   \
-    }
-
-/* A field that a card may not say: a recorded one whose driver did not. */
-#define KNOWN(name, field)                                            \
-    int name(void *handle, unsigned *out)                             \
-    {                                                                 \
-        ASK_CARD(q, handle, out);                                     \
-        if (q.card.field == UNKNOWN32)                                \
-            return NOT_SUPPORTED;                                     \
-        *out = q.card.field;                                          \
-        return SUCCESS;                                               \
-    }
-
-#define PAIR(type, name, supported, one, other)                       \
-    int name(void *handle, type *first, type *second)                 \
-    {                                                                 \
-        ASK_CARD(q, handle, first);                                   \
-        const Card *card = &q.card;                                   \
-        if (second == NULL || !(supported))                           \
-            return second == NULL ? INVALID_ARGUMENT : NOT_SUPPORTED; \
-        *first = (type)(one), *second = (type)(other);                \
-        return SUCCESS;                                               \
-    }
-
-#define TEXT(name, field)                                             \
-    int name(void *handle, char *buffer, unsigned size)               \
-    {                                                                 \
-        ASK_CARD(q, handle, buffer);                                  \
-        if (q.card.field[0] == 0)                                     \
-            return NOT_SUPPORTED;                                     \
-        return write_text(buffer, size, q.card.field, sizeof q.card.field); \
-    }
+/* ---- One card: what answers.c, which is generated, does not answer. ---- */
 
 static unsigned index_of(const struct question *q)
 {
@@ -179,53 +144,24 @@ static unsigned index_of(const struct question *q)
     return index;
 }
 
-static uint32_t architecture(const Card *card)
+int nvmlDeviceGetIndex(void *handle, unsigned *out)
 {
-    for (size_t row = 0; row < sizeof fakenvml_architectures / sizeof *fakenvml_architectures; row++)
-        if (card->compute_major * 100 + card->compute_minor >= fakenvml_architectures[row].capability)
-            return fakenvml_architectures[row].number;
-    return UNKNOWN32;
+    ASK_CARD(q, handle, out);
+    *out = index_of(&q);
+    return SUCCESS;
 }
 
-uint64_t supported_events(const Card *card)
+int nvmlDeviceIsMigDeviceHandle(void *handle, unsigned *out)
 {
-    return card->ecc_supported ? EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT | EVENT_XID : EVENT_XID;
+    ASK_CARD(q, handle, out);
+    *out = 0;
+    return SUCCESS;
 }
-
-TEXT(nvmlDeviceGetName, name)
-TEXT(nvmlDeviceGetUUID, uuid)
-TEXT(nvmlDeviceGetSerial, serial)
-NUMBER(unsigned, nvmlDeviceGetIndex, index_of(&q))
-NUMBER(unsigned, nvmlDeviceGetMinorNumber, card->minor)
-NUMBER(unsigned, nvmlDeviceGetBrand, card->brand)
-NUMBER(unsigned, nvmlDeviceGetArchitecture, architecture(card))
-KNOWN(nvmlDeviceGetPowerUsage, power)
-KNOWN(nvmlDeviceGetPowerManagementLimit, power_limit)
-KNOWN(nvmlDeviceGetEnforcedPowerLimit, power_limit)
-NUMBER(unsigned, nvmlDeviceGetPerformanceState, card->utilization > 0 ? 0 : 8)
-NUMBER(unsigned, nvmlDeviceGetComputeMode, 0)
-NUMBER(unsigned, nvmlDeviceGetPersistenceMode, 0)
-NUMBER(unsigned, nvmlDeviceGetDisplayActive, 0)
-NUMBER(unsigned, nvmlDeviceGetMaxMigDeviceCount, card->mig_slices)
-NUMBER(unsigned, nvmlDeviceIsMigDeviceHandle, 0)
-NUMBER(unsigned long long, nvmlDeviceGetSupportedEventTypes, supported_events(card))
-PAIR(int, nvmlDeviceGetCudaComputeCapability, true, card->compute_major, card->compute_minor)
-PAIR(unsigned, nvmlDeviceGetEccMode, card->ecc_supported, card->ecc_mode, card->ecc_mode)
-PAIR(unsigned, nvmlDeviceGetMigMode, card->mig_slices, card->mig_mode, card->mig_pending)
 
 int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned index, void **out)
 {
     ASK_CARD(q, handle, out);
     return (void)index, NOT_FOUND; /* MIG mode is simulated, its slices are not */
-}
-
-int nvmlDeviceGetTemperature(void *handle, unsigned sensor, unsigned *out)
-{
-    ASK_CARD(q, handle, out);
-    if (sensor != 0 || q.card.temperature == UNKNOWN32)
-        return sensor != 0 ? INVALID_ARGUMENT : NOT_SUPPORTED;
-    *out = q.card.temperature;
-    return SUCCESS;
 }
 
 struct temperature_v1 { uint32_t version, sensor; int32_t temperature; };
@@ -235,26 +171,17 @@ int nvmlDeviceGetTemperatureV(void *handle, struct temperature_v1 *out)
     ASK_CARD(q, handle, out);
     if (out->version != TEMPERATURE_V1)
         return ARGUMENT_VERSION_MISMATCH;
-    if (out->sensor != 0 || q.card.temperature == UNKNOWN32)
-        return out->sensor != 0 ? INVALID_ARGUMENT : NOT_SUPPORTED;
+    if (out->sensor != 0)
+        return INVALID_ARGUMENT;
     out->temperature = (int32_t)q.card.temperature;
     return SUCCESS;
-}
-
-int nvmlDeviceGetTotalEccErrors(void *handle, unsigned kind, unsigned counter, unsigned long long *out)
-{
-    ASK_CARD(q, handle, out);
-    if (!q.card.ecc_supported)
-        return NOT_SUPPORTED;
-    *out = kind == 0 ? q.card.ecc_corrected : q.card.ecc_uncorrected;
-    return (void)counter, SUCCESS;
 }
 
 int nvmlDeviceGetNvLinkState(void *handle, unsigned link, unsigned *out)
 {
     ASK_CARD(q, handle, out);
     if (link >= q.card.nvlinks)
-        return q.card.nvlinks == 0 ? NOT_SUPPORTED : INVALID_ARGUMENT;
+        return INVALID_ARGUMENT;
     *out = 1;
     return SUCCESS;
 }
@@ -264,8 +191,6 @@ int nvmlDeviceGetMemoryAffinity(void *handle, unsigned words, unsigned long *nod
 {
     ASK_CARD(q, handle, nodes);
     unsigned bits = 8 * sizeof *nodes, numa = (unsigned)q.card.numa;
-    if (q.card.numa < 0)
-        return NOT_SUPPORTED;
     if (numa / bits >= words)
         return INSUFFICIENT_SIZE;
     memset(nodes, 0, words * sizeof *nodes);
@@ -336,15 +261,14 @@ struct field {
     union { uint32_t number; uint64_t room; } value;
 };
 
-/* Each value carries its own code; only the recovery action is known, and not to old drivers. */
+/* Each value carries its own code; only the recovery action is known. */
 int nvmlDeviceGetFieldValues(void *handle, int count, struct field *values)
 {
     ASK_CARD(q, handle, values);
-    bool known = atoi(header_of(q.session).driver) >= RECOVERY_ACTION_SINCE;
     for (int place = 0; place < count; place++) {
         values[place].code = NOT_SUPPORTED;
-        if (values[place].id == FIELD_RECOVERY_ACTION && known) {
-            values[place].code = SUCCESS;
+        if (values[place].id == FIELD_RECOVERY_ACTION) {
+            values[place].code = refusal(q.card.refused, RECOVERY_ACTION_KEY);
             values[place].type = VALUE_UNSIGNED_INT;
             values[place].value.number = q.card.recovery_action;
         }

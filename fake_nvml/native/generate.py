@@ -7,16 +7,23 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fake_nvml import layout, nvml_numbers, returns
+from fake_nvml.answers import CHOSEN, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.calls import CALLS
 from fake_nvml.drivers import complete, cuda_version
-from fake_nvml.eras import ERAS, RECOVERY_ACTION_SINCE, VERSION_BEFORE_INIT_SINCE, symbols
+from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE, symbols
 
 # The symbol that says of a loaded library: these cards are simulated.
 MARKER: Final = "fakenvml_version"
 MARKER_TEXT: Final = f"simulated cards, state file version {layout.VERSION}"
 
 _RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.StateFile)
-_TYPES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uint64: "uint64_t", ctypes.c_char: "char"}
+_TYPES = {
+    ctypes.c_uint16: "uint16_t",
+    ctypes.c_uint32: "uint32_t",
+    ctypes.c_int32: "int32_t",
+    ctypes.c_uint64: "uint64_t",
+    ctypes.c_char: "char",
+}
 
 
 def header() -> str:
@@ -25,7 +32,7 @@ def header() -> str:
     for module in (layout, returns, nvml_numbers):
         parts += [f"#define {name} {_number(value)}" for name, value in _numbers(module)]
     parts += [
-        f"#define RECOVERY_ACTION_SINCE {RECOVERY_ACTION_SINCE}",
+        f'#define RECOVERY_ACTION_KEY "{RECOVERY_ACTION}"',
         f"#define VERSION_BEFORE_INIT_SINCE {VERSION_BEFORE_INIT_SINCE}",
         f'#define FAKENVML_MAGIC "{layout.MAGIC.decode()}"',
         f'#define FAKENVML_MARKER "{MARKER_TEXT}"',
@@ -42,6 +49,57 @@ def stubs() -> str:
     names = sorted(frozenset().union(*map(symbols, ERAS)) - CALLS.keys())
     lines = [f'int {name}(void);\nint {name}(void) {{ return fakenvml_not_supported("{name}"); }}' for name in names]
     return "\n".join(["int fakenvml_not_supported(const char *function);", *lines]) + "\n"
+
+
+def answers() -> str:
+    """``answers.c``: the functions that answer straight from a card's record, one for each row of the tables."""
+    lines = ['#include "session.h"', ""]
+    for function, answer in PLAIN.items():
+        lines += _function(function, "", answer.type, len(answer.fields), _write(answer))
+    for function, row in CHOSEN.items():
+        told = "unsigned choice, " + "unsigned more, " * (function in TOLD_MORE)
+        cases = [line for number, (word, answer) in row.items() for line in _case(function, number, word, answer)]
+        body = ["switch (choice) {", *cases, "default: return INVALID_ARGUMENT;", "}"]
+        first = next(answer for _, answer in row.values())
+        lines += _function(function, told, first.type, 1, body)
+    for function, field in TEXTS.items():
+        lines += [
+            f"int {function}(void *handle, char *buffer, unsigned size)",
+            "{",
+            "    ASK_CARD(q, handle, buffer);",
+            f"    if (q.card.{field}[0] == 0)",
+            "        return NOT_SUPPORTED;",
+            f"    return write_text(buffer, size, q.card.{field}, sizeof q.card.{field});",
+            "}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _function(name: str, told: str, kind: str, places: int, body: list[str]) -> list[str]:
+    """A function that writes to one place, or to two."""
+    outs = ", ".join(f"{kind} *{place}" for place in ("first", "second")[:places])
+    lines = [f"int {name}(void *handle, {told}{outs})", "{", "    ASK_CARD(q, handle, first);"]
+    lines += ["    if (second == NULL)", "        return INVALID_ARGUMENT;"] * (places > 1)
+    return [*lines, *(["    (void)more;"] * ("more" in told)), *(f"    {line}" for line in body), "}", ""]
+
+
+def _case(function: str, number: int, word: str, answer: Answer) -> Iterator[str]:
+    yield f"case {number}:"
+    if word:
+        yield f'    for (int code = refusal(q.card.refused, "{function} {word}"); code != SUCCESS;)'
+        yield "        return code;"
+    yield from (f"    {line}" for line in _write(answer))
+
+
+def _write(answer: Answer) -> list[str]:
+    lines = []
+    for place, field in zip(("first", "second"), answer.fields, strict=False):
+        value = f"q.card.{field}"
+        if answer.idle:
+            value = f"q.card.utilization > 0 ? {value} : q.card.{answer.idle[0]}"
+        lines.append(f"*{place} = ({answer.type})({value});")
+    return [*lines, "return SUCCESS;"]
 
 
 def version_script(branch: int) -> str:
@@ -68,13 +126,11 @@ def _number(value: int) -> str:
 
 
 def _tables() -> Iterator[str]:
-    yield "static const struct { int code, since; const char *text; } fakenvml_texts[] = {"
+    yield "static const struct { int code, since; const char *text; } fakenvml_texts[] __attribute__((unused)) = {"
     yield from (f'    {{{code}, {since}, "{text}"}},' for code, (text, since) in returns.TEXTS.items())
     yield "};"
-    yield "static const struct { uint32_t capability, number; } fakenvml_architectures[] = {"
-    yield from (
-        f"    {{{major * 100 + minor}, {number}}}," for (major, minor), number in nvml_numbers.ARCHITECTURES.items()
-    )
+    yield "static const char *const fakenvml_keys[] __attribute__((unused)) = {"
+    yield from (f'    "{key}",' for key in KEYS)
     yield "};"
 
 

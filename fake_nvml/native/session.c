@@ -187,6 +187,15 @@ int look(struct question *q, unsigned slot)
     return same && q->card.state != LOST ? SUCCESS : GPU_IS_LOST;
 }
 
+static int compare_keys(const void *wanted, const void *key) { return strcmp(wanted, *(const char *const *)key); }
+
+int refusal(const uint16_t *refused, const char *key)
+{
+    const size_t size = sizeof *fakenvml_keys;
+    const char *const *found = bsearch(key, fakenvml_keys, sizeof fakenvml_keys / size, size, compare_keys);
+    return found == NULL ? SUCCESS : refused[found - fakenvml_keys];
+}
+
 int enter(struct question *q)
 {
     pthread_mutex_lock(&fake_lock);
@@ -233,6 +242,8 @@ int ask_card(struct question *q, const char *function, const void *handle, const
     if ((code = meet(q->session, function, (unsigned)slot)) != SUCCESS)
         return code;
     code = look(q, (unsigned)slot);
+    if (code == SUCCESS)
+        code = refusal(q->card.refused, function);
     return code == SUCCESS && out == NULL ? INVALID_ARGUMENT : code;
 }
 
@@ -320,6 +331,8 @@ int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
         open_session(&q.session);
     char text[96];
     Header header = q.session == NULL ? (Header){.cuda = fakenvml_cuda} : header_of(q.session);
+    if (is_open && (code = refusal(header.refused, __func__)) != SUCCESS)
+        return code;
     snprintf(text, sizeof text, "%u.%.63s", header.cuda / 1000, q.session == NULL ? fakenvml_release : header.driver);
     return write_text(buffer, size, text, sizeof text);
 }

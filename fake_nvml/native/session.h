@@ -46,6 +46,8 @@ bool reading(const struct session *session, struct reading *r);
 int meet(const struct session *session, const char *function, unsigned slot);
 /* The session's card in a slot as it is now. GPU_IS_LOST where it does not answer, or another one is in its place. */
 int look(struct question *q, unsigned slot);
+/* The code that a record answers a key of answers.py with, SUCCESS where it answers it; NULL is the key of no function. */
+int refusal(const uint16_t *refused, const char *key);
 /* Is a process in this row, for this session's reader? Its pid, as he knows it. Asks the kernel about rows that are held. */
 bool lives(const struct session *session, unsigned row, uint32_t *pid);
 /* Takes a hold on the session; UNINITIALIZED where there is none. */
@@ -59,7 +61,6 @@ void answered(struct question *q);
 /* Answers a text; `room` is the most that it can be long. */
 int write_text(char *buffer, unsigned size, const char *text, size_t room);
 Header header_of(const struct session *session);
-uint64_t supported_events(const Card *card);
 /* Frees all event sets, under the lock. */
 void forget_event_sets(void);
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.call_faults import CODES, CallFault, code_name, parse_code
+from fake_nvml.call_faults import CallFault, parse_code
 from fake_nvml.errors import StateError
 from fake_nvml.layout import FAULTS
+from fake_nvml.returns import CODES, code_name
 from fake_nvml.state import State
 
 

@@ -73,11 +73,18 @@ def test_every_entry_is_complete_and_of_the_right_types(card: CardModel) -> None
     tables = (card.names, card.memory, card.reserved)
     assert all(isinstance(first, int) for table in tables for first in table)
     assert all(isinstance(name, str) for name in card.names.values())
-    assert all(isinstance(mib, int) and mib > 0 for mib in card.memory.values())
+    assert all(isinstance(mib, int) and (mib > 0 or card.id == "gb10") for mib in card.memory.values())
     assert min(card.names) == min(card.memory)
     assert 0 < card.pci_device < 0x10000
     assert all(isinstance(value, int) for value in (card.watts, card.brand, card.nvlinks, card.mig, *card.compute))
     assert isinstance(card.data_center, bool)
+    assert all(
+        len(clocks) == 3 and all(isinstance(mhz, int) for mhz in clocks) for clocks in (card.clocks, card.idle_clocks)
+    )
+    assert all(idle <= most for idle, most in zip(card.idle_clocks, card.clocks, strict=True))
+    assert (card.idle_state in (0, 8), card.pcie in range(1, 7), card.fan is None or 0 <= card.fan <= 100) == (
+        True,
+    ) * 3
 
 
 def test_the_pci_ids_tell_models_apart() -> None:

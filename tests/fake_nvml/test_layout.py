@@ -21,13 +21,16 @@ from fake_nvml.box import MAX_CARDS
         (layout.Header.init_return, 52),
         (layout.Header.driver, 56),
         (layout.Header.process_rows, 120),
+        (layout.Header.refused, 128),
         (layout.Card.uuid, 0),
         (layout.Card.state, 224),
         (layout.Card.memory_total, 232),
         (layout.Card.pci_domain, 256),
         (layout.Card.ecc_corrected, 336),
         (layout.Card.first_event, 360),
-        (layout.Card.reserved, 368),
+        (layout.Card.events, 368),
+        (layout.Card.refused, 480),
+        (layout.Card.reserved, 736),
         (layout.Process.kind, 0),
         (layout.Process.memory, 16),
         (layout.Process.name, 32),
@@ -35,17 +38,17 @@ from fake_nvml.box import MAX_CARDS
         (layout.Event.card, 24),
         (layout.Fault.delay, 80),
         (layout.StateFile.cards, 512),
-        (layout.StateFile.processes, 33280),
-        (layout.StateFile.events, 164352),
-        (layout.StateFile.faults, 180736),
+        (layout.StateFile.processes, 66048),
+        (layout.StateFile.events, 197120),
+        (layout.StateFile.faults, 213504),
     ],
 )
 def test_no_field_moves_without_a_new_version(field: object, offset: int) -> None:
     assert field.offset == offset  # type: ignore[attr-defined]
 
 
-def test_sizes_are_those_of_version_2() -> None:
-    assert (layout.VERSION, layout.SIZE) == (2, 188928)
+def test_sizes_are_those_of_version_3() -> None:
+    assert (layout.VERSION, layout.SIZE) == (3, 221696)
     assert layout.CARDS == MAX_CARDS
 
 

@@ -14,8 +14,10 @@ import yaml
 
 from fake_nvml.box import Box, box_names
 from fake_nvml.errors import CatalogueError, RecordError
+from fake_nvml.recorded import SYSTEM_KEYS
 from fake_nvml.recording import record
-from fake_nvml.show import as_data, render
+from fake_nvml.returns import CODES, NOT_SUPPORTED
+from fake_nvml.show import render
 from fake_nvml.state import State
 
 # What each kind of box answers: with and without ECC, MIG, links, sockets; before and after what 450, 510 and 550 brought.
@@ -40,31 +42,16 @@ def loaded(tmp_path: Path, content: object, seed: str | None = None, driver: str
 
 
 @pytest.mark.parametrize(("name", "driver"), BOXES, ids=lambda value: str(value))
-def test_a_recorded_box_is_that_box(
+def test_a_recorded_box_answers_as_that_box(
     state_path: Path, tmp_path: Path, clean_pynvml: None, name: str, driver: str | None
 ) -> None:
-    """Every field of every record, of every box that comes along."""
-    with State.create(state_path, Box.load(name, seed="node-1", driver=driver)) as state:
-        before = state.read()
-        content = record(state=state_path, library=None)
+    """Every answer and every return code, of every box that comes along."""
+    State.create(state_path, Box.load(name, seed="node-1", driver=driver)).close()
+    before = record(state=state_path, library=None)
 
-        State.create(state_path, loaded(tmp_path, content)).close()
+    State.create(state_path, loaded(tmp_path, before)).close()
 
-        after = state.read()
-    assert as_data_of(after) == as_data_of(before)
-
-
-def as_data_of(content: Any) -> dict[str, Any]:
-    cards = [
-        {field: getattr(content.cards[slot], field) for field, _ in content.cards[slot]._fields_ if field != "reserved"}
-        for slot in range(content.header.card_count)
-    ]
-    # A driver without that function cannot say what nobody can ask.
-    old = content.header.cuda < 12040
-    return {
-        "header": as_data(content)["driver"],
-        "cards": [{**card, "recovery_action": 0} if old else card for card in cards],
-    }
+    assert record(state=state_path, library=None) == before
 
 
 def test_a_recording_says_what_was_simulated_and_answered(recorded: dict[str, Any]) -> None:
@@ -88,8 +75,8 @@ def test_what_a_driver_did_not_answer_is_recorded_by_its_code(state_path: Path, 
 
     assert first["nvmlDeviceGetPowerUsage"] == {"returns": "UNKNOWN"}
     assert first["nvmlDeviceGetMemoryInfo_v2"] == {"returns": "FUNCTION_NOT_FOUND"}
-    assert first["nvmlDeviceGetComputeRunningProcesses"] == {"returns": "FUNCTION_NOT_FOUND"}
-    assert first["nvmlDeviceGetComputeRunningProcesses_v2"] == []
+    assert first["nvmlDeviceGetComputeRunningProcesses_v3"] == {"returns": "FUNCTION_NOT_FOUND"}
+    assert first["nvmlDeviceGetComputeRunningProcesses_v2"] == first["nvmlDeviceGetComputeRunningProcesses"] == []
     assert second == {"nvmlDeviceGetHandleByIndex": {"returns": "GPU_IS_LOST"}}
     assert third["nvmlDeviceGetSerial"] == {"returns": "NOT_SUPPORTED"}
 
@@ -158,15 +145,7 @@ def test_what_was_not_even_asked_is_not_known(recorded: dict[str, Any], tmp_path
 
     assert card.uuid == Box.load("t4x1", seed="node").cards[0].uuid
     assert (card.serial, card.fields["memory_total"], card.fields["numa"]) == ("", 2**30, -1)
-    assert (card.fields["temperature"], card.fields["ecc_supported"]) == (0xFFFFFFFF, 0)
-
-
-def test_cards_without_memory_cannot_be_simulated(recorded: dict[str, Any], tmp_path: Path) -> None:
-    for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
-        recorded["cards"][0]["recorded"][call] = {"returns": "UNKNOWN"}
-
-    with pytest.raises(CatalogueError, match="did not say how much memory"):
-        loaded(tmp_path, recorded)
+    assert (card.refused["nvmlDeviceGetTemperature"], card.fields["ecc_supported"]) == (NOT_SUPPORTED, 0)
 
 
 def test_where_there_is_no_nvml_it_says_so(tmp_path: Path, clean_pynvml: None) -> None:
@@ -183,6 +162,134 @@ def test_a_driver_that_stops_to_answer_is_an_error(state_path: Path, clean_pynvm
     with pytest.raises(RecordError, match="stopped to answer"):
         record(state=state_path, library=None)
     assert pynvml._nvmlLib_refcount == 0
+
+
+@pytest.mark.parametrize("layer", ["python", "c"])
+def test_each_function_keeps_each_code_it_was_recorded_with(
+    state_path: Path, tmp_path: Path, clean_pynvml: None, layer: str
+) -> None:
+    """One card for each code that a call may answer; each function of the card, and of the node, answers it."""
+    codes = [name for name in CODES if name not in ("SUCCESS", "UNINITIALIZED", "GPU_IS_LOST")]
+    State.create(state_path, Box.load("h100x8", seed="node-1", driver="580")).close()
+    content = record(state=state_path, library=None)
+    first = content["cards"][0]["recorded"]
+    content["cards"] = [{"recorded": {name: {"returns": code} for name in first}} for code in codes]
+    content["system"] = {name: {"returns": "NO_PERMISSION"} for name in SYSTEM_KEYS}
+
+    State.create(state_path, loaded(tmp_path, content)).close()
+
+    again = asked(layer, state_path)
+    assert again["system"] == content["system"]
+    for code, card in zip(codes, again["cards"], strict=True):
+        unasked = {name for name in first if name.startswith("nvmlDeviceGetHandleBy")}  # by names that it does not say
+        assert card["recorded"] == {name: {"returns": code} for name in first if name not in unasked}, code
+
+
+@pytest.mark.parametrize("layer", ["python", "c"])
+@pytest.mark.parametrize("code", ["NOT_SUPPORTED", "NO_PERMISSION", "UNKNOWN", "4711"])
+def test_a_card_whose_handle_failed_fails_with_that_code(
+    state_path: Path, tmp_path: Path, clean_pynvml: None, layer: str, code: str
+) -> None:
+    State.create(state_path, Box.load("t4x2", seed="node-1")).close()
+    content = record(state=state_path, library=None)
+    content["cards"][0]["recorded"] = {"nvmlDeviceGetHandleByIndex": {"returns": code}}
+
+    State.create(state_path, loaded(tmp_path, content)).close()
+
+    assert asked(layer, state_path)["cards"] == content["cards"]
+
+
+@pytest.mark.parametrize("code", ["MUCH", "-3", "65536"])
+def test_a_code_that_is_none_is_refused(recorded: dict[str, Any], tmp_path: Path, code: str) -> None:
+    recorded["cards"][0]["recorded"]["nvmlDeviceGetPowerUsage"] = {"returns": code}
+
+    with pytest.raises(CatalogueError, match=r"cards\[0\]: recorded is not what"):
+        loaded(tmp_path, recorded)
+
+
+def test_faults_of_calls_are_recorded_for_good(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
+    """As in a report from Windows' subsystem for Linux; a name without a version is every version of it."""
+    functions = ("SupportedEventTypes", "MinorNumber", "ComputeRunningProcesses", "UtilizationRates", "PowerUsage")
+    with State.create(state_path, Box.load("rtx4090x1", seed="node-1", driver="535")) as state:
+        for name in functions:
+            state.add_fault(f"nvmlDeviceGet{name}", code=NOT_SUPPORTED)
+        content = record(state=state_path, library=None)
+
+        State.create(state_path, loaded(tmp_path, content)).close()
+
+        assert state.faults() == []
+        state.reboot()
+        assert record(state=state_path, library=None) == content
+
+
+def test_an_older_recording_speaks_of_every_version(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """Its plain process list was the newest, and it did not try to listen."""
+    calls = recorded["cards"][0]["recorded"]
+    for name in [name for name in calls if name.endswith("Processes_v3")] + ["nvmlDeviceGetTemperatureV"]:
+        del calls[name]
+    del calls["nvmlDeviceRegisterEvents"]
+    refused = ("ComputeRunningProcesses", "PciInfo", "SupportedEventTypes", "Temperature")
+    calls |= {f"nvmlDeviceGet{name}": {"returns": "NOT_SUPPORTED"} for name in refused}
+    calls["nvmlDeviceGetGraphicsRunningProcesses"] = {"returns": "FUNCTION_NOT_FOUND"}
+
+    found = loaded(tmp_path, recorded).cards[0].refused
+
+    assert {
+        *(f"nvmlDeviceGet{name}" for name in (*refused, "ComputeRunningProcesses_v3", "PciInfo_v3", "TemperatureV")),
+        "nvmlDeviceRegisterEvents",
+    } <= {key for key, code in found.items() if code == NOT_SUPPORTED}
+    assert "nvmlDeviceGetGraphicsRunningProcesses" not in found, "the newest was missing, not this one"
+
+
+def test_memory_that_nobody_says_is_not_supported(recorded: dict[str, Any], state_path: Path, tmp_path: Path) -> None:
+    """Memory that the card shares with the processor; processes use it all the same."""
+    for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
+        recorded["cards"][0]["recorded"][call] = {"returns": "NOT_SUPPORTED"}
+
+    with State.create(state_path, loaded(tmp_path, recorded)) as state:
+        state.add_process(state.cards()[0].uuid, 4711, 100_000, "player")
+
+        assert (state.cards()[0].total_mib, state.cards()[0].used_mib) == (0, 100_000)
+        assert "Not Supported" in render("table", state.read())
+    again = record(state=state_path, library=None)["cards"][0]["recorded"]
+    assert again["nvmlDeviceGetMemoryInfo"] == again["nvmlDeviceGetMemoryInfo_v2"] == {"returns": "NOT_SUPPORTED"}
+    assert again["nvmlDeviceGetComputeRunningProcesses_v3"][0]["usedGpuMemory"] == 100_000 * 1024**2
+
+
+def test_values_that_change_are_recorded(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
+    with State.create(state_path, Box.load("gtx1080tix1", seed="node-1", driver="535")) as state:
+        for key, value in (("compute-mode", "exclusive-process"), ("persistence", "on"), ("fan", "61")):
+            state.set_value(state.cards()[0].uuid, key, value)
+        content = record(state=state_path, library=None)
+        State.create(state_path, loaded(tmp_path, content)).close()
+
+        card = state.cards()[0]
+        assert (card.compute_mode, card.persistence, card.fan) == (3, True, 61)
+        assert "E. Process" in render("table", state.read())
+
+
+def test_the_newer_temperature_is_enough(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """As of a driver that no longer answers the older function."""
+    calls = recorded["cards"][0]["recorded"]
+    calls |= {"nvmlDeviceGetTemperature": {"returns": "DEPRECATED"}, "nvmlDeviceGetTemperatureV": 41}
+
+    card = loaded(tmp_path, recorded).cards[0]
+
+    assert (card.fields["temperature"], card.refused["nvmlDeviceGetTemperature"]) == (41, CODES["DEPRECATED"])
+    assert "nvmlDeviceGetTemperatureV" not in card.refused
+
+
+def test_a_value_that_is_set_is_said_from_then_on(state_path: Path) -> None:
+    with State.create(state_path, Box.load("vgpu", seed="node-1")) as state:
+        assert state.cards()[0].temperature is None
+        state.set_value(state.cards()[0].uuid, "temperature", "70")
+        assert state.cards()[0].temperature == 70
+
+
+def test_calls_without_a_place_are_named(recorded: dict[str, Any], tmp_path: Path) -> None:
+    recorded["cards"][0]["recorded"]["nvmlDeviceGetMood"] = "calm"
+
+    assert loaded(tmp_path, recorded).dropped == {"nvmlDeviceGetMood"}
 
 
 @pytest.mark.parametrize("layer", ["python", "c"])

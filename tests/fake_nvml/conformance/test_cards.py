@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from fake_nvml.answers import PLACES
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.layers import Layer
 from tests.fake_nvml.conformance.probed import CallError, Probed
@@ -39,12 +40,41 @@ def test_it_says_what_the_box_says(nvml: Probed, state: State, layer: Layer) -> 
 
 
 def test_what_it_cannot_answer_is_not_supported_and_not_absent(nvml: Probed) -> None:
-    """Clients fall over a missing function; a stub they step over."""
     (card, *_) = cards(nvml)
 
-    for name in ("FanSpeed", "EncoderUtilization", "DecoderUtilization", "BAR1MemoryInfo"):
+    for name in ("VbiosVersion", "BAR1MemoryInfo", "BoardId"):
         assert nvml.code(f"nvmlDeviceGet{name}", card) == NOT_SUPPORTED
-    assert nvml.code("nvmlDeviceGetClockInfo", card, 0) == NOT_SUPPORTED
+
+
+def test_an_idle_card_has_the_speeds_of_its_model(nvml: Probed, state: State) -> None:
+    """Figures of public captures: a T4 has no fan, a 1080 Ti has one."""
+    first, _, geforce = cards(nvml)
+
+    assert [nvml.nvmlDeviceGetClockInfo(first, kind) for kind in range(4)] == [300, 300, 405, 540]
+    assert [nvml.nvmlDeviceGetMaxClockInfo(first, kind) for kind in range(4)] == [1590, 1590, 5001, 1470]
+    assert nvml.code("nvmlDeviceGetClockInfo", first, 4) == 2
+    link = ("CurrPcieLinkGeneration", "MaxPcieLinkGeneration", "CurrPcieLinkWidth", "MaxPcieLinkWidth")
+    assert [nvml.ask({"call": f"nvmlDeviceGet{name}", "arguments": [first]}) for name in link] == [1, 3, 16, 16]
+    assert [nvml.nvmlDeviceGetPcieThroughput(first, way) for way in (0, 1)] == [0, 0]
+    assert nvml.nvmlDeviceGetEncoderUtilization(first) == nvml.nvmlDeviceGetDecoderUtilization(first) == [0, 167000]
+    assert nvml.code("nvmlDeviceGetFanSpeed", first) == NOT_SUPPORTED
+    assert nvml.nvmlDeviceGetFanSpeed(geforce) == 23
+
+
+def test_a_card_works_at_full_speed(nvml: Probed, state: State) -> None:
+    (card, *_) = cards(nvml)
+    uuid = state.cards()[0].uuid
+    for key, value in (
+        ("utilization", "40"), ("pcie-sent", "51200"), ("pcie-received", "7"), ("encoder", "3"), ("decoder", "4"),
+        ("compute-mode", "exclusive-process"), ("persistence", "on"),
+    ):  # fmt: skip
+        state.set_value(uuid, key, value)
+
+    assert [nvml.nvmlDeviceGetClockInfo(card, kind) for kind in range(4)] == [1590, 1590, 5001, 1470]
+    assert nvml.nvmlDeviceGetCurrPcieLinkGeneration(card) == 3
+    assert [nvml.nvmlDeviceGetPcieThroughput(card, way) for way in (0, 1)] == [51200, 7]
+    assert (nvml.nvmlDeviceGetEncoderUtilization(card)[0], nvml.nvmlDeviceGetDecoderUtilization(card)[0]) == (3, 4)
+    assert (nvml.nvmlDeviceGetComputeMode(card), nvml.nvmlDeviceGetPersistenceMode(card)) == (3, 1)
 
 
 def test_the_sensors_show_what_was_set(nvml: Probed, state: State, branch: int) -> None:
@@ -68,14 +98,21 @@ def test_the_sensors_show_what_was_set(nvml: Probed, state: State, branch: int) 
         assert nvml.nvmlDeviceGetArchitecture(card) == 6
 
 
-def test_what_a_recorded_card_does_not_say_is_not_supported(nvml: Probed, state: State) -> None:
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, 4, 999])
+def test_what_a_card_refuses_is_answered_by_its_code(nvml: Probed, state: State, code: int) -> None:
+    """One function alone, one kind of number of a function, and a function that is written out in each library."""
     (card, *_) = cards(nvml)
     with state._mapped.writing() as content:
-        content.cards[0].temperature = content.cards[0].power = content.cards[0].power_limit = 0xFFFFFFFF
+        for key in ("PowerUsage", "Temperature", "ClockInfo memory", "MemoryInfo", "PciInfo_v3", "HandleByIndex_v2"):
+            content.cards[0].refused[PLACES[f"nvmlDeviceGet{key}"]] = code
 
-    for name in ("PowerUsage", "PowerManagementLimit", "EnforcedPowerLimit"):
-        assert nvml.code(f"nvmlDeviceGet{name}", card) == NOT_SUPPORTED
-    assert nvml.code("nvmlDeviceGetTemperature", card, 0) == NOT_SUPPORTED
+    for name in ("PowerUsage", "MemoryInfo", "PciInfo"):
+        assert nvml.code(f"nvmlDeviceGet{name}", card) == code
+    for name, number in (("Temperature", 0), ("ClockInfo", 2)):
+        assert nvml.code(f"nvmlDeviceGet{name}", card, number) == code
+    assert nvml.code("nvmlDeviceGetHandleByIndex", 0) == code
+    assert nvml.nvmlDeviceGetClockInfo(card, 0) == 300
+    assert nvml.nvmlDeviceGetEnforcedPowerLimit(card) == 70000
 
 
 def test_todays_way_to_ask_the_temperature_is_there_with_todays_driver(nvml: Probed, branch: int, layer: Layer) -> None:

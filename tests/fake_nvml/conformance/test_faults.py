@@ -54,7 +54,7 @@ def test_a_star_means_every_name_that_begins_so(nvml: Probed, state: State) -> N
     state.add_fault("nvmlDeviceGet*", code=UNKNOWN)
 
     assert nvml.code("nvmlDeviceGetName", card) == UNKNOWN
-    assert nvml.code("nvmlDeviceGetFanSpeed", card) == UNKNOWN
+    assert nvml.code("nvmlDeviceGetVbiosVersion", card) == UNKNOWN
     assert nvml.code("nvmlSystemGetDriverVersion") == 0
     state.clear_faults()
     state.add_fault("*", code=UNKNOWN)
@@ -89,7 +89,7 @@ def test_a_call_that_no_handle_comes_with_meets_faults_of_any_card_only(nvml: Pr
     state.add_fault("nvmlDeviceGet*", card=uuid, code=UNKNOWN)
 
     assert nvml.code("nvmlSystemGetDriverVersion") == 0
-    assert nvml.code("nvmlDeviceGetFanSpeed", card) == NOT_SUPPORTED
+    assert nvml.code("nvmlDeviceGetVbiosVersion", card) == NOT_SUPPORTED
     assert nvml.code("nvmlDeviceGetName", card) == UNKNOWN
     state.add_fault("nvmlEventSetWait", card=uuid, code=UNKNOWN)
     assert nvml.wait_code(events) == TIMEOUT

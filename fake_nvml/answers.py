@@ -1,0 +1,149 @@
+"""What functions answer straight from a card's record, as tables that the library in Python and the one in C are made of.
+
+A key is a function's name, or its name and the word of what it was asked for (``nvmlDeviceGetClockInfo memory``). A record
+keeps a return code for each key (``refused``): 0, or what the function answers instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``fields`` of the record, one for each place that the function writes to; ``idle`` instead while no kernel runs.
+
+    ``type`` is C's type of each place.
+    """
+
+    fields: tuple[str, ...]
+    idle: tuple[str, ...] = ()
+    type: str = "unsigned"
+
+
+def _of(*fields: str, idle: str = "", type: str = "unsigned") -> Answer:  # noqa: A002  # C's word
+    return Answer(fields, (idle,) if idle else (), type)
+
+
+_CLOCKS: Final = {0: "graphics", 1: "sm", 2: "memory", 3: "video"}
+
+# Functions of a card and of nothing else.
+PLAIN: Final[Mapping[str, Answer]] = MappingProxyType(
+    {
+        "nvmlDeviceGetMinorNumber": _of("minor"),
+        "nvmlDeviceGetBrand": _of("brand"),
+        "nvmlDeviceGetArchitecture": _of("architecture"),
+        "nvmlDeviceGetCudaComputeCapability": _of("compute_major", "compute_minor", type="int"),
+        "nvmlDeviceGetPowerUsage": _of("power"),
+        "nvmlDeviceGetPowerManagementLimit": _of("power_limit"),
+        "nvmlDeviceGetEnforcedPowerLimit": _of("power_limit"),
+        "nvmlDeviceGetPerformanceState": _of("busy_state", idle="idle_state"),
+        "nvmlDeviceGetPowerState": _of("busy_state", idle="idle_state"),
+        "nvmlDeviceGetFanSpeed": _of("fan"),
+        "nvmlDeviceGetNumFans": _of("fans"),
+        "nvmlDeviceGetEncoderUtilization": _of("encoder", "sampling_period"),
+        "nvmlDeviceGetDecoderUtilization": _of("decoder", "sampling_period"),
+        "nvmlDeviceGetCurrPcieLinkGeneration": _of("pcie_generation", idle="idle_pcie_generation"),
+        "nvmlDeviceGetMaxPcieLinkGeneration": _of("pcie_generation"),
+        "nvmlDeviceGetCurrPcieLinkWidth": _of("pcie_width"),
+        "nvmlDeviceGetMaxPcieLinkWidth": _of("pcie_width"),
+        "nvmlDeviceGetComputeMode": _of("compute_mode"),
+        "nvmlDeviceGetPersistenceMode": _of("persistence"),
+        "nvmlDeviceGetDisplayActive": _of("display_active"),
+        "nvmlDeviceGetDisplayMode": _of("display_mode"),
+        "nvmlDeviceGetEccMode": _of("ecc_mode", "ecc_pending"),
+        "nvmlDeviceGetMigMode": _of("mig_mode", "mig_pending"),
+        "nvmlDeviceGetMaxMigDeviceCount": _of("mig_slices"),
+        "nvmlDeviceGetSupportedEventTypes": _of("events", type="unsigned long long"),
+    }
+)
+
+# Functions that are told which of several numbers is meant: first argument after the handle -> its word, and the answer.
+# A number that is not listed is an invalid argument.
+CHOSEN: Final[Mapping[str, Mapping[int, tuple[str, Answer]]]] = MappingProxyType(
+    {
+        "nvmlDeviceGetTemperature": {0: ("", _of("temperature"))},
+        "nvmlDeviceGetFanSpeed_v2": {0: ("", _of("fan"))},
+        "nvmlDeviceGetClockInfo": {
+            number: (word, _of(f"clock_{word}", idle=f"idle_{word}")) for number, word in _CLOCKS.items()
+        },
+        "nvmlDeviceGetMaxClockInfo": {number: (word, _of(f"clock_{word}")) for number, word in _CLOCKS.items()},
+        "nvmlDeviceGetPcieThroughput": {0: ("sent", _of("pcie_sent")), 1: ("received", _of("pcie_received"))},
+        "nvmlDeviceGetTotalEccErrors": {
+            0: ("corrected", _of("ecc_corrected", type="unsigned long long")),
+            1: ("uncorrected", _of("ecc_uncorrected", type="unsigned long long")),
+        },
+    }
+)
+# Functions of ``CHOSEN`` that have another argument after that one, which changes nothing.
+TOLD_MORE: Final = frozenset({"nvmlDeviceGetTotalEccErrors"})
+
+# Functions that answer a text of the record; one that is empty is not supported.
+TEXTS: Final[Mapping[str, str]] = MappingProxyType(
+    {"nvmlDeviceGetName": "name", "nvmlDeviceGetUUID": "uuid", "nvmlDeviceGetSerial": "serial"}
+)
+
+# What functions that are written out in each library answer, as far as it is a field that ``fake-nvml set`` changes.
+_FIELDS: Final = {
+    "nvmlDeviceGetTemperatureV": ("temperature",),
+    "nvmlDeviceGetUtilizationRates": ("utilization", "memory_utilization"),
+}
+RECOVERY_ACTION: Final = "nvmlDeviceGetFieldValues recovery action"
+# Functions that are written out in each library, and may be refused all the same.
+_WRITTEN_OUT: Final = (
+    *("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByUUID"),
+    *("nvmlDeviceGetHandleBySerial", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetHandleByPciBusId_v2"),
+    *("nvmlDeviceGetIndex", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo_v3"),
+    *("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUtilizationRates"),
+    *(
+        f"nvmlDeviceGet{kind}RunningProcesses{version}"
+        for kind in ("Compute", "Graphics", "MPSCompute")
+        for version in ("", "_v2", "_v3")
+    ),
+    *("nvmlDeviceGetTemperatureV", "nvmlDeviceGetFieldValues", RECOVERY_ACTION, "nvmlDeviceGetMemoryAffinity"),
+    *("nvmlDeviceGetNvLinkState", "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceIsMigDeviceHandle"),
+    *("nvmlDeviceRegisterEvents",),
+    # These are about no card: the header keeps their codes.
+    *("nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion", "nvmlSystemGetCudaDriverVersion_v2"),
+)
+_VERSION: Final = re.compile(r"_v\d+$")
+
+
+def _answers() -> dict[str, Answer]:
+    chosen = {f"{function} {word}".strip(): answer for function, row in CHOSEN.items() for word, answer in row.values()}
+    return {**PLAIN, **chosen}
+
+
+# Key -> what it answers, of ``PLAIN`` and ``CHOSEN``.
+ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(_answers())
+# Keys that need a value of the card's, which is not there if nobody knows it.
+NEED_A_VALUE: Final = frozenset(
+    {
+        *ANSWERS,
+        *("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryAffinity"),
+        *("nvmlDeviceGetNvLinkState", RECOVERY_ACTION),
+    }
+)
+# All keys, sorted: the place of a key here is its place in ``refused``.
+KEYS: Final = tuple(sorted({*ANSWERS, *TEXTS, *_WRITTEN_OUT}))
+PLACES: Final[Mapping[str, int]] = MappingProxyType({key: place for place, key in enumerate(KEYS)})
+
+
+def function_of(key: str) -> str:
+    """The function that a key is of."""
+    return key.partition(" ")[0]
+
+
+def unversioned(key: str) -> str:
+    """The name that stands for every version of a key's function."""
+    return _VERSION.sub("", key)
+
+
+def keys_of_field(field: str) -> list[str]:
+    """The keys that answer a field."""
+    tables = {key: (*answer.fields, *answer.idle) for key, answer in ANSWERS.items()} | _FIELDS
+    return [key for key, fields in tables.items() if field in fields]
