@@ -144,7 +144,9 @@ class LocalCluster:
         if key not in self._programs:
             arguments = self._nodes[node].plugin_arguments
             self._programs[key] = self._simulated[node].device_plugin(self._target, account, arguments)
-        await self._programs[key].launch(lambda: self._announces_cards(node))
+        # Cards that do not say their memory, as those that share the processor's, leave nothing to announce.
+        may_be_none = not any(card["memory"]["total_mib"] for card in self.cards(node))
+        await self._programs[key].launch(lambda: self._announces_cards(node, may_be_none=may_be_none))
 
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
         """See the seam."""
@@ -281,5 +283,5 @@ class LocalCluster:
     async def _extender_is_ready(self) -> bool:
         return await says_ready(f"http://127.0.0.1:{self._port}{self._target.extender.ready}")
 
-    async def _announces_cards(self, node: str) -> bool:
-        return await announces_cards(self.api, node, self._target.device_plugin.resource)
+    async def _announces_cards(self, node: str, *, may_be_none: bool = False) -> bool:
+        return await announces_cards(self.api, node, self._target.device_plugin.resource, may_be_none=may_be_none)

@@ -24,11 +24,15 @@ async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:
         return False
 
 
-async def announces_cards(api: ApiClient, node: str, resource: str) -> bool:
-    """Did the kubelet take the plugin's list, which has some of that resource, and did the plugin write what its cards are?"""
+async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:
+    """Did the kubelet take the plugin's list, which has some of that resource, and did the plugin write what its cards are?
+
+    With ``may_be_none`` the list may be empty: of a node whose cards do not say how much memory they have.
+    """
     try:
         status = (await api.get(NODES, node))["status"]
     except ApiError:
         return False
     amounts = status.get("allocatable") or {}
-    return str(amounts.get(resource, "0")) != "0" and _COUNT in amounts
+    amount = str(amounts.get(resource, ""))
+    return amount != "" and (may_be_none or amount != "0") and _COUNT in amounts

@@ -28,6 +28,8 @@ SYSFS: Final = Path("/sys")
 # Words of 64 NUMA nodes each to ask for.
 _AFFINITY_WORDS: Final = 4
 _AFFINITY_NODE: Final = 0
+# How often the room for a process list is doubled, before a driver that always asks for more is believed to be ill.
+_LIST_ATTEMPTS: Final = 4
 
 
 class NvmlLibrary:
@@ -174,7 +176,9 @@ def _oldest_list(handle: Any, symbol: str) -> list[Any]:
     count = ctypes.c_uint(0)
     code = function(handle, ctypes.byref(count), None)
     rows: ctypes.Array[_OldProcess] = (_OldProcess * 0)()
-    while code == pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+    for _ in range(_LIST_ATTEMPTS):
+        if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
+            break
         # More than counted: processes may start meanwhile.
         count.value = count.value * 2 + 5
         rows = (_OldProcess * count.value)()

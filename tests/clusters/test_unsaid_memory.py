@@ -1,0 +1,35 @@
+"""Nodes whose cards do not answer everything: the cluster starts, and the device plugin offers or reports each card."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from clusters.provider import NodeSpec
+from clusters.providers import Choices, make_cluster
+from clusters.resources import EVENTS, NODES
+from clusters.targets import load_target
+from clusters.waiting import eventually
+
+
+async def test_a_cluster_of_cards_that_answer_less_comes_up() -> None:
+    """WSL2 and a vGPU guest are shared; a card that does not say its memory is not, and an event on its node says why."""
+    nodes = [NodeSpec(name, name) for name in ("wsl2", "vgpu", "gb10")]
+    cluster = make_cluster("embedded", nodes, load_target("gpushare"), Choices(dict(os.environ)))
+    await cluster.start()
+    try:
+        found = {node.name: await cluster.api.get(NODES, node.name) for node in nodes}
+        cards = {
+            name: json.loads(node["metadata"]["annotations"]["aliyun.com/gpushare-cards"])["cards"]
+            for name, node in found.items()
+        }
+
+        async def reasons() -> set[str]:
+            events = await cluster.api.list(EVENTS)
+            return {event["reason"] for event in events if event["involvedObject"]["name"] == "gb10"}
+
+        assert [len(cards[name]) for name in ("wsl2", "vgpu", "gb10")] == [1, 1, 0]
+        assert [card["healthy"] for name in ("wsl2", "vgpu") for card in cards[name]] == [True, True]
+        await eventually(reasons, lambda seen: "GPUShareCardUnreadable" in seen, "the card is reported")
+    finally:
+        await cluster.stop()
