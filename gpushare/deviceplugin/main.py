@@ -16,20 +16,21 @@ from typing import Final
 from gpushare import __version__, logs
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.node_view import list_all
+from gpushare.deviceplugin.allocation.node_view import list_all, list_living
 from gpushare.deviceplugin.allocation.owner import KubeletBook
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_pods import indices_in_use
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
 from gpushare.deviceplugin.cards.devices import spare_slots
+from gpushare.deviceplugin.cards.former_unit import advice, pods_of_other_units
 from gpushare.deviceplugin.cards.health import CardHealth
 from gpushare.deviceplugin.cards.id_limits import check_ids
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.publication import changes_between
 from gpushare.deviceplugin.cards.roster import remembered
 from gpushare.deviceplugin.cards.spare_slots import SpareSlots
-from gpushare.deviceplugin.cards.takeover import until_released
+from gpushare.deviceplugin.cards.takeover import until_released, wait_while
 from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.node_pods import NodePods
@@ -171,6 +172,7 @@ async def _serve(
     allocator = Allocator(
         client, pods, node, book, events, rules=settings.extra.container, metrics=metrics, repairs=settings.repairs
     )
+    await _until_units_agree(client, node, pods, events)
     if settings.slots:
         await until_released(folder, node.metadata, events)
     await allocator.recover()
@@ -198,6 +200,21 @@ async def _serve(
     if not settings.slots:
         group.create_task(stay_registered(_spare(node), folder, SLOTS, metrics.count_registration))
     return server, allocator
+
+
+async def _until_units_agree(client: ApiClient, node: NodeStatus, pods: NodePods, events: EventRecorder) -> None:
+    """Return once no pod of the node holds memory in another unit than the node is to count in."""
+
+    async def look() -> str:
+        others = pods_of_other_units(pods.in_admission_order(), node.cards, node.unit_before)
+        if others:
+            try:
+                await list_living(pods, client, node.name)
+            except ApiError as error:
+                _LOG.warning("cannot read pods node=%s error=%s", node.name, error)
+        return advice(others, node.cards.unit, node.unit_before)
+
+    await wait_while(look, node.metadata, events, "GPUShareUnitInUse")
 
 
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:

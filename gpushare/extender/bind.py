@@ -167,9 +167,11 @@ class Binder:
             shares = choose(laid_on(node, guard), question(request, snapshot, self._policy, cpu_request(pod)))
         else:
             shares = _still_there(earlier.shares, node)
+        size = next(device.total for device in node.devices if device.index == shares[0][0])
         booking = Booking(
-            uid, metadata.namespace, metadata.name, request.units, shares, request.slots, request.wishes.group
-        )
+            uid, metadata.namespace, metadata.name, request.units, shares, request.slots, request.wishes.group,
+            card_size=size,
+        )  # fmt: skip
         if assumed is None:
             try:
                 self._cache.assume(node_name, booking, cpu_request(pod))

@@ -68,13 +68,15 @@ def _booking(pod: Pod) -> tuple[Booking, str]:
     request = pod_request(pod)
     problem = ""
     shares: tuple[tuple[int, int], ...] = ()
+    card_size = 0
     if request > 0:
         try:
             allocation = decode(meta.annotations, request, container_requests(pod))
-            shares = allocation.shares if allocation else ()
+            if allocation is not None:
+                shares, card_size = allocation.shares, allocation.card_size
         except InvalidAllocationError as error:
             problem = str(error)
-    return Booking(meta.uid, meta.namespace, meta.name, request, shares), problem
+    return Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size), problem
 
 
 def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:

@@ -30,7 +30,8 @@ _MANY_CARDS: Final = msgspec.json.Decoder(dict[str, dict[str, int]])
 class Allocation:
     """What a pod holds: ``shares`` are ``(card index, units)`` pairs, by index; nearly always one.
 
-    ``device_units`` is the size of the card when it was chosen, ``assume_time`` when that was (ns since 1970).
+    ``device_units`` is the size of the card when it was chosen (of several cards the sum), ``assume_time`` when that was (ns
+    since 1970).
     ``repair`` is the other card of a pod whose card is being changed, ``by_container`` the shares of each container
     (by its position among the pod's containers) where the multi-card annotation says them.
     """
@@ -46,6 +47,11 @@ class Allocation:
     def units(self) -> int:
         """Units in all."""
         return sum(units for _, units in self.shares)
+
+    @property
+    def card_size(self) -> int:
+        """Units of one of its cards when they were chosen (of several the mean), 0 if that is not known."""
+        return self.device_units // len(self.shares)
 
     @property
     def index(self) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import NamedTuple
 
 from gpushare import wire
@@ -14,6 +16,7 @@ from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of,
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.quantity import MemoryUnit, parse_units
+from gpushare.model.unit_change import units_now
 
 
 def capacity(node: Node, resource: str) -> int:
@@ -111,7 +114,8 @@ class Booking:
 
     ``slots`` is how many containers it may have at once on each of these cards. (Which container of a pod of several
     cards is on which nobody needs to know: a card may then count one too many, never one too few.) ``group`` is ``Wishes.group``;
-    ``evictable`` is there once the API has shown the pod bound.
+    ``evictable`` is there once the API has shown the pod bound. ``card_size`` is how many units the card had when the pod was
+    bound, 0 if that is not known: it shows in which unit the amounts are.
     """
 
     uid: str
@@ -122,6 +126,7 @@ class Booking:
     slots: int = 1
     group: str = ""
     evictable: Evictable | None = None
+    card_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,8 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking],
 
     ``refusal`` is why no pod may have one of the cards. Pods that are too many to lay out are such a reason.
     """
-    laid = tuple(bookings)
+    by_index = {device.index: device for device in devices}
+    laid = tuple(_in_units_of(by_index, booking) for booking in bookings)
     if PODS_OF_A_NODE.exceeded(len(laid)):
         devices, laid = tuple(replace(device, healthy=False) for device in devices), laid[: PODS_OF_A_NODE.most]
         refusal = refusal or PODS_OF_A_NODE.refusal
@@ -184,6 +190,21 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking],
         counts_slots=counts_slots,
         refusal=refusal,
     )
+
+
+def _in_units_of(cards: Mapping[int, Device], booking: Booking) -> Booking:
+    """The booking in the unit that the cards count in now."""
+    if not booking.card_size:
+        return booking
+    shares = tuple(
+        (index, units_now(units, booking.card_size, cards[index]) if index in cards else units)
+        for index, units in booking.shares
+    )
+    if shares == booking.shares:
+        return booking
+    # A pod that is booked on two cards while its card is changed holds the amount of one.
+    scale = max(Fraction(now, then) for (_, now), (_, then) in zip(shares, booking.shares, strict=True) if then)
+    return replace(booking, shares=shares, units=math.ceil(booking.units * scale), card_size=0)
 
 
 def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:

@@ -187,7 +187,9 @@ class NodeView:
             has = allocation_by_book(pod, holdings.of_pod(pod.metadata.uid), shown, counts_slots=counts_slots)
             if has is not None:
                 sizes = {card.index: card.units for card in self.node.cards.cards}
-                self.pods.correct(pod.metadata.uid, replace(has, device_units=sizes.get(has.index, 0)))
+                self.pods.correct(
+                    pod.metadata.uid, replace(has, device_units=sum(sizes.get(index, 0) for index, _ in has.shares))
+                )
                 found = True
         return found
 

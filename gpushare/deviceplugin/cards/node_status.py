@@ -27,6 +27,7 @@ import msgspec
 
 from gpushare import wire
 from gpushare.deviceplugin.cards.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.cards.former_unit import unit_before
 from gpushare.deviceplugin.cards.health import CardHealth, Recovery, named_cards
 from gpushare.deviceplugin.cards.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
 from gpushare.deviceplugin.cards.roster import known_cards
@@ -79,6 +80,7 @@ class NodeStatus:
         self.cards = describe_cards((), unit, boot, slots=slots)
         # What the Node said before our start.
         self.cards_before: NodeCards | None = None
+        self.unit_before: MemoryUnit | None = None
         self.nvml_indices: Mapping[str, int] = {}
         self.isolation_off = False
         self.kubelet_version = ""
@@ -116,6 +118,7 @@ class NodeStatus:
             # After a rollback: a card must keep the index by which pods know it.
             _LOG.warning("the cards annotation is not ours node=%s reason=%s kept=indices", self.name, refusal)
         self.cards_before = known
+        self.unit_before = unit_before(node)
         if known is not None:
             self._health.restore(known)
             self._facts = {card.uuid: card for card in known.cards}

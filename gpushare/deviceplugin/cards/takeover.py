@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -42,15 +43,23 @@ class _Checkpoint(msgspec.Struct, gc=False):
 
 
 async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) -> None:
-    """Return once the kubelet whose checkpoint lies in ``folder`` does not own ``gpu-mem``; until then say so."""
+    """Return once the kubelet whose checkpoint lies in ``folder`` does not own ``gpu-mem``; until then report it."""
+
+    async def look() -> str:
+        return advice(folder) if owns(checkpoint_in(folder), wire.RESOURCE_MEMORY) else ""
+
+    await wait_while(look, node, events, "GPUShareResourceOwned")
+
+
+async def wait_while(look: Callable[[], Awaitable[str]], node: ObjectMeta, events: EventRecorder, event: str) -> None:
+    """Return once ``look`` finds no reason to wait (""); until then log the reason, and report it as an event of the node."""
     said = -_REPEAT_SECONDS
     loop = asyncio.get_running_loop()
-    while owns(checkpoint_in(folder), wire.RESOURCE_MEMORY):
+    while text := await look():
         if loop.time() - said >= _REPEAT_SECONDS:
             said = loop.time()
-            text = advice(folder)
             _LOG.warning("waiting node=%s reason=%s", node.name, text)
-            await events.record("Node", node, "GPUShareResourceOwned", text)
+            await events.record("Node", node, event, text)
         await asyncio.sleep(_LOOK_SECONDS)
 
 

@@ -45,7 +45,7 @@ class Belief:
 
     ``shares`` are where it has its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
     have instead. ``origin`` is the first card that was believed. ``named`` is what was read last, and ``audits`` how many audits
-    have found that.
+    have found that. ``card_size`` is the size of the card when the pod was bound, which shows the unit of the amounts.
     """
 
     shares: Shares
@@ -55,6 +55,7 @@ class Belief:
     is_started: bool = False
     named: Shares = ()
     audits: int = 0
+    card_size: int = 0
 
     @property
     def booked(self) -> Shares:
@@ -64,9 +65,9 @@ class Belief:
         return tuple(sorted([*self.shares, *((card, units) for card in others)]))
 
 
-def bound_to(shares: Shares) -> Belief:
+def bound_to(shares: Shares, card_size: int = 0) -> Belief:
     """The belief about a pod that the API server has bound with these shares."""
-    return Belief(shares, origin=shares[0][0], named=shares)
+    return Belief(shares, origin=shares[0][0], named=shares, card_size=card_size)
 
 
 def believe(known: Belief | None, named: Allocation | None, *, is_started: bool, has_gap: bool) -> Belief | None:
@@ -77,7 +78,7 @@ def believe(known: Belief | None, named: Allocation | None, *, is_started: bool,
     if named is None:
         return None if known is None else replace(known, is_started=known.is_started or is_started)
     if known is None:
-        return replace(bound_to(named.shares), mark=named.repair, is_started=is_started)
+        return replace(bound_to(named.shares, named.card_size), mark=named.repair, is_started=is_started)
     if len(known.shares) == len(named.shares) == 1:
         # On one card the amount is what the pod's spec asks for, and annotations do not count.
         known = replace(known, shares=((known.shares[0][0], named.units),))

@@ -39,9 +39,18 @@ def booking_of(
     metadata = pod.metadata
     # While the device plugin changes a pod's card it is on both: nothing may be put onto what it has or is to have.
     shares = belief.booked if belief is not None and units > 0 else ()
+    card_size = belief.card_size if belief is not None else 0
     evictable = evictable_of(pod) if units > 0 else None
     booking = Booking(
-        metadata.uid, metadata.namespace, metadata.name, units, shares, slots, wishes_or_none(pod).group, evictable
+        metadata.uid,
+        metadata.namespace,
+        metadata.name,
+        units,
+        shares,
+        slots,
+        wishes_or_none(pod).group,
+        evictable,
+        card_size,
     )
     return booking, belief, problem
 

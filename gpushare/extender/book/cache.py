@@ -247,7 +247,7 @@ class SchedulerCache:
         assumed = self.assumed(metadata.uid, node)
         if assumed is not None:
             self._acknowledged.add(metadata.uid)
-            self._believe(metadata.uid, node, bound_to(assumed.shares))
+            self._believe(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
         if self.is_pending(metadata):
             self._cpu_changed(*self._workload.put(metadata.uid, node, cpu_milli))
 

@@ -204,3 +204,10 @@ def test_attack_12_a_later_annotation_shows_what_is_known() -> None:
 
     assert [(device.index, device.used, device.total) for device in report.info.devices] == [(0, 0, 20), (1, 3, 8)]
     assert problems == ("node n gets no pods: the node's GPUs are described by a newer version of gpushare",)
+
+
+def test_a_pod_of_a_former_unit_is_shown_in_the_present_one() -> None:
+    """Fourteen GiB on a card that counts in MiB now are 14336 of its units."""
+    report = one(pod("a", "14", on("0") | {"ALIYUN_COM_GPU_MEM_DEV": "15"}), units="30720")
+
+    assert ([device.used for device in report.info.devices], report.used) == ([14336, 0], 14336)

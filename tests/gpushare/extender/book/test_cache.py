@@ -77,6 +77,25 @@ def cache() -> SchedulerCache:
     return cache
 
 
+@pytest.mark.parametrize(
+    ("before", "units", "after", "expected"),
+    [(30, 14, 30720, 14336), (30720, 14000, 30, 14), (30, 14, 30, 14)],
+    ids=["GiB to MiB", "MiB to GiB", "same unit"],
+)
+def test_a_booking_keeps_its_memory_when_the_node_changes_its_unit(
+    before: int, units: int, after: int, expected: int
+) -> None:
+    """Pods of the Go plugin outlive a change of its unit, and a card is not promised twice."""
+    cache = SchedulerCache()
+    cache.set_node(node(memory=before))
+    running = pod("a", units, on="n", card=0, phase="Running", running=True)
+    running.metadata.annotations["ALIYUN_COM_GPU_MEM_DEV"] = str(before // 2)  # type: ignore[index]
+    cache.set_pod(running)
+    cache.set_node(node(memory=after))
+
+    assert used(cache) == [expected, 0]
+
+
 @pytest.mark.parametrize("card", [None, "x", 1], ids=["removed", "nonsense", "another card"])
 def test_attack_04_what_was_bound_stays_booked(cache: SchedulerCache, card: object) -> None:
     """The author of a running pod changes its annotations: its card does not look free, and no other looks used."""

@@ -1,4 +1,4 @@
-"""A node that ran in ids mode changes to slots mode: the plugin waits for the operator, then goes on by itself."""
+"""A node changes to slots mode or to another memory unit: the plugin waits for what runs there, then goes on by itself."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import load_target
 from clusters.waiting import eventually
 from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
 from fake_nvml.box import Box
 from fake_nvml.state import State
 
@@ -46,11 +48,11 @@ class Site:
         self.kubelet = kubelet
         self.simulated = simulated
 
-    async def plugin(self, target: str) -> Program:
-        """The device plugin of a target, not yet started."""
+    async def plugin(self, target: str, *arguments: str) -> Program:
+        """The device plugin of a target with more arguments, not yet started."""
         chosen = load_target(target)
         account = await self.cluster.kubeconfig_of(chosen.device_plugin.account, NODE)
-        return self.simulated.device_plugin(chosen, account, ())
+        return self.simulated.device_plugin(chosen, account, arguments)
 
     async def amounts(self) -> dict[str, str]:
         """What the node can give to pods."""
@@ -63,10 +65,10 @@ class Site:
         expected = {names[key]: text for key, text in wanted.items()}
         await eventually(self.amounts, lambda seen: expected.items() <= seen.items(), f"{NODE} shows {expected}")
 
-    async def warnings(self) -> list[Any]:
+    async def warnings(self, reason: str = "GPUShareResourceOwned", about: str = "") -> list[Any]:
         """Events about the node that its plugin wrote."""
         found = await self.cluster.api.list(EVENTS, field_selector=f"involvedObject.name={NODE}")
-        return [event for event in found if event.get("reason") == "GPUShareResourceOwned"]
+        return [event for event in found if event.get("reason") == reason and about in event["message"]]
 
 
 @pytest.fixture
@@ -164,5 +166,42 @@ async def _is_shown(site: Site, resource: str) -> bool:
     return (await site.amounts()).get(resource, "0") != "0"
 
 
-async def _is_said(site: Site) -> bool:
-    return bool(await site.warnings())
+async def _is_said(site: Site, reason: str = "GPUShareResourceOwned", about: str = "") -> bool:
+    return bool(await site.warnings(reason, about))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "units", "total"),
+    [
+        (("gpushare", "--memory-unit=GiB"), ("gpushare", "--memory-unit=MiB", "--max-ids=40000"), 13, "15079"),
+        (("gpushare", "--memory-unit=MiB", "--max-ids=40000"), ("gpushare", "--memory-unit=GiB"), 14000, "14"),
+        (("gpushare", "--memory-unit=256MiB"), ("gpushare", "--memory-unit=GiB"), 50, "14"),
+    ],
+    ids=["GiB to MiB", "MiB to GiB", "256MiB to GiB"],
+)
+async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
+    site: Site, observer: Observer, before: tuple[str, ...], after: tuple[str, ...], units: int, total: str
+) -> None:
+    """Pods that run hold their memory, and the node serves the new unit once the last of them has ended."""
+    first = await site.plugin(*before)
+    await first.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
+    await site.shows(count="1")
+    await observer.create(gpu_pod("former", units, node=NODE))
+    await observer.running("former")
+    await first.stop()
+
+    second = await site.plugin(*after)
+    try:
+        await second.launch(lambda: _is_said(site, "GPUShareUnitInUse", f"{observer.namespace}/former"))
+        event = (await site.warnings("GPUShareUnitInUse", f"{observer.namespace}/former"))[0]
+        for word in (before[1].partition("=")[2], after[1].partition("=")[2], "Drain"):
+            assert word in event["message"]
+        await site.shows(mem="0", count="1")
+        assert (await observer.pod("former"))["status"]["phase"] == "Running"
+
+        await observer.delete("former", grace_seconds=0)
+        await site.shows(mem=total, count="1")
+        await observer.create(gpu_pod("later", 1, node=NODE))
+        await observer.running("later")
+    finally:
+        await second.stop()
