@@ -35,7 +35,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml bench load load-full soak-load fuzz generate verify constraints clean-clone clean
+.PHONY: help demo test check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml real-nvml bench load load-full soak-load fuzz generate verify constraints clean-clone clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,10 @@ images: docker ## Build the images of our programs without a registry, and the p
 
 fake-nvml: $(READY) ## Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and say where (CC=, or pip install ziglang)
 	@$(BIN)/python -m fake_nvml.native.build $(ARGS)
+
+real-nvml: $(READY) ## Run the NVML layer on NVIDIA's own library, without a card (LIBNVIDIA_ML=PATH of a libnvidia-ml.so.1)
+	@test -e "$(LIBNVIDIA_ML)" || { echo "name a real library: make real-nvml LIBNVIDIA_ML=/usr/lib/.../libnvidia-ml.so.1" >&2; exit 2; }
+	@LIBNVIDIA_ML=$(LIBNVIDIA_ML) $(BIN)/python -m pytest tests/gpushare/nvml/test_real_library.py -q $(ARGS)
 
 check: $(READY) ## Format, lint, types, import directions
 	@$(BIN)/ruff format --check --quiet . || { echo "formatting differs: make fix" >&2; exit 1; }

@@ -1,0 +1,116 @@
+"""NVIDIA's own libnvidia-ml.so.1 on a machine without a card: ``make real-nvml LIBNVIDIA_ML=PATH``.
+
+The library comes with any driver; Debian has it in non-free as libnvidia-ml1, which is enough unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from fake_nvml.guard import DRIVER_FOLDER
+from fake_nvml.native.build import library_folder
+from fake_nvml.state import State
+from gpushare.nvml.errors import NoDriverError
+from gpushare.nvml.session import NvmlSession
+from tests.gpushare.deviceplugin.test_main import kubeconfig, node, run
+from tests.servers import StubApi, serve
+
+VARIABLE = "LIBNVIDIA_ML"
+NAMED = os.environ.get(VARIABLE, "")
+# What to do where the kernel module is missing.
+REASON = "the NVIDIA kernel module is not loaded"
+
+pytestmark = [
+    pytest.mark.skipif(not NAMED, reason=f"{VARIABLE} names no real libnvidia-ml.so.1: make real-nvml {VARIABLE}=PATH"),
+    pytest.mark.skipif(DRIVER_FOLDER.exists(), reason=f"this machine has a driver ({DRIVER_FOLDER}), so NVML answers"),
+]
+
+
+@pytest.fixture
+def session(clean_pynvml: None) -> Iterator[NvmlSession]:
+    opened = NvmlSession(str(Path(NAMED).resolve()))
+    yield opened
+    opened.close()
+
+
+def test_it_is_nvidias_and_not_ours(session: NvmlSession) -> None:
+    with pytest.raises(NoDriverError):
+        session.renew()
+
+    assert not hasattr(pynvml.nvmlLib, "fakenvml_version")
+    assert hasattr(pynvml.nvmlLib, "nvmlInternalGetExportTable")
+
+
+def test_a_missing_driver_is_the_reason_each_time_and_leaks_nothing(session: NvmlSession) -> None:
+    """The device plugin asks again every few seconds, for weeks if need be."""
+    for attempt in range(200):
+        with pytest.raises(NoDriverError, match=REASON):
+            session.renew()
+        if attempt == 0:
+            opened = len(list(Path("/proc/self/fd").iterdir()))
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+    assert pynvml._nvmlLib_refcount == 0
+
+
+def test_cards_are_found_in_the_same_process_afterwards(
+    session: NvmlSession, simulate: Callable[..., State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real library leaves nothing behind that keeps a driver from being found."""
+    with pytest.raises(NoDriverError):
+        session.renew()
+    state = simulate("t4x2", driver="535.104")
+    monkeypatch.setenv("FAKENVML_STATE", str(state.path))
+    library = library_folder("535.104", dict(os.environ)) / "libnvidia-ml.so.1"
+    later = NvmlSession(str(library))
+    try:
+        assert [card.uuid for card in later.renew().cards] == [card.uuid for card in state.cards()]
+    finally:
+        later.close()
+
+
+@pytest.mark.parametrize("way", ["named", "found by the loader"])
+async def test_the_device_plugin_waits_and_reports_it_on_the_node(tmp_path: Path, way: str) -> None:
+    """One line in the log, one event on the Node, and an end on demand."""
+    arguments, environment = _way(way, tmp_path)
+    api = StubApi(nodes=[node("v1.36.3")])
+    async with serve(api) as url:
+        code, log = await run(
+            "gpushare-device-plugin", *arguments, until_log="no cards to share",
+            NODE_NAME="n", KUBECONFIG=kubeconfig(tmp_path, url), **environment,
+        )  # fmt: skip
+
+    assert (code, log.count("no cards to share"), REASON in log, "Traceback" in log) == (0, 1, True, False)
+
+
+@pytest.mark.parametrize("way", ["named", "found by the loader"])
+async def test_the_device_plugin_ends_where_it_was_asked_to(tmp_path: Path, way: str) -> None:
+    arguments, environment = _way(way, tmp_path)
+    code, log = await run(
+        "gpushare-device-plugin", "--fail-on-init-error", *arguments,
+        NODE_NAME="n", KUBECONFIG=kubeconfig(tmp_path, "http://127.0.0.1:1"), **environment,
+    )  # fmt: skip
+
+    assert (code, REASON in log, "Traceback" in log) == (1, True, False)
+
+
+@pytest.mark.parametrize("way", ["named", "found by the loader"])
+async def test_a_recording_says_that_there_is_no_driver(tmp_path: Path, way: str) -> None:
+    arguments, environment = _way(way, tmp_path)
+    library = [f"--library={argument.partition('=')[2]}" for argument in arguments]
+    code, log = await run(sys.executable, "-m", "fake_nvml.main", "record", *library, **environment)
+
+    assert (code, "Driver Not Loaded" in log, "Traceback" in log) == (1, True, False)
+
+
+def _way(way: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+    library = Path(NAMED).resolve()
+    if way == "named":
+        return [f"--nvml-library={library}"], {}
+    (folder / "libnvidia-ml.so.1").symlink_to(library)
+    return [], {"LD_LIBRARY_PATH": str(folder)}
