@@ -120,3 +120,36 @@ def test_a_full_box_holds_as_many_cards_as_the_state_file(tmp_path: Path) -> Non
     path.write_text(f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}}}]')
 
     assert len(Box.load(str(path), seed="node").cards) == MAX_CARDS
+
+
+def test_a_box_says_what_its_cards_do_not_answer(tmp_path: Path) -> None:
+    """A name without a version, or without what was asked for, is all of them."""
+    path = tmp_path / "box.yaml"
+    names = "nvmlDeviceGetMemoryInfo, nvmlDeviceGetClockInfo memory, nvmlDeviceGetPcieThroughput"
+    path.write_text(f'driver: "535"\ncards: [{{model: t4, refuses: {{UNKNOWN: [{names}]}}}}]')
+
+    (card,) = Box.load(str(path), seed="node").cards
+
+    assert card.refused == dict.fromkeys(
+        (
+            "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetClockInfo memory",
+            "nvmlDeviceGetPcieThroughput received", "nvmlDeviceGetPcieThroughput sent",
+        ), 999,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("refuses", "says"),
+    [
+        ("{NOT_SUPPORTED: [nvmlDeviceGetMood]}", "no function 'nvmlDeviceGetMood'"),
+        ("{SAD: [nvmlDeviceGetName]}", "not a return code"),
+        ("{NOT_SUPPORTED: nvmlDeviceGetName}", "not a return code"),
+        ("[nvmlDeviceGetName]", "not a return code"),
+    ],
+)
+def test_what_no_card_can_refuse_is_an_error(tmp_path: Path, refuses: str, says: str) -> None:
+    path = tmp_path / "box.yaml"
+    path.write_text(f'driver: "535"\ncards: [{{model: t4, refuses: {refuses}}}]')
+
+    with pytest.raises(CatalogueError, match=says):
+        Box.load(str(path), seed="node")
