@@ -25,10 +25,15 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableCard:
-    """A card that NVML counts but cannot describe: lost, most often."""
+    """A card that NVML counts but cannot describe: lost, most often. ``uuid`` and ``code`` are "" and 0 if they are not known.
+
+    ``code`` is NVML's return code.
+    """
 
     index: int
     reason: str
+    uuid: str = ""
+    code: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,14 @@ NvmlError
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpushare.errors import GpushareError
+
+# NVML's codes for a process that is kept from a card: no permission, blocked by the operating system (its control groups).
+BLOCKED_CODES: Final = frozenset({4, 17})
+# Its codes for faults that a new container may cure, too: the library does not fit the kernel module, and an unknown error.
+CONTAINER_CODES: Final = BLOCKED_CODES | {18, 999}
 
 
 class NvmlError(GpushareError):

@@ -17,7 +17,7 @@ import pynvml
 
 from gpushare.nvml.api import Heard, UnheardCard, Xid
 from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError, UnsupportedError
-from gpushare.nvml.translation import FAILURES, translated
+from gpushare.nvml.translation import translated
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class EventSets:
             events = pynvml.nvmlEventSetCreate()
             try:
                 pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
-            except FAILURES:
+            except Exception:
                 _free(events)
                 raise
         self._sets[uuid] = events
@@ -114,5 +114,5 @@ def _waiter() -> Any:
 
 
 def _free(events: Any) -> None:
-    with contextlib.suppress(*FAILURES):  # the library is gone, and the set with it
+    with contextlib.suppress(NvmlError), translated("free an event set"):  # the library is gone, and the set with it
         pynvml.nvmlEventSetFree(events)

@@ -17,13 +17,15 @@ from typing import Any, Final
 import pynvml
 
 from gpushare.nvml.api import Card, Process, Survey, UnreadableCard
-from gpushare.nvml.errors import NoDriverError, NvmlError
-from gpushare.nvml.translation import FAILURES, known, text, translated
+from gpushare.nvml.errors import NoDriverError, NvmlError, UnsupportedError
+from gpushare.nvml.translation import known, text, text_of, translated
 
 _LOG = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
 _NOT_KNOWN: Final = 2**64 - 1
+# Far more cards than a machine holds: such a count is no answer.
+_MOST_CARDS: Final = 1024
 SYSFS: Final = Path("/sys")
 # Words of 64 NUMA nodes each to ask for.
 _AFFINITY_WORDS: Final = 4
@@ -40,16 +42,28 @@ class NvmlLibrary:
         self._open = True
 
     def survey(self) -> Survey:
-        """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other."""
+        """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other.
+
+        Of two cards with one UUID the second is unreadable: nothing could tell which of them a pod has.
+        """
         with translated("count the cards"):
             count = pynvml.nvmlDeviceGetCount()
-        cards, unreadable = [], []
+        if not 0 <= count <= _MOST_CARDS:
+            raise NvmlError(f"cannot count the cards: NVML says that there are {count}")
+        cards: dict[str, Card] = {}
+        unreadable = []
         for index in range(count):
+            uuid = ""
             try:
-                cards.append(self._card(index))
+                handle, uuid = self._find(index)
+                if uuid in cards:
+                    raise NvmlError(
+                        f"card {index} has the UUID of card {cards[uuid].index} ({uuid}), so it is not shared"
+                    )
+                cards[uuid] = self._card(index, uuid, handle)
             except NvmlError as error:
-                unreadable.append(UnreadableCard(index, str(error)))
-        return Survey(tuple(cards), tuple(unreadable))
+                unreadable.append(UnreadableCard(index, str(error), uuid, error.code))
+        return Survey(tuple(cards.values()), tuple(unreadable))
 
     def cards(self) -> tuple[Card, ...]:
         """The cards that answer. A lost one is left out: without UUID and memory there is nothing to offer of it."""
@@ -76,32 +90,44 @@ class NvmlLibrary:
     def driver_version(self) -> str:
         """The driver's version."""
         with translated("ask the driver's version"):
-            return text(pynvml.nvmlSystemGetDriverVersion())
+            return text_of(pynvml.nvmlSystemGetDriverVersion)
 
     def close(self) -> None:
         """Shut NVML down, for this user of it."""
         if not self._open:
             return
         self._open = False
-        with contextlib.suppress(*FAILURES):  # there is nothing left to lose
+        with contextlib.suppress(NvmlError), translated("shut NVML down"):  # there is nothing left to lose
             pynvml.nvmlShutdown()
 
-    def _card(self, index: int) -> Card:
+    def _find(self, index: int) -> tuple[Any, str]:
+        """The handle and the UUID of a card, without which it is none that can be shared."""
         with translated(f"describe card {index}"):
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            uuid, model = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
+            uuid = text(pynvml.nvmlDeviceGetUUID(handle))
+        if not uuid:
+            raise NvmlError(f"cannot describe card {index}: its UUID is empty")
+        return handle, uuid
+
+    def _card(self, index: int, uuid: str, handle: Any) -> Card:
+        # A name is nice to have: a card without one is shared.
+        model = known(lambda: text_of(lambda: pynvml.nvmlDeviceGetName(handle))) or ""
+        with translated(f"read the memory of card {index}, {model or 'of unknown model'}"):
             # Version 1: the only one that drivers before R510 have, and its total is the same.
             total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
-            numa, mig = self._numa(handle), _is_mig(handle)
-        return Card(index, text(uuid), text(model), total // _MIB, numa, mig)
+        if total in (0, _NOT_KNOWN):
+            raise UnsupportedError(
+                f"card {index} ({model}, {uuid}) does not report how much memory it has, as cards with unified memory do"
+            )
+        return Card(index, uuid, model, total // _MIB, self._numa(handle), _is_mig(handle))
 
     def _numa(self, handle: Any) -> int | None:
-        words = known(lambda: pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE))
+        words = known(lambda: list(pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE)))
         if words is not None:
             nodes = [64 * word + bit for word, bits in enumerate(words) for bit in range(64) if bits >> bit & 1]
             return nodes[0] if len(nodes) == 1 else None
-        pci = known(lambda: pynvml.nvmlDeviceGetPciInfo(handle))
-        return None if pci is None else self._numa_of_bus(text(pci.busId))
+        bus_id = known(lambda: text_of(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId))
+        return None if bus_id is None else self._numa_of_bus(bus_id)
 
     def _numa_of_bus(self, bus_id: str) -> int | None:
         """What the kernel says; it writes the address with a domain of four digits, and -1 for "not known"."""
@@ -141,8 +167,7 @@ def _load(path: str) -> None:
 
 
 def _is_mig(handle: Any) -> bool:
-    modes = known(lambda: pynvml.nvmlDeviceGetMigMode(handle))
-    return modes is not None and bool(modes[0])
+    return bool(known(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0]))
 
 
 def _running(handle: Any, act: str) -> Iterator[tuple[int, int | None]]:

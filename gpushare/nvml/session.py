@@ -13,11 +13,12 @@ after the driver was away) and whose driver asks for one already; ``renew`` says
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pynvml
 
@@ -187,10 +188,11 @@ class NvmlSession:
         handle = self._handles.get(uuid)
         if handle is None:
             return None
-        try:
-            values = known(lambda: pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION]))
-        except NvmlError:
-            return None
-        if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
-            return None
-        return int(values[0].value.uiVal)
+        with contextlib.suppress(NvmlError):
+            return cast("int | None", known(functools.partial(_recovery_action, handle)))
+        return None
+
+
+def _recovery_action(handle: Any) -> int | None:
+    field = pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])[0]
+    return int(field.value.uiVal) if field.nvmlReturn == pynvml.NVML_SUCCESS else None

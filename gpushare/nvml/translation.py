@@ -1,4 +1,9 @@
-"""NVML's errors as ours, and the small oddities of what pynvml answers. Every other module here asks NVML through this."""
+"""NVML's errors as ours, and the small oddities of what pynvml answers. Every other module here asks NVML through this.
+
+pynvml raises more than NVMLError: it decodes each text strictly as UTF-8, so a driver that answers other bytes (555.85 on WSL2 did)
+makes it raise UnicodeDecodeError, even for the text of an error. Versions that do not fit the library raise AttributeError or
+ValueError. Whatever it raises means that there is no answer, and becomes an NvmlError with the reason.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,9 @@ from gpushare.nvml.errors import (
 # Raised in place of FunctionNotFound by some functions of some pynvml versions; no NVMLError.
 _MISMATCH: Final = getattr(pynvml, "NVMLLibraryMismatchError", pynvml.NVMLError)
 FAILURES: Final = (pynvml.NVMLError, _MISMATCH)
+
+# The code of an answer that pynvml could not read.
+NOT_READ: Final = 0
 
 _NO_DRIVER: Final = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA kernel module is not loaded; run nvidia-smi on the node to see why",
@@ -44,13 +52,26 @@ _KINDS: Final[dict[int, type[NvmlError]]] = {
 
 @contextlib.contextmanager
 def translated(act: str) -> Iterator[None]:
-    """NVML's errors as ours; ``act`` says what was tried."""
+    """Turn whatever pynvml raises into an NvmlError; ``act`` says what was tried."""
     try:
         yield
+    except NvmlError:
+        raise
     except FAILURES as error:
         code = getattr(error, "value", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-        reason = _NO_DRIVER.get(code) or f"NVML says: {error} (code {code})"
+        reason = _NO_DRIVER.get(code) or f"NVML says: {_words(error)} (code {code})"
         raise _KINDS.get(code, NvmlError)(f"cannot {act}: {reason}", code) from error
+    except Exception as error:
+        reason = f"its answer cannot be read ({type(error).__name__}: {_words(error)})"
+        raise NvmlError(f"cannot {act}: {reason}", NOT_READ) from error
+
+
+def _words(error: Exception) -> str:
+    """The text of an error. pynvml asks the library for it, so it may fail as any other answer."""
+    try:
+        return str(error)
+    except Exception:
+        return "an error whose text cannot be read"
 
 
 def known(ask: Callable[[], Any]) -> Any:
@@ -62,6 +83,14 @@ def known(ask: Callable[[], Any]) -> Any:
         raise
     except NvmlError:
         return None
+
+
+def text_of(ask: Callable[[], str | bytes]) -> str:
+    """A text that NVML answers; bytes that are no UTF-8 are replaced. Raises what ``ask`` raises otherwise."""
+    try:
+        return text(ask())
+    except UnicodeDecodeError as error:
+        return text(bytes(error.object))
 
 
 def text(value: str | bytes) -> str:

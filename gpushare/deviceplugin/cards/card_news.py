@@ -17,6 +17,8 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
+from gpushare.model.quantity import MemoryUnit
+from gpushare.nvml.api import Card
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,12 +96,23 @@ class CardNews:
         return known if known.uid else (await self._client.get_node(self._name)).metadata
 
 
-def not_shared(uuid: str, model: str) -> str:
-    """Why a card in MIG mode is not announced."""
+def why_not_shared(card: Card, unit: MemoryUnit) -> str:
+    """Why a card that answers is not announced, "" if it is: it is in MIG mode, or has less memory than one unit."""
+    if card.mig:
+        return (
+            f"card {card.uuid} ({card.model}) is in MIG mode and not shared: its memory belongs to its slices; "
+            "switch MIG off to share it (nvidia-smi -mig 0), or leave it to NVIDIA's device plugin"
+        )
+    if unit.units_of(card.memory_mib):
+        return ""
     return (
-        f"card {uuid} ({model}) is in MIG mode and not shared: its memory belongs to its slices; "
-        "switch MIG off to share it (nvidia-smi -mig 0), or leave it to NVIDIA's device plugin"
-    )
+        f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}; "
+        + (
+            f"share it with --memory-unit {MemoryUnit(2 ** (card.memory_mib.bit_length() - 1))}"
+            if card.memory_mib
+            else ""
+        )
+    ).removesuffix("; ")
 
 
 def _text(change: CardChange, node: str) -> str:

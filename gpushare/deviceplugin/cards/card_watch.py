@@ -20,14 +20,15 @@ from gpushare.deviceplugin.cards.card_news import (
     EVENT_NOT_SHARED,
     EVENT_UNREADABLE,
     CardNews,
-    not_shared,
+    why_not_shared,
 )
+from gpushare.deviceplugin.cards.container_fault import ContainerFault
 from gpushare.deviceplugin.cards.devices import PhysicalCard
 from gpushare.deviceplugin.cards.health import CardHealth, Recovery
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.roster import count_cards
 from gpushare.nvml.api import Card, Heard, Survey, UnreadableCard
-from gpushare.nvml.errors import NvmlError
+from gpushare.nvml.errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 
@@ -91,12 +92,20 @@ class CardWatch:
         self._retry_seconds = 0.0
         self._rest_seconds = survey_seconds
         # Said once, not at every count: which cards are not shared, which cannot be read, and what NVML's trouble is.
-        self._mig: frozenset[str] = frozenset()
+        self._withheld: frozenset[str] = frozenset()
         self._unreadable: frozenset[UnreadableCard] = frozenset()
         self._trouble = ""
+        self._container = ContainerFault(clock)
+        # UUIDs of cards that answered in this process.
+        self._answered: set[str] = set()
+        # Why this container is kept from a card, "" if it is not: reported once.
+        self._blocked = ""
 
     async def wait_for_cards(self, *, fail: bool = False) -> None:
-        """Until the driver shows a card; the node may get one. Raises NvmlError instead where ``fail`` is set."""
+        """Wait until the driver shows a card, as the node may get one.
+
+        Raises NvmlError instead if ``fail`` is set, and ContainerFaultError.
+        """
         while True:
             try:
                 survey = await self._count()
@@ -104,7 +113,7 @@ class CardWatch:
             except NvmlError as error:
                 if fail:
                     raise
-                problem = str(error)
+                problem = self._problem(error)
             if not problem:
                 self._trouble = ""
                 return
@@ -179,13 +188,24 @@ class CardWatch:
         try:
             await self._recount()
         except NvmlError as again:
+            problem = self._problem(again)
             if str(again) != self._trouble:
                 self._trouble = str(again)
-                _LOG.warning("no driver, all cards are unhealthy until it is back reason=%s", again)
-                self._news.say(EVENT_NO_CARDS, f"no driver, all cards are unhealthy until it is back: {again}")
+                text = (
+                    f"{'' if again.code in CONTAINER_CODES else 'no driver, '}all cards are unhealthy until it is back"
+                )
+                _LOG.warning("%s reason=%s", text, problem)
+                self._news.say(EVENT_NO_CARDS, f"{text}: {problem}")
             self._health.miss_driver(is_away=True)
             self._node.refresh()
             self._hurry()
+
+    def _problem(self, error: NvmlError) -> str:
+        """NVML does not show the cards; what to report. Raises ContainerFaultError if a new container is needed."""
+        if error.code in CONTAINER_CODES:
+            return self._container.fails(str(error))
+        self._container.works()
+        return str(error)
 
     async def _look_after_the_sick(self) -> None:
         recoveries: list[Recovery] = []
@@ -213,8 +233,12 @@ class CardWatch:
         """Compare the count with who was known; the cards that are lost."""
         survey = self._survey
         self._say_who_is_not_shared(survey)
-        answering = [_physical(card) for card in survey.cards if not card.mig]
-        roster = count_cards(self._known, answering, [card.index for card in survey.unreadable], self._mig)
+        answering = [_physical(card) for card in survey.cards if card.uuid not in self._withheld]
+        # One that says its UUID is that card, and no other that is missing.
+        known = {card.uuid for card in self._known}
+        places = [card.index for card in survey.unreadable if not card.uuid or card.uuid in known]
+        roster = count_cards(self._known, answering, places, self._withheld)
+        self._answered |= {card.uuid for card in answering}
         self._log_changes(roster.cards, roster.removed)
         self._known = roster.cards
         lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
@@ -228,15 +252,31 @@ class CardWatch:
             self._health.miss(uuid)
         if roster.lost:
             self._hurry()
+        self._judge_container(roster.lost)
         return tuple(roster.lost)
 
+    def _judge_container(self, lost: frozenset[str]) -> None:
+        """Cards from which this process is kept, and which it had before, are a fault of its container.
+
+        Raises ContainerFaultError.
+        """
+        blocked = [card for card in self._survey.unreadable if card.code in BLOCKED_CODES]
+        text = ""
+        if blocked and lost & self._answered:
+            text = self._container.fails(blocked[0].reason)
+        else:
+            self._container.answered()
+        if text and text != self._blocked:
+            _LOG.warning("this container is kept from a card reason=%s", text)
+            self._news.say(EVENT_UNREADABLE, text)
+        self._blocked = text
+
     def _say_who_is_not_shared(self, survey: Survey) -> None:
-        mig = {card.uuid: card for card in survey.cards if card.mig}
-        for uuid in mig.keys() - self._mig:
-            text = not_shared(uuid, mig[uuid].model)
-            _LOG.warning("not shared uuid=%s reason=%s", uuid, text)
-            self._news.say(EVENT_NOT_SHARED, text)
-        self._mig = frozenset(mig)
+        withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self._node.unit))}
+        for uuid in withheld.keys() - self._withheld:
+            _LOG.warning("not shared uuid=%s reason=%s", uuid, withheld[uuid])
+            self._news.say(EVENT_NOT_SHARED, withheld[uuid])
+        self._withheld = frozenset(withheld)
 
     def _say_who_is_unknown(self, cards: Iterable[UnreadableCard]) -> None:
         unreadable = frozenset(cards)

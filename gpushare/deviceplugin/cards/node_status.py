@@ -94,6 +94,8 @@ class NodeStatus:
         # Cards that cannot be announced: said once.
         self._refused: tuple[PhysicalCard, ...] | None = None
         self._unit = unit
+        # The unit of the amounts on the Node: in slots mode exact MiB.
+        self.unit = MemoryUnit(1) if slots else unit
         self._boot = boot
         self._health = health or CardHealth(XidRules(), 0)
         self._in_use = in_use

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
@@ -124,7 +126,8 @@ def test_a_lost_card_takes_no_other_with_it(simulate: Simulate, caplog: pytest.L
         cards = nvml.cards()
 
     assert [card.index for card in cards] == [0, 2]
-    assert nvml.survey().unreadable == (UnreadableCard(1, "cannot describe card 1: NVML says: GPU is lost (code 15)"),)
+    reason = "cannot describe card 1: NVML says: GPU is lost (code 15)"
+    assert nvml.survey().unreadable == (UnreadableCard(1, reason, code=15),)
     assert "nvml_index=1" in caplog.text
     assert "GPU is lost" in caplog.text
 
@@ -259,3 +262,124 @@ def test_an_init_that_fails_says_what_to_do(tmp_path: Path, code: int, kind: typ
         open_library(str(compile_nvml(tmp_path, init=code)))
 
     assert caught.value.code == code
+
+
+def garble(state: State, field: str, card: int = 1) -> None:
+    """Let a driver answer bytes that are no UTF-8."""
+    with state._mapped.writing() as content:
+        setattr(content.cards[card], field, b"\xf8\xb3\x91\x02\x7f")
+
+
+def test_a_garbled_name_is_replaced(simulate: Simulate) -> None:
+    """The card is shared under a name with replacement characters."""
+    state = simulate("t4x2", driver="550.54")
+    garble(state, "name")
+
+    survey = open_library(None).survey()
+
+    assert [card.model for card in survey.cards] == ["Tesla T4", "\ufffd\ufffd\ufffd\x02\x7f"]
+
+
+def test_a_garbled_uuid_costs_its_own_card_alone(simulate: Simulate) -> None:
+    """Nothing identifies such a card, so it is reported and the others are shared."""
+    state = simulate("t4x2", driver="550.54")
+    garble(state, "uuid")
+
+    survey = open_library(None).survey()
+
+    assert [card.index for card in survey.cards] == [0]
+    assert "UnicodeDecodeError" in survey.unreadable[0].reason
+
+
+@pytest.mark.parametrize(
+    ("function", "is_shared"),
+    [
+        ("nvmlDeviceGetHandleByIndex", False),
+        ("nvmlDeviceGetUUID", False),
+        ("nvmlDeviceGetMemoryInfo", False),
+        ("nvmlDeviceGetName", True),
+        ("nvmlDeviceGetMigMode", True),
+        ("nvmlDeviceGetMemoryAffinity", True),
+    ],
+)
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnicodeDecodeError("utf-8", b"\xf8", 0, 1, "invalid start byte"),
+        ValueError("odd"),
+        AttributeError("no such field"),
+        ctypes.ArgumentError("argument 1"),
+        OSError("cannot load"),
+        IndexError("empty"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_pynvml_raises_costs_its_own_card_alone(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, function: str, is_shared: bool, error: Exception
+) -> None:
+    """A call that ends with no NVMLError is no answer; a fact that is nice to have costs nothing."""
+    simulate("t4x2", driver="550.54")
+    nvml = open_library(None)
+    asked = getattr(pynvml, function)
+    second = pynvml.nvmlDeviceGetHandleByIndex(1)
+
+    def odd(first: object, *others: object) -> object:
+        is_second = first == 1 or (isinstance(first, type(second)) and _address(first) == _address(second))
+        if is_second:
+            raise error
+        return asked(first, *others)
+
+    monkeypatch.setattr(pynvml, function, odd)
+    survey = nvml.survey()
+
+    assert len(survey.cards) + len(survey.unreadable) == 2
+    assert [card.index for card in survey.cards] == ([0, 1] if is_shared else [0])
+    assert all(type(error).__name__ in card.reason for card in survey.unreadable)
+
+
+def _address(handle: Any) -> int:
+    return int(ctypes.cast(handle, ctypes.c_void_p).value or 0)
+
+
+def test_an_error_whose_text_cannot_be_read_is_reported(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pynvml asks the library for the text of each error, and that may fail too."""
+    state = simulate("t4x2", driver="550.54")
+    state.set_value(state.cards()[1].uuid, "state", "lost")
+    nvml = open_library(None)
+    monkeypatch.setattr(pynvml.NVMLError, "__str__", lambda self: b"\xf8".decode())
+
+    (unreadable,) = nvml.survey().unreadable
+
+    assert unreadable.reason == "cannot describe card 1: NVML says: an error whose text cannot be read (code 15)"
+
+
+@pytest.mark.parametrize("total", [0, 2**64 - 1])
+def test_a_card_without_a_known_memory_is_unreadable(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, total: int
+) -> None:
+    """Cards with unified memory report none, and the reason names the card and its UUID."""
+    state = simulate("t4x1", driver="550.54")
+    asked = pynvml.nvmlDeviceGetMemoryInfo
+
+    def odd(handle: Any) -> Any:
+        memory = asked(handle)
+        memory.total = total
+        return memory
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", odd)
+    (unreadable,) = open_library(None).survey().unreadable
+
+    uuid = state.cards()[0].uuid
+    assert (unreadable.uuid, uuid in unreadable.reason) == (uuid, True)
+    assert "does not report how much memory it has" in unreadable.reason
+
+
+@pytest.mark.parametrize("count", [-1, 2**31])
+def test_an_absurd_count_of_cards_is_an_error(simulate: Simulate, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """It costs no walk over cards that cannot exist."""
+    simulate("t4x1")
+    nvml = open_library(None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: count)
+
+    with pytest.raises(NvmlError, match=f"there are {count}"):
+        nvml.survey()

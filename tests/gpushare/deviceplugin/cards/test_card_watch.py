@@ -14,6 +14,7 @@ import pytest
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.cards import card_news, card_watch, node_status
+from gpushare.deviceplugin.cards.container_fault import SECONDS, ContainerFaultError
 from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import TooManyIdsError
@@ -243,13 +244,66 @@ async def test_nvml_shut_down_under_us_is_opened_again(simulate: Simulate) -> No
         assert len(rig.lists) == 2
 
 
-@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_DRIVER_NOT_LOADED, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH])
-async def test_a_driver_that_goes_away_takes_all_cards_with_it_until_it_is_back(simulate: Simulate, code: int) -> None:
-    """The Node says so once; who was sick before still is."""
+# What only a new container may cure: kept from the devices, blocked by control groups, an older library, an unknown error.
+CONTAINER_FAULTS = [
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_OPERATING_SYSTEM,
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    pynvml.NVML_ERROR_UNKNOWN,
+]
+
+
+@pytest.mark.parametrize("code", CONTAINER_FAULTS)
+async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, code: int) -> None:
+    """The kubelet then makes a new container; until it ends the plugin reports why, and all cards are sick."""
+    async with running(simulate("t4x2", driver=NEW), ends_with=(ContainerFaultError,)) as rig:
+        rig.state.set_init_return(code)
+        await rig.thread.run(pynvml.nvmlShutdown)
+        await rig.reached(["no driver", "no driver"])
+        rig.clock.now += SECONDS - 1
+        await rig.settled()
+        assert not any(task.done() for task in rig.tasks)
+        rig.clock.now += SURVEY
+        await until(lambda: any(task.done() for task in rig.tasks))
+
+        (text,) = [text for reason, text in rig.events("Node") if reason == "GPUShareNoCards"]
+        assert "only a new container may cure that, so this one ends if it lasts 30 s" in text
+
+
+@pytest.mark.parametrize("code", CONTAINER_FAULTS)
+async def test_a_short_fault_of_the_container_is_waited_for(simulate: Simulate, code: int) -> None:
+    """The cards are well again as soon as NVML answers, and the next fault has its whole time."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        for _ in range(2):
+            rig.state.set_init_return(code)
+            await rig.thread.run(pynvml.nvmlShutdown)
+            await rig.reached(["no driver", "no driver"])
+            rig.clock.now += SECONDS - 1
+            await rig.settled()
+            rig.state.set_init_return(0)
+            rig.clock.now += SURVEY
+            await rig.reached(["", ""])
+
+
+async def test_a_container_that_is_kept_from_one_card_ends_the_plugin(simulate: Simulate) -> None:
+    """The card answered before in this process, so its device was taken away from the container."""
+    async with running(simulate("t4x2", driver=NEW), ends_with=(ContainerFaultError,)) as rig:
+        rig.state.add_fault("nvmlDeviceGetUUID", code=pynvml.NVML_ERROR_NO_PERMISSION, card=rig.uuids[1])
+        rig.clock.now += SURVEY + 1
+        await rig.reached(["", "lost"])
+        await until(lambda: "GPUShareCardUnreadable" in dict(rig.events("Node")))
+        for _ in range(4):
+            rig.clock.now += SURVEY + 1
+            await asyncio.sleep(0.05)
+        await until(lambda: any(task.done() for task in rig.tasks))
+
+
+async def test_a_driver_that_goes_away_takes_all_cards_with_it_until_it_is_back(simulate: Simulate) -> None:
+    """The Node reports it once, and a card that was sick before still is."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
         await rig.reached(["Xid 48", ""])
-        rig.state.set_init_return(code)
+        rig.state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
         await rig.thread.run(pynvml.nvmlShutdown)
         await rig.reached(["Xid 48", "no driver"])
         for _ in range(5):
@@ -659,6 +713,46 @@ async def test_a_card_in_mig_mode_is_not_shared_and_said_so(
         rig.state.set_value(rig.uuids[3], "mig", "off")
         rig.clock.now += SURVEY + 1
         await until(lambda: rig.capacity("count") == "8")
+
+
+async def test_a_card_of_less_than_a_unit_is_not_shared(simulate: Simulate) -> None:
+    """The Node's event names the card, its memory and a unit that would do; the other cards are shared."""
+    async with running(simulate("mixed", driver=NEW), unit="12288MiB") as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        ((reason, text),) = rig.events("Node")
+
+        small = rig.uuids[2]
+        assert reason == "GPUShareCardNotShared"
+        for words in (small, "1080 Ti", "11264 MiB", "one unit of 12288MiB", "--memory-unit 8192MiB"):
+            assert words in text
+        assert small not in str(rig.published())
+
+
+async def test_of_two_cards_with_one_uuid_one_is_shared(simulate: Simulate) -> None:
+    """The other one is reported, and the indices on the Node stay distinct."""
+    state = simulate("t4x2", driver=NEW)
+    first = state.cards()[0].uuid
+    with state._mapped.writing() as content:
+        content.cards[1].uuid = first.encode()
+    async with running(state) as rig:
+        await until(lambda: (rig.capacity("count"), rig.capacity("mem")) == ("1", "15"))
+        await until(lambda: "GPUShareCardUnreadable" in dict(rig.events("Node")))
+
+        assert [card["uuid"] for card in rig.published()["cards"]] == [first]
+        assert "has the UUID of card 0" in dict(rig.events("Node"))["GPUShareCardUnreadable"]
+
+
+async def test_a_name_that_is_no_text_costs_no_card(simulate: Simulate) -> None:
+    """A driver that begins to answer garbage for a name takes no card out of use."""
+    state = simulate("t4x2", driver=NEW)
+    async with running(state) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+        with state._mapped.writing() as content:
+            content.cards[1].name = b"\xf8\xb3\x91\x02\x7f"
+        rig.clock.now += SURVEY + 1
+        await until(lambda: "\ufffd" in rig.published()["cards"][1]["model"])
+
+        assert (rig.reasons(), rig.capacity("count")) == (["", ""], "2")
 
 
 async def test_a_card_that_cannot_be_described_is_told_once_with_the_reason(
