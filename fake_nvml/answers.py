@@ -1,4 +1,4 @@
-"""What functions answer straight from a card's record, as tables that the library in Python and the one in C are made of.
+"""Tables of the functions that answer straight from a card's record; the libraries in Python and in C are made of them.
 
 A key is a function's name, or its name and the word of what it was asked for (``nvmlDeviceGetClockInfo memory``). A record
 keeps a return code for each key (``refused``): 0, or what the function answers instead.
@@ -62,7 +62,7 @@ PLAIN: Final[Mapping[str, Answer]] = MappingProxyType(
     }
 )
 
-# Functions that are told which of several numbers is meant: first argument after the handle -> its word, and the answer.
+# Functions that take an argument for which of several numbers they answer: that argument -> a word for it, and the answer.
 # A number that is not listed is an invalid argument.
 CHOSEN: Final[Mapping[str, Mapping[int, tuple[str, Answer]]]] = MappingProxyType(
     {
@@ -87,7 +87,7 @@ TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {"nvmlDeviceGetName": "name", "nvmlDeviceGetUUID": "uuid", "nvmlDeviceGetSerial": "serial"}
 )
 
-# What functions that are written out in each library answer, as far as it is a field that ``fake-nvml set`` changes.
+# Functions that are written out in each library -> the fields that they answer and that ``fake-nvml set`` changes.
 _FIELDS: Final = {
     "nvmlDeviceGetTemperatureV": ("temperature",),
     "nvmlDeviceGetUtilizationRates": ("utilization", "memory_utilization"),
@@ -120,7 +120,7 @@ def _answers() -> dict[str, Answer]:
 
 # Key -> what it answers, of ``PLAIN`` and ``CHOSEN``.
 ANSWERS: Final[Mapping[str, Answer]] = MappingProxyType(_answers())
-# Keys that need a value of the card's, which is not there if nobody knows it.
+# Keys that cannot be answered if a recording lacks the value.
 NEED_A_VALUE: Final = frozenset(
     {
         *ANSWERS,

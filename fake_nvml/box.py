@@ -40,7 +40,7 @@ _KEYS = {"driver", "cards", "simulated", "system"}
 
 @dataclass(frozen=True, slots=True)
 class BoxCard:
-    """One card of a box; ``serial`` is empty where the model has none, ``numa`` None where nobody said.
+    """One card of a box; ``serial`` is empty if the model has none, ``numa`` None if it is not known.
 
     ``fields`` are those of a recorded card, instead of what the model says; ``refused`` the codes of what the card does
     not answer, by the keys of ``answers``.
@@ -77,7 +77,7 @@ class Box:
 
         The same ``seed`` (a node's name) gives the same UUIDs and serial numbers, another seed others; None stands for
         one of its own, and leaves recorded cards theirs. ``driver`` replaces the box's own, a bare branch (418) stands
-        for a release of it. Raises CatalogueError where the box, a card of it or their pairing does not exist.
+        for a release of it. Raises CatalogueError if the box, a card of it or their pairing does not exist.
         """
         path = _find(name_or_path)
         try:
@@ -189,7 +189,7 @@ def _recorded(entry: dict[str, Any], index: int, seed: str | None) -> list[BoxCa
 def _check_driver(cards: Sequence[BoxCard], version: str, own: object) -> None:
     for card in cards:
         if card.fields and version != own:
-            raise CatalogueError(f"its cards were recorded under driver {own}; nobody knows them under {version}")
+            raise CatalogueError(f"its cards were recorded under driver {own}; record them under {version} too")
         card.model.memory_mib(version)
 
 

@@ -1,6 +1,6 @@
 """The C functions that the stand-in answers. Each takes what is loaded, the name it was called by, then C's arguments.
 
-A function that ends returns SUCCESS; other codes are raised. What is not in ``CALLS`` answers NOT_SUPPORTED. Each meets
+A function that ends returns SUCCESS; other codes are raised. A function that is not in ``CALLS`` answers NOT_SUPPORTED. Each meets
 the faults of the state file once, as soon as it is known which card it is about (``layout``).
 """
 
@@ -41,7 +41,7 @@ from fake_nvml.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What one loaded library is made of."""
+    """The parts of one loaded library."""
 
     session: Session
     events: EventSets
@@ -87,7 +87,7 @@ def _init(loaded: Loaded, function: str, _flags: Any = 0) -> None:
 
 
 def _shutdown(loaded: Loaded, function: str) -> None:
-    """One that no nvmlInit was before is a success, as in all real libraries."""
+    """Without an nvmlInit before it is a success, as in all real libraries."""
     if not loaded.session.initialized:
         return
     loaded.session.meet(function, None)
@@ -104,7 +104,7 @@ def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
 
 
 def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None:
-    """Younger libraries say it before nvmlInit too."""
+    """Libraries from 535 on answer it before nvmlInit too."""
     if loaded.session.initialized:
         loaded.session.meet(function, None)
     elif loaded.branch < VERSION_BEFORE_INIT_SINCE:

@@ -25,9 +25,9 @@ class ProcessState:
 class CardState:
     """One card at one moment. ``index`` is NVML's after a new init; memory in MiB. ``serial`` "" or ``numa`` None: none.
 
-    Temperature, power, ``fan`` (percent) and ``compute_mode`` are None, and ``total_mib`` 0, where the card's driver does not
-    say; those, ``recovery_action`` and ``performance_state`` are NVML's numbers. ``ecc``: None where the card has none, else
-    whether it is on. ``refused``: what else is not answered, function -> name of the return code.
+    Temperature, power, ``fan`` (percent) and ``compute_mode`` are None, and ``total_mib`` 0, if the card's driver does not
+    answer; those, ``recovery_action`` and ``performance_state`` are NVML's numbers. ``ecc``: None if the card has none, else
+    whether it is on. ``refused``: all that is not answered, function -> name of the return code.
     """
 
     index: int
@@ -96,7 +96,7 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
 
 
 def _said(card: Card, key: str) -> int | None:
-    """What a function answers now, None where the card's driver does not say."""
+    """The number that a function answers now, None if the card refuses it."""
     answer = ANSWERS[key]
     field = answer.idle[0] if answer.idle and not card.utilization else answer.fields[0]
     return None if card.refused[PLACES[key]] else int(getattr(card, field))

@@ -44,11 +44,11 @@ class CardModel:
     fan: int | None = None
 
     def name(self, driver: str) -> str:
-        """The name under a driver. Raises CatalogueError where the driver is older than the card."""
+        """The name under a driver. Raises CatalogueError if the driver is older than the card."""
         return self._known(at_branch(self.names, branch(driver)), driver)
 
     def memory_mib(self, driver: str) -> int:
-        """The total under a driver, in MiB. Raises CatalogueError where the driver is older than the card."""
+        """The total under a driver, in MiB. Raises CatalogueError if the driver is older than the card."""
         return int(self._known(at_branch(self.memory, branch(driver)), driver))
 
     def reserved_mib(self, driver: str) -> int:

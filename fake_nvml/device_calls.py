@@ -54,7 +54,7 @@ def _chosen(function: str, row: Mapping[int, tuple[str, Answer]]) -> DeviceCall:
 def _write(device: Device, answer: Answer, places: Sequence[Any]) -> None:
     fields = answer.idle if answer.idle and not device.card.utilization else answer.fields
     for place in places[: len(fields)]:
-        target(place)  # none of them is written to where one is NULL
+        target(place)  # none of them is written to if one is NULL
     for place, field in zip(places, fields, strict=False):
         write_number(place, getattr(device.card, field))
 

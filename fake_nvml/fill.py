@@ -50,7 +50,7 @@ def fill(content: StateFile, box: Box) -> None:
 def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None:
     """A card comes, idle and healthy, into a slot whose record is all zeros.
 
-    Raises CatalogueError, before any change, where the driver does not know the model.
+    Raises CatalogueError, before any change, if the driver does not know the model.
     """
     model, record = card.model, content.cards[slot]
     name, total = model.name(driver), model.memory_mib(driver)
@@ -83,7 +83,7 @@ def architecture(major: int, minor: int) -> int:
 
 
 def refuse(refused: Any, codes: Mapping[str, int], driver: int) -> None:
-    """Note which code each key is answered with, in a record's ``refused``. What its driver has not is absent anyway."""
+    """Note which code each key is answered with, in a record's ``refused``. Functions that the driver lacks are absent anyway."""
     for key, code in codes.items():
         if has_symbol(function_of(key), driver):
             refused[PLACES[key]] = code
@@ -111,7 +111,7 @@ def _speeds(model: CardModel) -> dict[str, int | bytes]:
 
 
 def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
-    """What the card answers nothing to: what its model has not, or what its box says."""
+    """Note what the card refuses: what its model lacks, and what its box lists."""
     missing = {
         ("nvmlDeviceGetSerial",): bool(card.serial),
         ("nvmlDeviceGetEccMode", f"{_ECC} corrected", f"{_ECC} uncorrected"): model.data_center,
@@ -128,6 +128,6 @@ def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
 
 
 def _free_bus(content: StateFile, slot: int) -> int:
-    """As far apart as those of cards behind a bridge each; the next one where a card has it."""
+    """As far apart as those of cards behind a bridge each; the next one if a card has it."""
     taken = {card.pci_bus for card in content.cards if card.uuid}
     return next(bus for bus in range(4 + 3 * slot, 256) if bus not in taken)

@@ -12,14 +12,14 @@ Cards: a card stays in its slot (its record's number) for as long as it is there
 slot; ``card_count`` is one past the last slot in use. nvmlInit takes down which card is in which slot: NVML's index is the
 place among the slots that hold a card at that moment, and stays until the last nvmlShutdown. So a card that comes later,
 into a free slot or a new one, is seen after a new init. A card that goes (its slot is free, or holds another UUID) is lost to
-whoever knew it: GPU_IS_LOST, as with ``state`` LOST; after a new init it is not listed, while one with ``state`` LOST keeps
-its index and answers GPU_IS_LOST. Whoever puts a card into a slot writes ``first_event``, so that events of the slot's next
+programs that knew it: GPU_IS_LOST, as with ``state`` LOST; after a new init it is not listed, while one with ``state`` LOST keeps
+its index and answers GPU_IS_LOST. A writer that puts a card into a slot sets ``first_event``, so that events of the slot's next
 card never reach a listener of the one before.
 
 Processes: a row with ``held`` belongs to a process that wrote it itself and holds a write lock (fcntl, not flock) on the byte
 at offset SIZE + row of the file for as long as it uses the card. The kernel drops the lock when the process ends, however it
-ends, so a row without it is free: readers pass over it, the next writer clears it. Whose lock it is the kernel says in the
-reader's own pid namespace, as a real driver says host pids whatever container a process runs in: that number is the pid (0 for a
+ends, so a row without it is free: readers pass over it, the next writer clears it. The kernel names the holder of the lock in the
+reader's own pid namespace, as a real driver names host pids whatever container a process runs in: that number is the pid (0 for a
 reader who cannot see the process), and the row's ``pid`` is only what the process calls itself. A row whose byte is locked is not
 for another ``held`` process, though it may be free.
 
@@ -33,7 +33,7 @@ row). It applies to a call when both hold:
   card, and functions that no card answers anyway (NOT_SUPPORTED), meet rows with UNKNOWN32 only.
 
 The first row that applies, and no other, is done: the call waits ``delay`` microseconds without any lock, then answers
-``code``, or goes on as usual where ``code`` is 0. That is after the checks "is the library initialised" and "is this a handle
+``code``, or goes on as usual if ``code`` is 0. That is after the checks "is the library initialised" and "is this a handle
 of ours" and before the card is asked, so the fault of a lost card comes before GPU_IS_LOST. nvmlInit meets its rows before
 ``init_return``. ``count`` UNKNOWN32 is for ever; any other number goes down by one with each call, in whichever process, and
 at 0 ``used`` becomes 0. Counting needs a mapping that may be written: in one that may only be read a row applies for ever.
@@ -78,7 +78,7 @@ _i32, _u64 = ctypes.c_int32, ctypes.c_uint64
 
 
 class Header(ctypes.LittleEndianStructure):
-    """What holds for the whole node. ``generation`` counts fills: a new box. ``next_event`` never goes back."""
+    """Facts of the whole node. ``generation`` counts fills: a new box. ``next_event`` never goes back."""
 
     _fields_ = (
         ("magic", ctypes.c_char * 8),

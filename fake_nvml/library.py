@@ -1,7 +1,7 @@
 """The stand-in for the loaded NVML library: put it into ``pynvml.nvmlLib``, and pynvml runs as on a driver.
 
 pynvml looks each C function up as an attribute of that object; ``Library`` answers with one out of ``calls``, with one
-that says NOT_SUPPORTED, or, where the driver of the box is older than the function, with none at all.
+that answers NOT_SUPPORTED, or, if the driver of the box is older than the function, with none at all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Library:
         self._loaded = Loaded(session, EventSets(session, monotonic, sleep))
 
     def __getattr__(self, name: str) -> Symbol:
-        """A C function by name. Raises AttributeError where the box's driver is older than it."""
+        """A C function by name. Raises AttributeError if the box's driver is older than it."""
         if name.startswith("_") or not has_symbol(name, self._loaded.branch):
             raise AttributeError(f"this driver has no symbol {name}")
         return Symbol(self._loaded, name)

@@ -19,7 +19,7 @@ Calls = Mapping[str, Any]
 Fields = dict[str, int | bytes]
 
 SYSTEM_KEYS: Final = frozenset(key for key in KEYS if key.startswith("nvmlSystem"))
-# Calls that older recordings did not make -> the call that says the same of a card.
+# Calls that older recordings lack -> the call whose answer stands for them.
 _LIKE: Final = {
     "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
     "nvmlDeviceRegisterEvents": "nvmlDeviceGetSupportedEventTypes",
@@ -41,7 +41,7 @@ _ADDRESS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RecordedCard:
-    """``uuid`` and ``serial`` are "" where the driver did not say them; ``fields`` are all others, by their names.
+    """``uuid`` and ``serial`` are "" if the driver did not answer them; ``fields`` are all others, by their names.
 
     ``refused``: key of ``answers`` -> the return code that it was answered with.
     """
@@ -53,7 +53,7 @@ class RecordedCard:
 
 
 def recorded_card(calls: object) -> RecordedCard:
-    """Read the ``recorded`` part of a box's card. Raises CatalogueError where it is none."""
+    """Read the ``recorded`` part of a box's card. Raises CatalogueError if it is none."""
     if not isinstance(calls, dict):
         raise CatalogueError("recorded is not what fake-nvml record writes: calls and what they answered")
     try:
@@ -68,7 +68,7 @@ def recorded_card(calls: object) -> RecordedCard:
 
 
 def refused_keys(calls: Calls, keys: Collection[str]) -> dict[str, int]:
-    """What of ``keys`` was not answered, with its code. A call of every version stands for those that were not made."""
+    """Those of ``keys`` that were not answered, with their codes. A call without a version stands for versions that are missing."""
     codes = {key: _refusal(calls, key) for key in keys}
     return {key: code for key, code in codes.items() if code != SUCCESS}
 
@@ -93,7 +93,7 @@ def _refusal(calls: Calls, key: str) -> int:
         if call in calls:
             break
     else:
-        # A value that nobody asked for is not known; a function that needs none answers.
+        # A value that is not in the recording is not known; a function that needs none answers.
         return NOT_SUPPORTED if key in NEED_A_VALUE else SUCCESS
     code = SUCCESS if _known(calls, call) else _code(calls, call)
     # Older recordings asked for the newest process list under its plain name.
@@ -143,7 +143,7 @@ def _numbers(calls: Calls) -> Fields:
 
 
 def _memory(calls: Calls) -> Fields:
-    """The total of a driver that says none is 0: not known."""
+    """A total of 0 means that it is not known."""
     newer, older = "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryInfo"
     if _known(calls, newer):
         return {"memory_total": int(calls[newer]["total"]), "memory_reserved": int(calls[newer]["reserved"])}
@@ -158,7 +158,7 @@ def _known(calls: Calls, call: str) -> bool:
 
 
 def _code(calls: Calls, call: str) -> int:
-    """The code that a call failed with, by NVML's name or, where record knew none, by its number."""
+    """The code that a call failed with, by NVML's name, or by its number if it has no name."""
     answer = calls[call]
     name = str(answer["returns"]) if answer is not None else "NOT_SUPPORTED"
     code = CODES[name] if name in CODES else int(name)

@@ -1,7 +1,7 @@
 """``fake-nvml record``: what NVML says of a node's cards, as a box file that ``fake-nvml init --box FILE`` takes.
 
-Everything is asked through pynvml. Each call is written with what it answered, or with its return code where it failed,
-so that what a driver does not say stays unsaid. UUIDs, serial numbers and pids are in the file.
+Everything is asked through pynvml. Each call is written with what it answered, or with its return code if it failed,
+so that the simulated cards refuse what the real ones refused. UUIDs, serial numbers and pids are in the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def record(*, state: Path | None, library: Path | None) -> dict[str, Any]:
     """The cards of this node as a box file's content.
 
     Asks the NVML library at ``library``, else the simulated cards of ``state``, else the system's library. Raises
-    RecordError where there is none, or where its driver is not there.
+    RecordError if there is none, or if its driver is not there.
     """
     with _pynvml(state, library) as pynvml:
         driver = _plain(pynvml.nvmlSystemGetDriverVersion())
@@ -91,13 +91,13 @@ def _card(pynvml: Any, index: int) -> dict[str, Any]:
 
 
 def _answer(pynvml: Any, ask: Callable[..., Any], *arguments: Any, raw: bool = False) -> Any:
-    """What a call answers as YAML's types, or ``{"returns": name of its code}``."""
+    """A call's answer as YAML's types, or ``{"returns": name of its code}``."""
     try:
         value = ask(*arguments)
     except pynvml.NVMLError as error:
         return {"returns": code_name(error.value)}
     except Exception as error:
-        # Of a symbol that is missing, newer versions say so by an error outside of their own tree.
+        # Newer versions report a missing symbol by an error outside of their own tree.
         if type(error).__name__ != "NVMLLibraryMismatchError":
             raise
         return {"returns": code_name(FUNCTION_NOT_FOUND)}
@@ -213,7 +213,7 @@ _TYPES: Final = {"unsigned": ctypes.c_uint, "int": ctypes.c_int, "unsigned long 
 _ROWS: Final = 4096
 _LISTS: Final = tuple(f"nvmlDeviceGet{kind}RunningProcesses" for kind in ("Compute", "Graphics", "MPSCompute"))
 
-# What is asked of each card, by C's name of the function or of what of it is meant.
+# The calls for each card, by their keys in ``answers``.
 _CALLS: Final[dict[str, Ask]] = {
     **{
         f"nvmlDeviceGet{name}": _plain_call(f"nvmlDeviceGet{name}")

@@ -1,4 +1,4 @@
-"""What the records of a state file say together: who is on a card, and what is free there. Bytes throughout."""
+"""Facts that follow from several records of a state file: a card's processes, and its free memory. In bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def card_slots(content: StateFile) -> list[int]:
 
 
 def slot_of(content: StateFile, uuid: str) -> int:
-    """The slot of a UUID's card. Raises StateError where the box has none."""
+    """The slot of a UUID's card. Raises StateError if the box has none."""
     wanted = uuid.encode(errors="replace")
     for slot in card_slots(content):
         if content.cards[slot].uuid == wanted:
@@ -36,12 +36,12 @@ def slot_of(content: StateFile, uuid: str) -> int:
 
 
 def find_process(content: StateFile, slot: int, pid: int) -> Process | None:
-    """The row of a process on a card that somebody else wrote for it; one that holds its row itself goes by itself."""
+    """The row of a process on a card that another program wrote for it; a row that its process holds ends with that process."""
     return next((row for row in processes(content, slot) if row.pid == pid and not row.held), None)
 
 
 def free_row(content: StateFile) -> Process:
-    """A row for another process, in a writer. Raises StateError where the table is full."""
+    """A row for another process, in a writer. Raises StateError if the table is full."""
     rows = content.header.process_rows
     found: Process
     for index in range(rows):
@@ -56,12 +56,12 @@ def free_row(content: StateFile) -> Process:
 
 
 def free_bytes(content: StateFile, slot: int) -> int:
-    """What a new process may take of a card."""
+    """Memory of a card that a new process may take."""
     return _room(content.cards[slot]) - memory_used(content, slot)
 
 
 def other_bytes(content: StateFile, slot: int, used: int) -> int:
-    """What nobody's process must use so that ``used`` bytes of a card are. Raises StateError outside of its bounds."""
+    """Memory that is in use by no process, so that ``used`` bytes of a card are in use. Raises StateError outside of its bounds."""
     card = content.cards[slot]
     own, room = memory_used(content, slot) - card.memory_other, _room(card)
     if not own <= used <= room:
@@ -70,5 +70,5 @@ def other_bytes(content: StateFile, slot: int, used: int) -> int:
 
 
 def _room(card: Card) -> int:
-    """Bytes for processes; of a card that says no total, as many as a field has room for."""
+    """Bytes for processes; of a card with an unknown total, as many as a field has room for."""
     return int(card.memory_total - card.memory_reserved) if card.memory_total else UNKNOWN64 - 1

@@ -78,13 +78,13 @@ UNKNOWN_TEXT: Final = "Unknown Error"
 
 
 def text_of(code: int, branch: int) -> str:
-    """What nvmlErrorString of a driver branch answers."""
+    """The text that nvmlErrorString of a driver branch answers."""
     text, since = TEXTS.get(code, (UNKNOWN_TEXT, 0))
     return text if branch >= since else UNKNOWN_TEXT
 
 
 def code_name(code: int) -> str:
-    """NVML's name of a return code, the number where it has none."""
+    """NVML's name of a return code, the number if it has none."""
     return _NAMES.get(code, str(code))
 
 

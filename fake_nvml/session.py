@@ -1,6 +1,6 @@
 """From the first nvmlInit to the last nvmlShutdown: the open state, the cards that were there at init, and the faults.
 
-A handle is an address that nobody looks behind; it names a slot of the state file and is the same in each session.
+A handle is an address that is never followed; it names a slot of the state file and is the same in each session.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Device:
         return card
 
     def refusal(self, key: str) -> int:
-        """The code that the card answers a key of ``answers`` with, SUCCESS where it answers it."""
+        """The code that the card answers a key of ``answers`` with, SUCCESS if it answers it."""
         place = PLACES.get(key)
         return SUCCESS if place is None else int(self.card.refused[place])
 
@@ -58,7 +58,7 @@ class Device:
 
 
 class Session:
-    """What one process knows of the cards. ``sleep``, in seconds, is what the delay of a fault goes by."""
+    """The cards as one process knows them. ``sleep`` takes seconds; the delay of a fault uses it."""
 
     def __init__(self, path: Path, sleep: Callable[[float], None]) -> None:
         self._path = path
@@ -115,7 +115,7 @@ class Session:
         return tuple(self._known)
 
     def known(self, slot: int) -> Card:
-        """What was in a slot of ``slots`` at init."""
+        """The record in a slot of ``slots`` at init."""
         return self._known[slot]
 
     def handle(self, slot: int) -> int:
@@ -123,7 +123,7 @@ class Session:
         return _HANDLES + slot * _STRIDE
 
     def slot(self, handle: int) -> int:
-        """The slot that a handle names. Raises INVALID_ARGUMENT where it is none of ours."""
+        """The slot that a handle names. Raises INVALID_ARGUMENT if it is none of ours."""
         slot, rest = divmod(handle - _HANDLES, _STRIDE)
         if rest or slot not in self._known:
             raise ReturnCodeError(INVALID_ARGUMENT)
@@ -132,7 +132,7 @@ class Session:
     def device(self, function: str, slot: int, content: StateFile) -> Device:
         """The card that was in a slot at init, for a call of a function.
 
-        Raises GPU_IS_LOST where it does not answer, or is another one now, and what it answers the function instead.
+        Raises GPU_IS_LOST if it does not answer, or is another one now, and what it answers the function instead.
         """
         card = content.cards[slot]
         if slot >= content.header.card_count or card.uuid != self._known[slot].uuid or card.state == LOST:
@@ -142,7 +142,7 @@ class Session:
         return device
 
     def driver(self) -> str | None:
-        """The driver's version, also before init; None where there is no state file."""
+        """The driver's version, also before init; None if there is no state file."""
         state = self._state
         try:
             if state is not None:
@@ -205,7 +205,7 @@ def _take_down_cards(content: StateFile) -> dict[int, Card]:
 
 
 def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:
-    """Take one call off a counted fault; answers what is met, None where others were quicker."""
+    """Take one call off a counted fault; answers what is met, None if others were quicker."""
     with state.writing() as content:
         row = faults.find(content, function, slot)
         if row is None:

@@ -44,10 +44,10 @@ class State:
 
     @classmethod
     def create(cls, path: Path, box: Box) -> Self:
-        """Make a state file that shows ``box``, idle; where one is there already, it shows the new box from now on.
+        """Make a state file that shows ``box``, idle; if one is there already, it shows the new box from now on.
 
         Programs that run on it keep running; the cards they knew are lost for them until they call nvmlInit again.
-        Raises StateError where ``path`` cannot be written or holds something else.
+        Raises StateError if ``path`` cannot be written or holds something else.
         """
         content = blank()
         fill(content, box)
@@ -65,7 +65,7 @@ class State:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a state file, for reading only where its mount allows no more. Raises StateError where there is none."""
+        """Open a state file, for reading only if its mount allows no more. Raises StateError if there is none."""
         return cls(MappedState.open(path))
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class State:
     def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
         """A process uses ``mib`` on a card from now on; one of that pid on that card is replaced.
 
-        Raises CardFullError where the card has less free, StateError for a pid that can be none.
+        Raises CardFullError if the card has less free, StateError for a pid that can be none.
         """
         if not 0 < pid < 2**31 or mib < 0:
             raise StateError(f"process {pid} with {mib} MiB: a pid is from 1 on, memory from 0 on")
@@ -136,9 +136,9 @@ class State:
             return row is not None
 
     def set_value(self, uuid: str, key: str, value: str) -> None:
-        """Change one value of a card (``values.KEYS``, or ``uuid``), which its driver says from then on.
+        """Change one value of a card (``values.KEYS``, or ``uuid``), which its driver answers from then on.
 
-        Raises StateError where key or value make no sense.
+        Raises StateError if key or value make no sense.
         """
         if key == "uuid":
             self.change_uuid(uuid, value)
@@ -178,7 +178,7 @@ class State:
             card_changes.repair(content, slot_of(content, uuid))
 
     def add_card(self, model: str, *, uuid: str | None = None, numa: int | None = None) -> str:
-        """A card of the catalogue comes, into the lowest free slot; answers its UUID, a new one where none is given.
+        """A card of the catalogue comes, into the lowest free slot; answers its UUID, a new one if none is given.
 
         Raises CatalogueError for a model that is not there or that the driver does not know.
         """
@@ -201,7 +201,7 @@ class State:
     def change_uuid(self, uuid: str, new: str | None = None) -> str:
         """Another card of the model is in this one's place, idle and healthy, as after a cloud machine's stop and start.
 
-        Answers the new UUID, made up where none is given.
+        Answers the new UUID, made up if none is given.
         """
         with self._changing_cards() as content:
             slot = slot_of(content, uuid)
@@ -226,7 +226,7 @@ class State:
     ) -> None:
         """Calls of a C function (``nvmlDeviceGetMemoryInfo``, any version of it; ``nvmlDeviceGet*``) fail or are slow.
 
-        ``card`` is a UUID, None for any; the call waits ``seconds``, then answers ``code``, or goes on where that is 0;
+        ``card`` is a UUID, None for any; the call waits ``seconds``, then answers ``code``, or goes on if that is 0;
         ``count`` calls, None for ever. A fault of the same function and card is replaced. Raises StateError for an
         unknown function and for nonsensical numbers.
         """
@@ -234,7 +234,7 @@ class State:
             call_faults.add_fault(content, CallFault(function, card, code, seconds, count))
 
     def faults(self) -> list[CallFault]:
-        """All faults in force; where two apply to a call, the first happens."""
+        """All faults in force; if two apply to a call, the first happens."""
         return call_faults.call_faults(self.read())
 
     def clear_faults(self) -> int:

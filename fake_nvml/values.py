@@ -1,4 +1,4 @@
-"""What ``fake-nvml set CARD KEY VALUE`` can change on a card: the keys, their values, and what each writes."""
+"""The keys of ``fake-nvml set CARD KEY VALUE``, their values, and the field that each writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fake_nvml.fill import MIB
 from fake_nvml.layout import HEALTHY, LOST, Card
 
 _SWITCH = {"off": 0, "on": 1}
-# A mode -> the field that says what it will be after the next reset, which is changed with it.
+# A mode -> the field of its value after the next reset, which is changed with it.
 PENDING = MappingProxyType({"mig_mode": "mig_pending", "ecc_mode": "ecc_pending"})
 COMPUTE_MODES = MappingProxyType({"default": 0, "exclusive-thread": 1, "prohibited": 2, "exclusive-process": 3})
 _STATE = {"healthy": HEALTHY, "lost": LOST}

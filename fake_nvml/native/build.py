@@ -1,6 +1,6 @@
 """``python -m fake_nvml.native.build``: build the C library for every driver era, once, into the user's cache.
 
-``<cache>/fake-nvml/<sources and compiler>/<era>/libnvidia-ml.so.1``; whoever looks there sees all eras or none. A second
+``<cache>/fake-nvml/<sources and compiler>/<era>/libnvidia-ml.so.1``; readers see all eras or none. A second
 call finds them and returns at once.
 """
 
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def library_folder(driver: str, environment: Mapping[str, str] | None = None) -> Path:
     """The folder with the ``libnvidia-ml.so.1`` that is as old as this driver; builds what is missing.
 
-    ``environment`` says where the cache and the compiler are, by default this process's; where it names FAKENVML_LIBRARIES,
+    ``environment`` names the cache and the compiler, by default this process's; if it names FAKENVML_LIBRARIES,
     they lie ready there and nothing is built. Raises FakeNvmlError (CatalogueError for a driver that is none, CompilerError
     without a compiler).
     """
@@ -70,7 +70,7 @@ def library_folder(driver: str, environment: Mapping[str, str] | None = None) ->
 
 
 def ensure(environment: Mapping[str, str]) -> Path:
-    """The folder of all eras' folders, built where it is missing. Raises CompilerError."""
+    """The folder of all eras' folders, built if it is missing. Raises CompilerError."""
     compiler, sources = find_compiler(environment), source_files()
     target = cache_folder(environment) / _digest(compiler, sources)
     if target.is_dir():
@@ -146,7 +146,7 @@ def _digest(compiler: Compiler, sources: Mapping[str, str]) -> str:
 
 
 def _publish(done: Path, target: Path) -> None:
-    """Show a finished build under its name; where another process was quicker, its build is the same."""
+    """Show a finished build under its name; if another process was quicker, its build is the same."""
     try:
         done.rename(target)
     except OSError:

@@ -67,7 +67,7 @@ static int device_count(const char *function, unsigned *out)
 int nvmlDeviceGetCount(unsigned *out) { return device_count(__func__, out); }
 int nvmlDeviceGetCount_v2(unsigned *out) { return device_count(__func__, out); }
 
-/* Ends a call that looks a card up; `slot` is NO_CARD where there is none, which is `missing`. */
+/* Ends a call that looks a card up; `slot` is NO_CARD if there is none, which is `missing`. */
 static int found_card(struct question *q, const char *function, unsigned slot, int missing, void **handle)
 {
     int code = meet(q->session, function, slot);

@@ -47,7 +47,7 @@ class Compiler:
 
 
 def find_compiler(environment: Mapping[str, str]) -> Compiler:
-    """CC of the environment, else cc, gcc or clang on its PATH, else ziglang. Raises CompilerError where none is there."""
+    """CC of the environment, else cc, gcc or clang on its PATH, else ziglang. Raises CompilerError if none is there."""
     named = shlex.split(environment.get("CC", ""))
     path = environment.get("PATH")
     for candidate in [named] if named else [[name] for name in _SYSTEM]:

@@ -1,4 +1,4 @@
-/* What the library of one era has and no other: build.py compiles this file for each, with ERA, RELEASE and CUDA. */
+/* Constants that differ between the libraries of two eras: build.py compiles this file for each, with ERA, RELEASE and CUDA. */
 #include "session.h"
 
 const int fakenvml_era = ERA;

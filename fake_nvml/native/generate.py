@@ -12,7 +12,7 @@ from fake_nvml.calls import CALLS
 from fake_nvml.drivers import complete, cuda_version
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE, symbols
 
-# The symbol that says of a loaded library: these cards are simulated.
+# The symbol by which a program sees that the loaded library is a simulated one.
 MARKER: Final = "fakenvml_version"
 MARKER_TEXT: Final = f"simulated cards, state file version {layout.VERSION}"
 
@@ -45,7 +45,7 @@ def header() -> str:
 
 
 def stubs() -> str:
-    """``stubs.c``: a function that says NOT_SUPPORTED for each one of a real library that the C files do not answer."""
+    """``stubs.c``: a function that answers NOT_SUPPORTED for each of a real library that the C files do not answer."""
     names = sorted(frozenset().union(*map(symbols, ERAS)) - CALLS.keys())
     lines = [f'int {name}(void);\nint {name}(void) {{ return fakenvml_not_supported("{name}"); }}' for name in names]
     return "\n".join(["int fakenvml_not_supported(const char *function);", *lines]) + "\n"
@@ -103,12 +103,12 @@ def _write(answer: Answer) -> list[str]:
 
 
 def version_script(branch: int) -> str:
-    """What a library of a driver branch exports, for the linker; all else stays inside."""
+    """The linker's list of what a library of a driver branch exports; all else stays inside."""
     return "{ global: " + " ".join(f"{name};" for name in (*sorted(symbols(branch)), MARKER)) + " local: *; };\n"
 
 
 def era_header(branch: int) -> str:
-    """What ``era.c`` says of the library of a driver branch, whatever the state file says."""
+    """Constants of ``era.c`` for the library of a driver branch; they do not depend on the state file."""
     driver = complete(str(branch))
     return f'#define ERA {branch}\n#define RELEASE "{driver}"\n#define CUDA {cuda_version(driver)}\n'
 

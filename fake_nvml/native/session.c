@@ -1,6 +1,6 @@
 /* Simulated cards as a libnvidia-ml.so.1: NVML's calls, answered from the state file that all programs of the node share.
- * What the records mean, how readers and writers keep out of each other's way, and what a fault does is said once, in
- * layout.py; state_file.h is generated from it. What is in no file here answers NOT_SUPPORTED (stubs.c, generated).
+ * What the records mean, how readers and writers keep out of each other's way, and what a fault does is written in
+ * layout.py; state_file.h is generated from it. Functions that are in no file here answer NOT_SUPPORTED (stubs.c, generated).
  *
  * A call looks the same throughout: ask() or ask_card() takes a hold on the session, meets the faults and copies what the
  * answer needs. This file has that, init and shutdown; cards.c the calls about cards, events.c those about events.
@@ -28,7 +28,7 @@
 #define REAL_DRIVER "/proc/driver/nvidia"
 #endif
 
-/* Who finds this symbol in a process has simulated cards before him. */
+/* A program that finds this symbol runs on simulated cards. */
 const char fakenvml_version[] = FAKENVML_MARKER;
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -123,7 +123,7 @@ static int find_fault(const struct session *session, const char *function, unsig
     return -1;
 }
 
-/* Take one call off a counted fault; false where others were quicker and no fault is left. */
+/* Take one call off a counted fault; false if others were quicker and no fault is left. */
 static bool wear(const struct session *session, const char *function, unsigned slot, Fault *found)
 {
     int descriptor = begin_writing(session);
@@ -319,7 +319,7 @@ static int open_session(struct session **opened)
     return code;
 }
 
-/* Younger libraries say it before nvmlInit too. */
+/* Libraries from 535 on answer it before nvmlInit too. */
 int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
 {
     QUESTION(q);
@@ -379,7 +379,7 @@ int nvmlInit(void) { return init(__func__); }
 int nvmlInit_v2(void) { return init(__func__); }
 int nvmlInitWithFlags(unsigned flags) { return (void)flags, init(__func__); }
 
-/* One that no nvmlInit was before is a success, as in all real libraries. */
+/* Without an nvmlInit before it is a success, as in all real libraries. */
 int nvmlShutdown(void)
 {
     QUESTION(q);
@@ -404,7 +404,7 @@ const char *nvmlErrorString(int code)
     return FAKENVML_UNKNOWN_TEXT;
 }
 
-/* What the generated functions answer. */
+/* The answer of the generated functions. */
 int fakenvml_not_supported(const char *function)
 {
     ASK_AS(q, function);

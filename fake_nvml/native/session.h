@@ -1,4 +1,4 @@
-/* What every call needs: the session that it runs in, and the question that it asks. See session.c. */
+/* The session that a call runs in, and the question that it asks; every call needs both. See session.c. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct session {
     Card known[CARDS];     /* ... and what was in each slot */
 };
 
-/* A call: who asks, and which card it is about, as that is now. */
+/* A call: its session, and the card that it is about, as that is now. */
 struct question {
     struct session *session;
     unsigned slot;
@@ -44,13 +44,13 @@ extern const unsigned fakenvml_cuda;    /* ... and its CUDA version; all three i
 bool reading(const struct session *session, struct reading *r);
 /* The code of the fault that a call meets, after its delay; SUCCESS for none. */
 int meet(const struct session *session, const char *function, unsigned slot);
-/* The session's card in a slot as it is now. GPU_IS_LOST where it does not answer, or another one is in its place. */
+/* The session's card in a slot as it is now. GPU_IS_LOST if it does not answer, or another one is in its place. */
 int look(struct question *q, unsigned slot);
-/* The code that a record answers a key of answers.py with, SUCCESS where it answers it; NULL is the key of no function. */
+/* The code that a record answers a key of answers.py with, SUCCESS if it answers it; NULL is the key of no function. */
 int refusal(const uint16_t *refused, const char *key);
-/* Is a process in this row, for this session's reader? Its pid, as he knows it. Asks the kernel about rows that are held. */
+/* Is a process in this row, for this session's reader? Its pid, as that reader knows it. Asks the kernel about rows that are held. */
 bool lives(const struct session *session, unsigned row, uint32_t *pid);
-/* Takes a hold on the session; UNINITIALIZED where there is none. */
+/* Takes a hold on the session; UNINITIALIZED if there is none. */
 int enter(struct question *q);
 /* Begins a call that is about no card. */
 int ask(struct question *q, const char *function);
@@ -66,7 +66,7 @@ void forget_event_sets(void);
 
 /* A question `q` that is let go of wherever the function ends. */
 #define QUESTION(q) __attribute__((cleanup(answered))) struct question q = {0}
-/* The same, and on to the next line only where the call may go on. */
+/* The same, and on to the next line only if the call may go on. */
 #define ASK_AS(q, function) QUESTION(q); for (int code = ask(&q, function); code != SUCCESS;) return code
 #define ASK_CARD_AS(q, function, handle, out) \
     QUESTION(q); for (int code = ask_card(&q, function, handle, out); code != SUCCESS;) return code

@@ -105,7 +105,7 @@ def test_another_node_with_recorded_cards_has_uuids_of_its_own(recorded: dict[st
 
 
 def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(CatalogueError, match="recorded under driver 570.124.06; nobody knows them under 535.104.05"):
+    with pytest.raises(CatalogueError, match="recorded under driver 570.124.06; record them under 535.104.05 too"):
         loaded(tmp_path, recorded, driver="535")
 
 
