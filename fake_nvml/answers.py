@@ -107,8 +107,13 @@ _WRITTEN_OUT: Final = (
     *("nvmlDeviceGetTemperatureV", "nvmlDeviceGetFieldValues", RECOVERY_ACTION, "nvmlDeviceGetMemoryAffinity"),
     *("nvmlDeviceGetNvLinkState", "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceIsMigDeviceHandle"),
     *("nvmlDeviceRegisterEvents",),
-    # These are about no card: the header keeps their codes.
-    *("nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion", "nvmlSystemGetCudaDriverVersion_v2"),
+)
+# Functions that are about no card, and may be refused: the header keeps their codes.
+SYSTEM_KEYS: Final = frozenset(
+    {
+        *("nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion", "nvmlSystemGetCudaDriverVersion_v2"),
+        *("nvmlSystemGetProcessName", "nvmlEventSetCreate"),
+    }
 )
 _VERSION: Final = re.compile(r"_v\d+$")
 
@@ -129,7 +134,7 @@ NEED_A_VALUE: Final = frozenset(
     }
 )
 # All keys, sorted: the place of a key here is its place in ``refused``.
-KEYS: Final = tuple(sorted({*ANSWERS, *TEXTS, *_WRITTEN_OUT}))
+KEYS: Final = tuple(sorted({*ANSWERS, *TEXTS, *_WRITTEN_OUT, *SYSTEM_KEYS}))
 PLACES: Final[Mapping[str, int]] = MappingProxyType({key: place for place, key in enumerate(KEYS)})
 
 

@@ -23,11 +23,11 @@ from typing import Any, Self
 import yaml
 
 from fake_nvml import yaml_text
-from fake_nvml.answers import KEYS, function_of, unversioned
+from fake_nvml.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
 from fake_nvml.cards import RECORDED, CardModel, model
 from fake_nvml.drivers import complete, cuda_version
 from fake_nvml.errors import CatalogueError
-from fake_nvml.recorded import SYSTEM_KEYS, recorded_card, refused_keys, unknown_calls
+from fake_nvml.recorded import recorded_card, refused_keys, unknown_calls
 from fake_nvml.returns import CODES
 
 _BOXES = Path(__file__).with_name("boxes")
@@ -162,7 +162,9 @@ def _refuses(entry: object) -> dict[str, int]:
         if code not in CODES or not isinstance(functions, list):
             raise CatalogueError(f"refuses is {entry!r}, not a return code and its functions: {{NOT_SUPPORTED: [...]}}")
         for function in functions:
-            keys = [key for key in KEYS if function in (key, unversioned(key), function_of(key))]
+            keys = [
+                key for key in KEYS if key not in SYSTEM_KEYS and function in (key, unversioned(key), function_of(key))
+            ]
             if not keys:
                 raise CatalogueError(f"refuses: no function {function!r} that simulated cards answer")
             refused |= dict.fromkeys(keys, CODES[code])
@@ -180,10 +182,9 @@ def _is_recorded(entry: object) -> bool:
 
 def _recorded(entry: dict[str, Any], index: int, seed: str | None) -> list[BoxCard]:
     card = recorded_card(entry["recorded"])
-    own = seed is None and card.uuid != ""
-    serial = card.serial if own or not card.serial else _serial(seed or _SEED, index)
-    own_uuid = card.uuid if own else _uuid(seed or _SEED, index)
-    return [BoxCard(RECORDED, own_uuid, serial, None, card.fields, card.refused)]
+    serial = card.serial if seed is None or not card.serial else _serial(seed, index)
+    known = card.uuid if seed is None and card.uuid else _uuid(seed or _SEED, index)
+    return [BoxCard(RECORDED, known, serial, None, card.fields, card.refused)]
 
 
 def _check_driver(cards: Sequence[BoxCard], version: str, own: object) -> None:

@@ -68,10 +68,18 @@ def not_supported(loaded: Loaded, function: str, *_arguments: Any) -> None:
 
 def _about_no_card(call: Call) -> Call:
     def meet_and_call(loaded: Loaded, function: str, *arguments: Any) -> Any:
-        loaded.session.meet(function, None)
+        _meet(loaded, function)
         return call(loaded, *arguments)
 
     return meet_and_call
+
+
+def _meet(loaded: Loaded, function: str) -> None:
+    """The fault that a call about no card meets, and the code that the node's driver answers it with."""
+    refused = loaded.session.meet(function, None).header.refused
+    place = PLACES.get(function)
+    if place is not None and refused[place] != SUCCESS:
+        raise ReturnCodeError(refused[place])
 
 
 def _about_a_card(call: DeviceCall) -> Call:
@@ -106,24 +114,15 @@ def _driver_version(loaded: Loaded, buffer: Any, size: Any) -> None:
 def _nvml_version(loaded: Loaded, function: str, buffer: Any, size: Any) -> None:
     """Libraries from 535 on answer it before nvmlInit too."""
     if loaded.session.initialized:
-        loaded.session.meet(function, None)
+        _meet(loaded, function)
     elif loaded.branch < VERSION_BEFORE_INIT_SINCE:
         raise ReturnCodeError(UNINITIALIZED)
-    _check_header(loaded, function)
     driver = loaded.driver
     write_text(buffer, size, f"{cuda_version(driver) // 1000}.{driver}".encode())
 
 
-def _cuda_version(loaded: Loaded, function: str, version: Any) -> None:
-    loaded.session.meet(function, None)
-    _check_header(loaded, function)
+def _cuda_version(loaded: Loaded, version: Any) -> None:
     write_number(version, loaded.session.read().header.cuda)
-
-
-def _check_header(loaded: Loaded, function: str) -> None:
-    code = loaded.session.read().header.refused[PLACES[function]] if loaded.session.initialized else SUCCESS
-    if code != SUCCESS:
-        raise ReturnCodeError(code)
 
 
 def _process_name(loaded: Loaded, pid: Any, buffer: Any, size: Any) -> None:
@@ -207,6 +206,8 @@ def _event_set_wait(loaded: Loaded, event_set: Any, data: Any, timeout_ms: Any) 
 
 _ABOUT_NO_CARD: Final[Mapping[str, Call]] = {
     "nvmlSystemGetDriverVersion": _driver_version,
+    "nvmlSystemGetCudaDriverVersion": _cuda_version,
+    "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
     "nvmlSystemGetProcessName": _process_name,
     "nvmlDeviceGetCount": _count,
     "nvmlDeviceGetCount_v2": _count,
@@ -224,8 +225,6 @@ CALLS: Final[Mapping[str, Call]] = MappingProxyType(
         "nvmlErrorString": _error_string,
         "nvmlShutdown": _shutdown,
         "nvmlSystemGetNVMLVersion": _nvml_version,
-        "nvmlSystemGetCudaDriverVersion": _cuda_version,
-        "nvmlSystemGetCudaDriverVersion_v2": _cuda_version,
         "nvmlDeviceGetHandleByIndex": _by_index,
         "nvmlDeviceGetHandleByIndex_v2": _by_index,
         "nvmlDeviceGetHandleByUUID": _by_name(_has_uuid),

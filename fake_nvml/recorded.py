@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fake_nvml.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, unversioned
+from fake_nvml.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
 from fake_nvml.errors import CatalogueError
 from fake_nvml.layout import LOST
 from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
@@ -18,7 +18,6 @@ from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPOR
 Calls = Mapping[str, Any]
 Fields = dict[str, int | bytes]
 
-SYSTEM_KEYS: Final = frozenset(key for key in KEYS if key.startswith("nvmlSystem"))
 # Calls that older recordings lack -> the call whose answer stands for them.
 _LIKE: Final = {
     "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
@@ -30,6 +29,7 @@ _HANDLE: Final = "nvmlDeviceGetHandleByIndex"
 _CODES_END: Final = 2**16
 # Fields that begin as a new card has them, whatever was recorded.
 _BEGIN: Final = frozenset({"encoder", "decoder", "pcie_sent", "pcie_received"})
+_ADDRESS_CALLS: Final = ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPciInfo_v2")
 _ADDRESS: Final = {
     "pci_domain": "domain",
     "pci_bus": "bus",
@@ -105,16 +105,14 @@ def _fields(calls: Calls) -> Fields:
     fields: Fields = {"name": _text(calls, "nvmlDeviceGetName").encode(), "state": 0}
     fields |= _memory(calls) | _numbers(calls)
     fields["recovery_action"] = int(calls[RECOVERY_ACTION]) if _known(calls, RECOVERY_ACTION) else 0
-    if _known(calls, "nvmlDeviceGetPciInfo"):
-        address = calls["nvmlDeviceGetPciInfo"]
+    address = next((calls[call] for call in _ADDRESS_CALLS if _known(calls, call)), None)
+    if address is not None:
         fields |= {field: int(address[key]) for field, key in _ADDRESS.items()}
     nodes = calls["nvmlDeviceGetMemoryAffinity"] if _known(calls, "nvmlDeviceGetMemoryAffinity") else []
     fields["numa"] = int(nodes[0]) if nodes else -1
     links = "nvmlDeviceGetNvLinkState"
     fields["nvlinks"] = len(calls[links]) if _known(calls, links) else 0
     fields["ecc_supported"] = int(_known(calls, "nvmlDeviceGetEccMode"))
-    if not _known(calls, "nvmlDeviceGetMigMode"):
-        fields["mig_slices"] = 0
     return fields
 
 

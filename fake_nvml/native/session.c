@@ -228,7 +228,9 @@ void answered(struct question *q)
 int ask(struct question *q, const char *function)
 {
     int code = enter(q);
-    return code == SUCCESS ? meet(q->session, function, NO_CARD) : code;
+    if (code == SUCCESS)
+        code = meet(q->session, function, NO_CARD);
+    return code == SUCCESS ? refusal(q->session->file->header.refused, function) : code;
 }
 
 int ask_card(struct question *q, const char *function, const void *handle, const void *out)
@@ -331,8 +333,6 @@ int nvmlSystemGetNVMLVersion(char *buffer, unsigned size)
         open_session(&q.session);
     char text[96];
     Header header = q.session == NULL ? (Header){.cuda = fakenvml_cuda} : header_of(q.session);
-    if (is_open && (code = refusal(header.refused, __func__)) != SUCCESS)
-        return code;
     snprintf(text, sizeof text, "%u.%.63s", header.cuda / 1000, q.session == NULL ? fakenvml_release : header.driver);
     return write_text(buffer, size, text, sizeof text);
 }

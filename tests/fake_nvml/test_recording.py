@@ -12,9 +12,10 @@ import pynvml
 import pytest
 import yaml
 
+from fake_nvml.answers import SYSTEM_KEYS
 from fake_nvml.box import Box, box_names
+from fake_nvml.calls import CALLS
 from fake_nvml.errors import CatalogueError, RecordError
-from fake_nvml.recorded import SYSTEM_KEYS
 from fake_nvml.recording import record
 from fake_nvml.returns import CODES, NOT_SUPPORTED
 from fake_nvml.show import render
@@ -22,6 +23,16 @@ from fake_nvml.state import State
 
 # What each kind of box answers: with and without ECC, MIG, links, sockets; before and after what 450, 510 and 550 brought.
 BOXES = [(name, None) for name in box_names()] + [("t4x2", "410"), ("t4x2", "470"), ("mixed", "510"), ("a100x8", "580")]
+
+
+# Without these there is nothing to record.
+NEEDED = {
+    *("nvmlInitWithFlags", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"),
+}
+# These are not asked, or their failure is no answer of a card.
+UNASKED = {
+    *("nvmlInit", "nvmlInit_v2", "nvmlShutdown", "nvmlEventSetFree", "nvmlEventSetWait", "nvmlEventSetWait_v2"),
+}
 
 
 @pytest.fixture
@@ -113,7 +124,7 @@ def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str
     ("call", "answer"),
     [
         ("nvmlDeviceGetMemoryInfo_v2", {"total": "much"}),
-        ("nvmlDeviceGetPciInfo", 3),
+        ("nvmlDeviceGetPciInfo_v3", 3),
         ("nvmlDeviceGetCudaComputeCapability", [8]),
         ("nvmlDeviceGetTemperature", "warm"),
         ("nvmlDeviceGetNvLinkState", 3),
@@ -174,7 +185,8 @@ def test_each_function_keeps_each_code_it_was_recorded_with(
     content = record(state=state_path, library=None)
     first = content["cards"][0]["recorded"]
     content["cards"] = [{"recorded": {name: {"returns": code} for name in first}} for code in codes]
-    content["system"] = {name: {"returns": "NO_PERMISSION"} for name in SYSTEM_KEYS}
+    # Without event sets there is nothing to listen with, whatever a card answers.
+    content["system"] |= {name: {"returns": "NO_PERMISSION"} for name in SYSTEM_KEYS - {"nvmlEventSetCreate"}}
 
     State.create(state_path, loaded(tmp_path, content)).close()
 
@@ -182,7 +194,10 @@ def test_each_function_keeps_each_code_it_was_recorded_with(
     assert again["system"] == content["system"]
     for code, card in zip(codes, again["cards"], strict=True):
         unasked = {name for name in first if name.startswith("nvmlDeviceGetHandleBy")}  # by names that it does not say
-        assert card["recorded"] == {name: {"returns": code} for name in first if name not in unasked}, code
+        expected: dict[str, Any] = {name: {"returns": code} for name in first if name not in unasked}
+        if code == "NOT_FOUND":  # which is how a card answers that has no slice
+            expected["nvmlDeviceGetMigDeviceHandleByIndex"] = 0
+        assert card["recorded"] == expected, code
 
 
 @pytest.mark.parametrize("layer", ["python", "c"])
@@ -207,6 +222,25 @@ def test_a_code_that_is_none_is_refused(recorded: dict[str, Any], tmp_path: Path
         loaded(tmp_path, recorded)
 
 
+@pytest.mark.parametrize("function", sorted(CALLS.keys() - {"nvmlErrorString"}))
+def test_a_fault_of_any_call_is_recorded(state_path: Path, tmp_path: Path, clean_pynvml: None, function: str) -> None:
+    """A call that fails on the recorded node fails with the same code on the simulated one, and no other call does."""
+    (tmp_path / "box.yaml").write_text('driver: "580"\ncards: [{model: a100-sxm4-80gb, numa: 1}]')
+    with State.create(state_path, Box.load(str(tmp_path / "box.yaml"), seed="node-1")) as state:
+        state.add_fault(function, code=CODES["NO_PERMISSION"])
+        try:
+            before = record(state=state_path, library=None)
+        except RecordError:
+            assert function in NEEDED
+            return
+        State.create(state_path, loaded(tmp_path, before)).close()
+
+    assert record(state=state_path, library=None) == before
+    answers = [before["system"], *(card["recorded"] for card in before["cards"])]
+    refused = [name for calls in answers for name, answer in calls.items() if answer == {"returns": "NO_PERMISSION"}]
+    assert bool(refused) is (function not in UNASKED)
+
+
 def test_faults_of_calls_are_recorded_for_good(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
     """As in a report from Windows' subsystem for Linux; a name without a version is every version of it."""
     functions = ("SupportedEventTypes", "MinorNumber", "ComputeRunningProcesses", "UtilizationRates", "PowerUsage")
@@ -225,7 +259,8 @@ def test_faults_of_calls_are_recorded_for_good(state_path: Path, tmp_path: Path,
 def test_an_older_recording_speaks_of_every_version(recorded: dict[str, Any], tmp_path: Path) -> None:
     """Its plain process list was the newest, and it did not try to listen."""
     calls = recorded["cards"][0]["recorded"]
-    for name in [name for name in calls if name.endswith("Processes_v3")] + ["nvmlDeviceGetTemperatureV"]:
+    newer = [name for name in calls if name.endswith("Processes_v3") or "PciInfo_v" in name]
+    for name in (*newer, "nvmlDeviceGetTemperatureV"):
         del calls[name]
     del calls["nvmlDeviceRegisterEvents"]
     refused = ("ComputeRunningProcesses", "PciInfo", "SupportedEventTypes", "Temperature")

@@ -358,3 +358,35 @@ def test_a_state_that_may_only_be_read_is_read(nvml: Probed, state: State) -> No
     with state._mapped.writing() as content:
         content.header.sequence -= 1
     assert nvml.nvmlDeviceGetTemperature(card, 0) == 70
+
+
+def test_texts_of_codes_are_as_old_as_the_driver(nvml: Probed, branch: int) -> None:
+    """A text that a driver of that age did not have is unknown to it."""
+    texts = {
+        16: (0, "GPU requires reset"),
+        23: (450, "Insufficient Resources"),
+        24: (470, "Invalid Frequency"),
+        25: (525, "Argument version mismatch"),
+        27: (535, "System is not in ready state"),
+        29: (550, "Resource not in correct state to perform requested operation"),
+        30: (10_000, ""),
+    }
+
+    assert {code: nvml.nvmlErrorString(code) for code in texts} == {
+        code: text if branch >= since else "Unknown Error" for code, (since, text) in texts.items()
+    }
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_before_init_it_answers_as_a_real_library(nvml: Probed, state: State, branch: int, has_failed: bool) -> None:
+    """Measured on real libraries without a driver: shutdown succeeds, and from 535 on the version is known."""
+    nvml.reset()
+    if has_failed:
+        state.set_init_return(9)
+        assert nvml.code("nvmlInit") == 9
+
+    assert nvml.raw("nvmlShutdown") == (0, [])
+    code, (version,) = nvml.raw("nvmlSystemGetNVMLVersion", {"buffer": 80}, {"uint": 80})
+    assert (code, version.endswith(state.driver())) == ((0, True) if branch >= 535 else (1, False))
+    for name in ("nvmlSystemGetDriverVersion", "nvmlDeviceGetVbiosVersion", "nvmlDeviceGetCount_v2"):
+        assert nvml.raw(name, {"buffer": 80}, {"uint": 80})[0] == 1
