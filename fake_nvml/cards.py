@@ -63,7 +63,7 @@ class CardModel:
         return value
 
 
-# Stands for a recorded card, whose box says all that a model would.
+# Stands for a recorded card; its box has all that a model would have.
 RECORDED = CardModel("recorded", {0: ""}, {0: 0}, pci_device=0, compute=(0, 0), watts=0, brand=0, data_center=False)
 
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 _VERSION = re.compile(r"(\d{3})(\.\d{1,4}){1,2}")
 
 # First branch -> CUDA version as NVML writes it (major * 1000 + minor * 10), from the release notes of CUDA, and a
-# release of the branch, which stands for it where only the branch was said.
+# release of the branch, which stands for it if only the branch was given.
 _BRANCHES = {
     375: (8000, "375.66"),
     384: (9000, "384.145"),

@@ -8,7 +8,7 @@ import re
 
 from fake_nvml.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
 
-# What says so itself in case of a fault never has one.
+# The function that names the fault never has one.
 NEVER_FAILS = "nvmlErrorString"
 _VERSION = re.compile(r"_v\d+")
 

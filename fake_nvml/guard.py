@@ -1,4 +1,4 @@
-"""Where a real driver runs, simulated cards are only for those who ask for them on purpose.
+"""Simulated cards on a machine with a real driver need a request on purpose.
 
 Somebody who finds eight cards that do not exist on a node with one that does has lost a day. So next to a real driver
 the variable ``FAKENVML_STATE`` must be set; a path on a command line, or the default path, is not enough.
@@ -18,7 +18,7 @@ DRIVER_FOLDER: Final = Path("/proc/driver/nvidia")
 
 
 def check_real_driver(*, on_purpose: bool, driver_folder: Path = DRIVER_FOLDER) -> None:
-    """Raise RealDriverError where a real driver is and nobody asked (``on_purpose``: the variable is set)."""
+    """Raise RealDriverError if there is a real driver, unless ``on_purpose``: the variable is set."""
     if driver_folder.exists() and not on_purpose:
         raise RealDriverError(
             f"this machine has a real NVIDIA driver ({driver_folder}); "

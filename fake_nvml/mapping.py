@@ -48,7 +48,7 @@ class MappedState:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Map a state file, for reading only where the file or its mount is. Raises StateError where it is none."""
+        """Map a state file, for reading only if the file or its mount is. Raises StateError if it is none."""
         descriptor, writable = _open(path)
         try:
             _check(path, descriptor)

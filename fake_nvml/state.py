@@ -210,7 +210,7 @@ class State:
         return known
 
     def reboot(self, *, still_lost: bool = False) -> None:
-        """What a reboot leaves: processes and faults are gone, errors and advice too; lost cards are back unless told."""
+        """Reboot the node: processes, faults, errors and advice are gone; lost cards are back unless ``still_lost``."""
         with self._changing_cards(anew=True) as content:
             card_changes.reboot(content, still_lost=still_lost)
 

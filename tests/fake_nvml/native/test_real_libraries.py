@@ -1,6 +1,7 @@
 """The library of each era beside NVIDIA's own of that branch: the same functions, the same texts, the same without a driver.
 
-What was read from the real libraries is kept here as digests; where ``../shared/data/nvml_symbols`` is, as it stands there.
+The functions and texts of the real libraries are kept here as digests; if ``../shared/data/nvml_symbols`` is there, they are
+compared with its files too.
 """
 
 from __future__ import annotations

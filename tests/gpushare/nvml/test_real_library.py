@@ -23,7 +23,7 @@ from tests.servers import StubApi, serve
 
 VARIABLE = "LIBNVIDIA_ML"
 NAMED = os.environ.get(VARIABLE, "")
-# What to do where the kernel module is missing.
+# The reason that the device plugin reports without a kernel module.
 REASON = "the NVIDIA kernel module is not loaded"
 
 pytestmark = [
@@ -47,7 +47,7 @@ def test_it_is_nvidias_and_not_ours(session: NvmlSession) -> None:
     assert hasattr(pynvml.nvmlLib, "nvmlInternalGetExportTable")
 
 
-def test_a_missing_driver_is_the_reason_each_time_and_leaks_nothing(session: NvmlSession) -> None:
+def test_a_missing_driver_is_reported_each_time_and_leaks_nothing(session: NvmlSession) -> None:
     """The device plugin asks again every few seconds, for weeks if need be."""
     for attempt in range(200):
         with pytest.raises(NoDriverError, match=REASON):

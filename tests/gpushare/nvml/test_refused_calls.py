@@ -17,8 +17,8 @@ from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]
 CARD_KEYS = [key for key in KEYS if key.startswith("nvmlDevice")]
-# Those that programs treat in a way of their own, and two that nobody knows; no library that is initialised says of one card
-# that it is not.
+# Codes that programs treat in a way of their own, and two that have no meaning. UNINITIALIZED is left out: a library that is
+# initialised does not answer it for one card alone.
 _NAMES = (
     *("NOT_SUPPORTED", "NO_PERMISSION", "NOT_FOUND", "INSUFFICIENT_SIZE", "DRIVER_NOT_LOADED", "TIMEOUT"),
     *("FUNCTION_NOT_FOUND", "GPU_IS_LOST", "LIB_RM_VERSION_MISMATCH", "ARGUMENT_VERSION_MISMATCH", "UNKNOWN"),
