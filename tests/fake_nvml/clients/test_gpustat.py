@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.fake_nvml.clients.client import Client, Node
 
 NEWEST = ("gpustat", "gpustat")
@@ -43,3 +45,12 @@ def test_gpustat_of_today_shows_an_old_drivers_cards(node: Node, installed: Call
     assert len(page) == 2
     assert f"40 % |  1253 / {node.total_mib} MB |" in page[1]
     assert page[1].endswith(expected)
+
+
+@pytest.mark.parametrize("node", ["418"], indirect=True)
+def test_todays_gpustat_does_not_run_on_the_oldest_driver(node: Node, installed: Callable[..., Client]) -> None:
+    """Its bindings raise an error that it does not catch, as on a real node (README)."""
+    client = installed(*NEWEST)
+
+    with pytest.raises(AssertionError, match="Unversioned function called"):
+        node.ask(client, "--json")
