@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pynvml
 import pytest
 
-from fake_nvml.eras import era_of, has_symbol
+from fake_nvml.eras import ERAS, era_of, has_symbol, symbols
 from fake_nvml.state import State
 
 Simulate = Callable[..., State]
@@ -65,6 +65,16 @@ def test_a_branch_without_a_list_has_what_its_neighbours_say(branch: int, there:
     for age in (branch, era_of(branch)):
         assert has_symbol(there, age)
         assert not has_symbol(absent, age)
+
+
+@pytest.mark.parametrize("branch", ERAS)
+def test_each_branch_stands_between_the_lists_beside_it(branch: int) -> None:
+    """It has what both have, and nothing that neither has; after the last list it has all of that."""
+    lists = (390, 418, 450, 460, 470, 525, 535, 550)
+    older = symbols(max(read for read in lists if read <= branch))
+    younger = symbols(min((read for read in lists if read >= branch), default=ERAS[-1]))
+
+    assert older & younger <= symbols(branch) <= older | younger
 
 
 def test_a_name_that_is_not_nvmls_is_no_symbol() -> None:
