@@ -43,6 +43,10 @@ WISH_SAME_CARD: Final = PEOPLE_PREFIX + "same-card"
 # Units on each of several cards, "8,4"; or a whole card, "whole".
 WISH_SPLIT: Final = PEOPLE_PREFIX + "split"
 WHOLE_CARD: Final = "whole"
+# The wishes by which only some cards will do. A pod that has one stays on the card that was chosen for it.
+CARD_WISHES: Final = (WISH_MODEL, WISH_MODEL_NOT, WISH_UUID, WISH_UUID_NOT, WISH_SAME_CARD, WISH_SPLIT)
+# All wishes. Any other annotation of a pod below the prefix is refused, because it is most likely a misspelt one.
+WISHES: Final = (WISH_POLICY, *CARD_WISHES)
 # Fill what is in use, use all evenly, or keep what is free useful to the requests that are usual.
 POLICY_BINPACK: Final = "binpack"
 POLICY_SPREAD: Final = "spread"

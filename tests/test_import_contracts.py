@@ -13,14 +13,14 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("gpushare", "fake_nvml", "clusters", "e2e", "load")
 
 PLANTED = {
-    "a clock in placement": ("gpushare/extender/decisions/placement.py", "import time"),
+    "a clock in placement": ("gpushare/model/placement.py", "import time"),
     "logging in filter": ("gpushare/extender/decisions/filter.py", "import logging"),
     "the API server in the model": ("gpushare/model/node.py", "import gpushare.kube.client"),
     "the book in filter": ("gpushare/extender/decisions/filter.py", "import gpushare.extender.book.cache"),
     "the fake in the NVML edge": ("gpushare/nvml/library.py", "import fake_nvml.state"),
     "the extender in the plugin": (
         "gpushare/deviceplugin/allocation/owner.py",
-        "import gpushare.extender.decisions.placement",
+        "import gpushare.model.placement",
     ),
     "the product in a case": ("e2e/spec.py", "import gpushare.wire"),
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),

@@ -26,14 +26,6 @@ OURS: Final = (
     wire.ANNOTATION_EXTENDER,
     wire.ANNOTATION_ALLOCATION,
 )
-# A pod that has one of these annotations is left on the card that was chosen for it.
-WISHES: Final = (
-    wire.WISH_MODEL,
-    wire.WISH_MODEL_NOT,
-    wire.WISH_UUID,
-    wire.WISH_UUID_NOT,
-    wire.WISH_SAME_CARD,
-)
 _RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 
 

@@ -19,7 +19,6 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
 from gpushare.extender.book.bookings import booking_of
 from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.decisions.placement import Shares, choose, question
 from gpushare.extender.messages import BindingArgs
 from gpushare.extender.replicas.guard import NodeGuards
 from gpushare.extender.replicas.reservations import Guard, laid_on
@@ -28,6 +27,7 @@ from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, blanks, encode
 from gpushare.model.node import Booking, NodeInfo
+from gpushare.model.placement import Shares, choose, question
 from gpushare.model.pod import Request, cpu_request, is_deleting, names_card_resources, request_of, split_container
 
 _LOG = logging.getLogger(__name__)

@@ -19,7 +19,6 @@ from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.decisions.explain import explain
 from gpushare.extender.decisions.filter import FilterResult, filter_nodes, refuse_everywhere
-from gpushare.extender.decisions.placement import question
 from gpushare.extender.decisions.preempt import Preemptor, Victims, preempt
 from gpushare.extender.decisions.prioritize import prioritize
 from gpushare.extender.telemetry.metrics import (
@@ -37,6 +36,7 @@ from gpushare.extender.telemetry.metrics import (
 )
 from gpushare.manifests import Pod
 from gpushare.model.eviction import is_entangled, other_requests
+from gpushare.model.placement import question
 from gpushare.model.pod import Request, cpu_request, request_of
 
 _LOG = logging.getLogger(__name__)

@@ -23,6 +23,7 @@ from gpushare.bounds import (
     Bound,
 )
 from gpushare.manifests import Container, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus, Resources
+from gpushare.model.wishes import unknown_wish
 
 Amount = str | int | float
 
@@ -32,18 +33,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 
 _BOUNDS: Final[Mapping[str, Bound]] = {
     wire.ANNOTATION_ALLOCATION: ALLOCATION_CHARACTERS,
-    **dict.fromkeys(
-        (
-            wire.WISH_POLICY,
-            wire.WISH_MODEL,
-            wire.WISH_MODEL_NOT,
-            wire.WISH_UUID,
-            wire.WISH_UUID_NOT,
-            wire.WISH_SAME_CARD,
-            wire.WISH_SPLIT,
-        ),
-        WISH_CHARACTERS,
-    ),
+    **dict.fromkeys(wire.WISHES, WISH_CHARACTERS),
     **dict.fromkeys(
         (
             wire.ANNOTATION_INDEX,
@@ -92,7 +82,9 @@ def _metadata(metadata: ObjectMeta) -> ObjectMeta:
 
 def _annotations(annotations: Mapping[str, str] | None) -> dict[str, str] | None:
     annotations = annotations or {}
-    return {name: annotations[name][: bound.most + 1] for name, bound in _BOUNDS.items() if name in annotations} or None
+    kept = {name: annotations[name][: bound.most + 1] for name, bound in _BOUNDS.items() if name in annotations}
+    unknown = unknown_wish(annotations)
+    return (kept | {unknown: ""} if unknown else kept) or None
 
 
 def _controller(owners: Iterable[OwnerReference] | None) -> list[OwnerReference] | None:

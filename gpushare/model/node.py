@@ -158,11 +158,12 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking],
 
     ``refusal`` is why no pod may have one of the cards. Pods that are too many to lay out are such a reason.
     """
-    by_index = {device.index: device for device in devices}
-    laid = tuple(_in_units_of(by_index, booking) for booking in bookings)
+    laid = tuple(bookings)
     if PODS_OF_A_NODE.exceeded(len(laid)):
         devices, laid = tuple(replace(device, healthy=False) for device in devices), laid[: PODS_OF_A_NODE.most]
         refusal = refusal or PODS_OF_A_NODE.refusal
+    by_index = {device.index: device for device in devices}
+    laid = tuple(_in_units_of(by_index, booking) for booking in laid)
     used: dict[int, int] = {device.index: device.used for device in devices}
     slots: dict[int, int] = {device.index: device.slots_used for device in devices}
     unplaced = 0

@@ -7,6 +7,7 @@ before it is split, so the work and the memory for a pod do not grow with the te
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -22,6 +23,11 @@ _UUID: Final = re.compile(r"(gpu|mig)-[0-9a-f][-0-9a-f]{0,80}")
 # As a label's value, so that a group can be selected by one as well.
 _GROUP: Final = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _PARTS: Final = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})+")
+
+# So much of an unknown annotation's name is kept and shown: more than any wish has.
+_LONGEST_NAME: Final = 100
+# How alike a name must be to a wish to be taken for a misspelt one, from 0 to 1.
+_NEAR: Final = 0.8
 
 # The words of a model with a blank before, between and after them, so that one model can be looked for in another.
 Words = str
@@ -69,6 +75,33 @@ def wishes_of(pod: Pod) -> Wishes:
     annotations = pod.metadata.annotations
     if not annotations or not any(name.startswith(wire.PEOPLE_PREFIX) for name in annotations):
         return NONE
+    if unknown := unknown_wish(annotations):
+        raise _misspelt(unknown)
+    return _read(pod.metadata.namespace, annotations)
+
+
+def wishes_or_none(pod: Pod) -> Wishes:
+    """The wishes of a pod that has its card already; none if they cannot be read. An unknown one does not matter any more."""
+    try:
+        return _read(pod.metadata.namespace, pod.metadata.annotations or {})
+    except InvalidWishError:
+        return NONE
+
+
+def unknown_wish(annotations: Mapping[str, str]) -> str:
+    """The first annotation below our prefix that is no wish, cut to a bounded length; "" if there is none."""
+    unknown = (name for name in annotations if name.startswith(wire.PEOPLE_PREFIX) and name not in wire.WISHES)
+    return min((name[:_LONGEST_NAME] for name in unknown), default="")
+
+
+def _misspelt(name: str) -> InvalidWishError:
+    wishes = [wish.removeprefix(wire.PEOPLE_PREFIX) for wish in wire.WISHES]
+    near = difflib.get_close_matches(name.removeprefix(wire.PEOPLE_PREFIX).lower(), wishes, 1, _NEAR)
+    advice = f"did you mean {wire.PEOPLE_PREFIX}{near[0]}?" if near else f"there are {', '.join(wishes)}"
+    return InvalidWishError(f"annotation {name} is no wish that gpushare knows; {advice}")
+
+
+def _read(namespace: str, annotations: Mapping[str, str]) -> Wishes:
     split, whole = _split(annotations)
     group = _group(annotations)
     return Wishes(
@@ -77,7 +110,7 @@ def wishes_of(pod: Pod) -> Wishes:
         banned_models=_models(annotations, wire.WISH_MODEL_NOT),
         uuids=_uuids(annotations, wire.WISH_UUID),
         banned_uuids=_uuids(annotations, wire.WISH_UUID_NOT),
-        group=f"{pod.metadata.namespace}/{group}" if group else "",
+        group=f"{namespace}/{group}" if group else "",
         split=split,
         whole=whole,
     )

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpushare.extender.decisions.placement import Shares
 from gpushare.model.outlook import Outlook
+from gpushare.model.placement import Shares
 from load.replay.trace import Trace, TracePod
 from load.replay.world import World
 

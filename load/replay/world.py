@@ -11,10 +11,10 @@ import msgspec
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.workload import Workload, class_of
 from gpushare.extender.decisions.filter import filter_nodes
-from gpushare.extender.decisions.placement import Question, Shares, choose, question
 from gpushare.extender.decisions.prioritize import prioritize
 from gpushare.manifests import Node, Pod
 from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.placement import Question, Shares, choose, question
 from gpushare.model.pod import cpu_request, request_of
 from load.replay.objects import bound, node_object, pod_object
 from load.replay.trace import Trace, TracePod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -117,9 +118,7 @@ class Admission:
         self._view.forget_unwritten()
         sight = self._view.now()
 
-        def is_possible(pod: Pod) -> bool:
-            return sight.counts_slots or any(units == size for _, units in gpu_containers(pod))
-
+        is_possible = functools.partial(_may_ask, sight, size)
         if any(map(is_possible, without_card(sight))):
             try:
                 # Marks that turned out to be of no use would stand in their way.
@@ -137,11 +136,23 @@ class Admission:
         waiting = self._waiting(sight)
         try:
             return match(waiting, offer, lambda candidate: _elsewhere(candidate, sight))
-        except NoCandidateError:
+        except NoCandidateError as error:
             if not self._forget_guesses(sight):
-                raise
+                raise self._with_reason(error, sight, size) from error
         sight = self._view.now()
-        return match(self._waiting(sight), offer, lambda candidate: _elsewhere(candidate, sight))
+        try:
+            return match(self._waiting(sight), offer, lambda candidate: _elsewhere(candidate, sight))
+        except NoCandidateError as error:
+            raise self._with_reason(error, sight, size) from error
+
+    def _with_reason(self, error: NoCandidateError, sight: Sight, size: int) -> NoCandidateError:
+        """The error, with why a pod that this may be for and that came past the extender has no card."""
+        reason = self._hand_bound.reason_against(sight, functools.partial(_may_ask, sight, size))
+        return (
+            NoCandidateError(f"{error}; a pod that was bound past the extender gets no card: {reason}")
+            if reason
+            else error
+        )
 
     def _waiting(self, sight: Sight) -> list[Candidate]:
         granted = sight.holdings.containers()
@@ -199,6 +210,11 @@ class Admission:
                 wanted[card.index] -= 1
                 chosen.append(one)
         return chosen
+
+
+def _may_ask(sight: Sight, size: int, pod: Pod) -> bool:
+    """May a call for so many ids be for a container of this pod?"""
+    return sight.counts_slots or any(units == size for _, units in gpu_containers(pod))
 
 
 def _elsewhere(candidate: Candidate, sight: Sight) -> list[int]:

@@ -6,21 +6,36 @@ From then on every reader counts them, and Allocate treats them as any other pod
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.repair import PodCard
 from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.errors import GpushareError
 from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
-from gpushare.model.cards import CardFacts
-from gpushare.model.pod import is_deleting, is_finished, request_of, slot_request, was_started
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.placement import Shares, find, question
+from gpushare.model.pod import (
+    is_deleting,
+    is_finished,
+    pod_request,
+    request_of,
+    slot_request,
+    split_container,
+    was_started,
+)
+from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import wishes_or_none
 
 _LOG = logging.getLogger(__name__)
+
+_UNKNOWN_CARD: Final = "it has ids of another device plugin, which do not say on which of the node's cards they are"
 
 
 def without_card(sight: Sight) -> tuple[Pod, ...]:
@@ -28,40 +43,53 @@ def without_card(sight: Sight) -> tuple[Pod, ...]:
     return tuple(pod for pod in sight.pods if _asks(pod) and allocation_of(pod) is None and not _ends(pod))
 
 
-def choose_card(pod: Pod, sight: Sight) -> CardFacts | None:
-    """The card that the pod has, where it has ids already; else the smallest room that holds it, as the extender does.
+def choose_cards(pod: Pod, sight: Sight) -> Shares | str:
+    """The cards of the pod, or why it gets none.
 
-    None where no card has room, and where it has ids that do not say a card: another plugin's, on a node of several.
+    A pod that has ids already has the card on which they lie. Any other is judged by the rules that the extender goes by: the same
+    wishes, and the same reasons. Pods of other nodes and the policy of the cluster are not known here. Of ids that are another
+    plugin's nobody can tell the card, if the node has several.
     """
     held = sight.holdings.cards(pod.metadata.uid)
-    if len(held) == 1:
-        return next(card for card in sight.cards if card.index in held)
-    if sight.holdings.of_pod(pod.metadata.uid) or was_started(pod):
-        return sight.cards[0] if len(sight.cards) == 1 else None
-    request = request_of(pod)
-    booked = sight.booked(pod.metadata.uid)
-    slots = _slots(sight) if sight.counts_slots else Counter[int]()
-    fitting = [
-        card
+    is_held = bool(sight.holdings.of_pod(pod.metadata.uid)) or was_started(pod)
+    try:
+        if len(held) == 1 or is_held:
+            known = held if len(held) == 1 else {card.index for card in sight.cards}
+            return ((min(known), pod_request(pod)),) if len(known) == 1 else _UNKNOWN_CARD
+        node = _without(pod.metadata.uid, sight)
+        return find(node, question(request_of(pod), Snapshot({node.name: node})))
+    except GpushareError as error:
+        return str(error)
+
+
+def _without(uid: str, sight: Sight) -> NodeInfo:
+    """The node as the extender would see it without this pod."""
+    devices = tuple(
+        Device(
+            card.index,
+            card.units,
+            card.units - sight.units.get(card.index, card.units),
+            card.healthy,
+            card.uuid,
+            card.model,
+            card.slots if sight.counts_slots else 0,
+            numa=card.numa,
+        )
         for card in sight.cards
-        if card.healthy
-        and card.units - booked[card.index] >= request.units
-        and (not sight.counts_slots or card.slots - slots[card.index] >= request.slots)
-    ]
-    return min(fitting, key=lambda card: (card.units - booked[card.index], card.index), default=None)
+    )
+    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.standings if one.uid != uid])
 
 
-def _slots(sight: Sight) -> Counter[int]:
-    """Slots of each card that are spoken for."""
-    slots: Counter[int] = Counter()
-    for one in sight.standings:
-        slots.update(dict.fromkeys(one.cards, slot_request(sight.pod(one.uid))))
-    return slots
+def _booking(standing: PodCard, pod: Pod) -> Booking:
+    metadata, units = pod.metadata, standing.units
+    shares = tuple((card, units) for card in sorted(standing.cards))
+    group = wishes_or_none(pod).group
+    return Booking(metadata.uid, metadata.namespace, metadata.name, units, shares, slot_request(pod), group)
 
 
 def _asks(pod: Pod) -> bool:
     try:
-        return request_of(pod).units > 0
+        return pod_request(pod) > 0
     except GpushareError:
         return False
 
@@ -77,14 +105,21 @@ class HandBound:
         self._view = view
         self._events = events
         self._clock_ns = clock_ns
-        # Who was told already that there is no room.
-        self._told: set[str] = set()
+        # By uid, the pods that were reported as pods without a card.
+        self._reported: set[str] = set()
 
     def has_work(self, sight: Sight) -> bool:
-        """Is there a pod to write a card on, or to tell that there is none?"""
+        """Is there a pod to write a card on, or to report as one that gets none?"""
         waiting = without_card(sight)
-        self._told &= {pod.metadata.uid for pod in waiting}
-        return any(pod.metadata.uid not in self._told or choose_card(pod, sight) for pod in waiting)
+        self._reported &= {pod.metadata.uid for pod in waiting}
+        return any(
+            pod.metadata.uid not in self._reported or not isinstance(choose_cards(pod, sight), str) for pod in waiting
+        )
+
+    def reason_against(self, sight: Sight, is_possible: Callable[[Pod], bool]) -> str:
+        """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
+        found = (choose_cards(pod, sight) for pod in without_card(sight) if is_possible(pod))
+        return next((reason for reason in found if isinstance(reason, str)), "")
 
     async def run(
         self,
@@ -92,28 +127,30 @@ class HandBound:
         wanted: Callable[[Pod], bool] = lambda pod: True,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Give each of those ``wanted`` its card, first bound first, until ``stop`` says so. Raises ApiError."""
+        """Give each of those ``wanted`` its cards, first bound first, until ``stop`` says so. Raises ApiError."""
         for pod in filter(wanted, without_card(look())):
             if stop():
                 return
             sight = look()
-            card = choose_card(pod, sight)
-            if card is not None:
-                await self._place(pod, card)
-            elif pod.metadata.uid not in self._told:
-                self._told.add(pod.metadata.uid)
-                units = request_of(pod).units
-                text = f"bound past the extender, and no card of node {self._view.node.name} has {units} units free"
-                _LOG.warning("no card pod=%s/%s uid=%s units=%d", *_named(pod), units)
+            found = choose_cards(pod, sight)
+            if not isinstance(found, str):
+                await self._place(pod, found, {card.index: card.units for card in sight.cards})
+            elif pod.metadata.uid not in self._reported:
+                self._reported.add(pod.metadata.uid)
+                text = f"bound past the extender, and node {self._view.node.name} has no card for it: {found}"
+                _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *_named(pod), found)
                 await self._events.record("Pod", pod.metadata, "GPUShareNoCard", text)
 
-    async def _place(self, pod: Pod, card: CardFacts) -> None:
-        units = request_of(pod).units
-        chosen = Allocation(((card.index, units),), card.units, self._clock_ns(), assigned=was_started(pod))
+    async def _place(self, pod: Pod, shares: Shares, sizes: Mapping[int, int]) -> None:
+        several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
+        size = sum(sizes[index] for index, _ in shares)
+        chosen = Allocation(shares, size, self._clock_ns(), assigned=was_started(pod), by_container=several)
         # Whatever was written there was no valid card, and must not outlive this one.
-        written: dict[str, str | None] = dict.fromkeys((wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR))
+        written: dict[str, str | None] = dict.fromkeys(
+            (wire.ANNOTATION_INDEX, wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR)
+        )
         if self._view.repairs:
-            # Nobody bound it, so nobody's book would be left behind.
+            # No extender bound it, so no book is left behind.
             written[wire.ANNOTATION_EXTENDER] = wire.EXTENDER_BOOK
         try:
             await self._view.write(pod, written | encode(chosen))
@@ -127,7 +164,8 @@ class HandBound:
             self._view.refused[pod.metadata.uid] = str(error)
             await self._view.refresh()
             return
-        _LOG.info("placed pod=%s/%s uid=%s device=%d units=%d", *_named(pod), card.index, units)
+        devices = "+".join(str(index) for index, _ in shares)
+        _LOG.info("placed pod=%s/%s uid=%s device=%s units=%d", *_named(pod), devices, chosen.units)
 
 
 def _named(pod: Pod) -> tuple[str, str, str]:

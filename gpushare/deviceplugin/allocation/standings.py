@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from gpushare import wire
 from gpushare.deviceplugin.allocation.holdings import Grant, Holdings
 from gpushare.deviceplugin.allocation.repair import PodCard
-from gpushare.deviceplugin.kept_pods import WISHES, allocation_of
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.manifests import ContainerStatus, Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.cards import CardFacts
@@ -53,7 +53,7 @@ def why_fixed(pod: Pod) -> str | None:
     annotations = pod.metadata.annotations or {}
     if annotations.get(wire.ANNOTATION_EXTENDER) != wire.EXTENDER_BOOK:
         return "the extender that bound it would not follow a change of its card"
-    wish = next((name for name in WISHES if name in annotations), None)
+    wish = next((name for name in wire.CARD_WISHES if name in annotations), None)
     return f"it wishes for a card ({wish})" if wish is not None else None
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Outlook
+from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 
 # Requests that are kept; each holds the names of all nodes.

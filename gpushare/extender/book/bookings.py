@@ -11,7 +11,7 @@ from gpushare.model.allocation import Allocation, container_requests, decode
 from gpushare.model.eviction import evictable_of
 from gpushare.model.node import Booking
 from gpushare.model.pod import pod_request, slot_request, was_started
-from gpushare.model.wishes import NONE, Wishes, wishes_of
+from gpushare.model.wishes import wishes_or_none
 
 # How a problem begins that is a change which was not believed; the pod is booked.
 IGNORED: Final = "later changes of its annotations are not believed"
@@ -61,11 +61,3 @@ def _named(pod: Pod, units: int) -> tuple[Allocation | None, str | None]:
         return decode(pod.metadata.annotations, units, container_requests(pod)), None
     except GpushareError as error:
         return None, str(error)
-
-
-def wishes_or_none(pod: Pod) -> Wishes:
-    """The pod's wishes; none if they cannot be read, because a pod that has its card needs none."""
-    try:
-        return wishes_of(pod)
-    except GpushareError:
-        return NONE

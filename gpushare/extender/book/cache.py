@@ -32,7 +32,7 @@ from typing import Final
 
 from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.book.belief import Belief, audited, bound_to
-from gpushare.extender.book.bookings import booking_of, wishes_or_none
+from gpushare.extender.book.bookings import booking_of
 from gpushare.extender.book.heard import Heard
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State
@@ -43,6 +43,7 @@ from gpushare.model.kept import kept_of
 from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
 from gpushare.model.pod import is_finished
 from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import wishes_or_none
 
 # How many ended pods are remembered: far more than can end while one request is under way.
 ENDED_REMEMBERED: Final = 10_000

@@ -17,9 +17,9 @@ from gpushare import wire
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdict, Verdicts
 from gpushare.extender.decisions.filter import filter_nodes
-from gpushare.extender.decisions.placement import question
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, MissingRightError
+from gpushare.model.placement import question
 from gpushare.model.pod import Request
 
 _LOG = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
+from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from gpushare import wire
-from gpushare.extender.decisions.placement import CURABLE, Question, reason_against
+from gpushare.model.placement import CURABLE, Question, reason_against
 from gpushare.model.snapshot import Snapshot
 
 

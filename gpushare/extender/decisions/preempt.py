@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.eviction import Amounts, Budgets, Evictable, by_namespace, protected
 from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
+from gpushare.model.placement import Question, reason_against
 from gpushare.model.snapshot import Snapshot
 
 # Of priorities, which are 32 bits wide.

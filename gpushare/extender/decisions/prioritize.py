@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from gpushare import wire
-from gpushare.extender.decisions.placement import Question, Shares, find
-from gpushare.extender.decisions.policies import without
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Outlook, cards_of
+from gpushare.model.placement import Question, Shares, find
+from gpushare.model.policies import without
 from gpushare.model.snapshot import Snapshot
 
 # What an extender's score may be at most (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from gpushare.bounds import CARDS_OF_A_NODE, CARDS_TEXT
-from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.cards import CardFacts, NodeCards, decode_cards, encode_cards, read_cards
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo, devices_of, lay_out, parse_unhealthy, read_devices
+from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.wire import REASON_NEWER_CARDS
 from tests.gpushare.model.test_node import MIXED, gpus, node

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.wishes import NONE, Wishes, wishes_of
+from gpushare.model.kept import kept_of
+from gpushare.model.wishes import NONE, Wishes, wishes_of, wishes_or_none
 from tests.counted import work_of
 
 
@@ -30,12 +31,47 @@ def pod(**annotations: str) -> Pod:
         ({"same_card": "train.eval"}, Wishes(group="ns/train.eval")),
         ({"split": "4, 8"}, Wishes(split=(8, 4))),
         ({"split": "whole"}, Wishes(whole=True)),
-        ({"recovered": "something of a node's"}, Wishes()),
     ],
 )
 def test_every_wish_is_read(annotations: dict[str, str], wishes: Wishes) -> None:
     """Blanks, case and order mean nothing; a name of a group is of its namespace."""
     assert wishes_of(pod(**annotations)) == wishes
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("card-modell", "did you mean gpushare.aliyun.com/card-model?"),
+        ("Card-Model", "did you mean gpushare.aliyun.com/card-model?"),
+        ("card_uuid", "did you mean gpushare.aliyun.com/card-uuid?"),
+        ("samecard", "did you mean gpushare.aliyun.com/same-card?"),
+        ("splits", "did you mean gpushare.aliyun.com/split?"),
+        ("recovered", "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
+        ("", "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
+        ("x" * 250_000, "there are policy, card-model, card-model-not, card-uuid, card-uuid-not, same-card, split"),
+    ],
+)
+def test_an_unknown_wish_is_refused_with_the_nearest_one(name: str, advice: str) -> None:
+    """The whole pod and the part of it that is kept get the same answer, of bounded length."""
+    whole = Pod(metadata=ObjectMeta(annotations={wire.PEOPLE_PREFIX + name: "T4", wire.WISH_POLICY: "spread"}))
+    texts = []
+    for one in (whole, kept_of(whole)):
+        with pytest.raises(InvalidWishError) as refused:
+            wishes_of(one)
+        texts.append(str(refused.value))
+
+    assert texts[0] == texts[1]
+    assert texts[0].startswith(f"annotation {(wire.PEOPLE_PREFIX + name)[:100]} is no wish that gpushare knows; ")
+    assert texts[0].endswith(advice)
+
+
+def test_a_pod_that_has_its_card_keeps_its_group_beside_an_unknown_wish() -> None:
+    """A pod that was bound by an older version stays with its group."""
+    bound = Pod(
+        metadata=ObjectMeta(namespace="ns", annotations={wire.PEOPLE_PREFIX + "old": "", wire.WISH_SAME_CARD: "g"})
+    )
+
+    assert wishes_or_none(bound).group == "ns/g"
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"app": "web", wire.ANNOTATION_INDEX: "0"}])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gpushare import wire
 from gpushare.deviceplugin.allocation.holdings import Grant, Holdings
 from gpushare.deviceplugin.allocation.repair import PodCard
 from gpushare.deviceplugin.allocation.standings import (
@@ -14,7 +15,7 @@ from gpushare.deviceplugin.allocation.standings import (
     pod_cards,
     why_fixed,
 )
-from gpushare.deviceplugin.kept_pods import WISHES, allocation_of
+from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.manifests import Pod, PodStatus
 from gpushare.model.cards import CardFacts
 
@@ -64,7 +65,7 @@ def test_a_pod_stands_where_its_ids_lie(one: Pod, grants: list[Grant], expected:
     assert stand(one, *grants) == expected
 
 
-@pytest.mark.parametrize("wish", WISHES)
+@pytest.mark.parametrize("wish", wire.CARD_WISHES)
 def test_a_pod_that_wishes_for_a_card_keeps_it(wish: str) -> None:
     """The extender chose it for that."""
     one = pod("a", **{wish: "x"})

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.decisions.filter import filter_nodes
-from gpushare.extender.decisions.placement import Question, question
 from gpushare.extender.decisions.prioritize import prioritize
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo, lay_out
 from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.placement import Question, question
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE, Wishes

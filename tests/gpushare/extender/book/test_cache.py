@@ -14,11 +14,11 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.extender.book.cache import ENDED_REMEMBERED, SchedulerCache
 from gpushare.extender.book.workload import Workload
-from gpushare.extender.decisions.placement import Question, choose, question
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.node import Booking
 from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.placement import Question, choose, question
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes
 

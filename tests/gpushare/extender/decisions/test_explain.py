@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.decisions import explain as module
 from gpushare.extender.decisions.explain import card_reason, explain
-from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import lay_out
+from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes

@@ -8,12 +8,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.extender.decisions.placement import Question, reason_against
 from gpushare.extender.decisions.preempt import Preemptor, Victims, preempt
 from gpushare.manifests import DisruptionBudget
 from gpushare.model.device import Device
 from gpushare.model.eviction import Evictable
 from gpushare.model.node import Booking, NodeInfo, lay_out
+from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes

@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.decisions.prioritize and gpushare.extender.decisions.policies."""
+"""Promises of gpushare.extender.decisions.prioritize and gpushare.model.policies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import wire
-from gpushare.extender.decisions.placement import Question, question
 from gpushare.extender.decisions.prioritize import prioritize
 from gpushare.model.device import Device
 from gpushare.model.node import lay_out
 from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.placement import Question, question
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 

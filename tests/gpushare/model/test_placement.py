@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.decisions.placement."""
+"""Promises of gpushare.model.placement."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
-from gpushare.extender.decisions.placement import Question, choose, question, reason_against
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, NodeInfo, lay_out
 from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.placement import Question, choose, question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import Wishes

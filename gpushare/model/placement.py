@@ -14,11 +14,11 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
-from gpushare.extender.decisions.policies import RANKS, fragments_without
 from gpushare.model.device import Device
 from gpushare.model.node import NodeInfo
 from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
+from gpushare.model.policies import RANKS, fragments_without
 from gpushare.model.snapshot import Snapshot
 from gpushare.model.wishes import NONE
 

@@ -1,0 +1,123 @@
+"""Promises of gpushare.deviceplugin.allocation.hand_bound: pods past the extender get their cards by the extender's rules."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpushare import wire
+from gpushare.errors import NoCandidateError
+from tests.gpushare.deviceplugin.admission_stage import UUIDS, Stage, gpu_pod, stage
+
+
+def by_hand(units: int = 3, **wishes: str) -> dict[str, Any]:
+    """A pod that names its node itself and has wishes."""
+    annotations = {wire.PEOPLE_PREFIX + name.replace("_", "-"): text for name, text in wishes.items()}
+    return gpu_pod("by-hand", units, card=None, annotations=annotations)
+
+
+async def refusal(node: Stage) -> str:
+    """Why the pod is turned away; the event on it gives the same reason."""
+    with pytest.raises(NoCandidateError) as caught:
+        await node.admit("by-hand")
+    ((_, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
+    reason = str(caught.value).partition("gets no card: ")[2]
+    assert reason
+    assert note.endswith(reason)
+    assert node.card("by-hand") == "-"
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("wishes", "cards"),
+    [
+        ({}, {2}),
+        ({"card_uuid": UUIDS[1]}, {1}),
+        ({"card_uuid_not": UUIDS[2]}, {0}),
+        ({"card_model": "T4"}, {2}),
+        ({"policy": "spread"}, {0}),
+        ({"policy": "fragmentation"}, {2}),
+    ],
+)
+async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, str], cards: set[int]) -> None:
+    """The same card as the extender would choose on this node."""
+    async with stage([by_hand(**wishes)]) as node:
+        await node.admit("by-hand")
+        await node.start("by-hand")
+
+        assert node.has("by-hand") == cards
+
+
+@pytest.mark.parametrize(
+    ("units", "wishes", "reason"),
+    [
+        (3, {"card_model": "H100"}, wire.REASON_NO_SUCH_CARD),
+        (3, {"card_model_not": "T4"}, wire.REASON_NO_SUCH_CARD),
+        (3, {"card_uuid": "GPU-12345678"}, wire.REASON_NO_SUCH_CARD),
+        (13, {"split": "whole"}, wire.REASON_NO_WHOLE_CARD),
+        (45, {"split": "15,15,15"}, wire.REASON_TOO_FEW_CARDS),
+        (15, {}, wire.REASON_NO_CARD_LARGE_ENOUGH),
+        (3, {"policy": "sprad"}, "annotation gpushare.aliyun.com/policy is none of binpack, spread, fragmentation"),
+        (
+            3,
+            {"split": "2,2"},
+            "annotation gpushare.aliyun.com/split is not what the pod's one container asks for, in parts",
+        ),
+        (
+            3,
+            {"card_modell": "T4"},
+            "annotation gpushare.aliyun.com/card-modell is no wish that gpushare knows; "
+            "did you mean gpushare.aliyun.com/card-model?",
+        ),
+    ],
+)
+async def test_a_wish_that_the_node_cannot_grant_is_refused(units: int, wishes: dict[str, str], reason: str) -> None:
+    """With the extender's own reason, in the kubelet's message and in an event on the pod."""
+    async with stage([by_hand(units, **wishes)]) as node:
+        assert await refusal(node) == reason
+
+
+async def test_a_full_card_is_no_reason_to_ignore_a_wish() -> None:
+    """The card that the pod wishes for has no room, so it gets none of the others."""
+    async with stage([gpu_pod("a", 12, card=1), by_hand(card_uuid=UUIDS[1])]) as node:
+        await node.admit("a")
+
+        assert await refusal(node) == wire.REASON_NO_CARD_FITS
+
+
+async def test_a_split_of_a_pod_bound_by_hand_is_written_by_container() -> None:
+    """It has both cards, as the extender would have written it."""
+    async with stage([by_hand(12, split="8,4")]) as node:
+        await node.admit("by-hand")
+        await node.start("by-hand")
+
+        written = node.written("by-hand")
+        annotations = node.api.pod("d", "by-hand")["metadata"]["annotations"]  # type: ignore[index]
+        assert json.loads(annotations[wire.ANNOTATION_ALLOCATION]) == {"0": {"0": 4, "2": 8}}
+        assert (node.has("by-hand"), written["DEV"], written["POD"]) == ({0, 2}, "24", "12")
+
+
+async def test_pods_bound_by_hand_of_one_group_share_a_card() -> None:
+    """The second goes to the card of the first, although another has less room."""
+    wish = {wire.WISH_SAME_CARD: "g"}
+    pods = [gpu_pod("a", 3, card=1, annotations=wish), gpu_pod("by-hand", 3, card=None, annotations=wish)]
+    async with stage(pods) as node:
+        await node.admit("a")
+        await node.admit("by-hand")
+
+        assert node.has("by-hand") == {1}
+
+
+async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
+    """Without a slot the kubelet would start it with no variable of ours, so it is not shown as if it had a card."""
+    async with stage([gpu_pod("a", 3, card=0), by_hand()], slots=4) as node:
+        for container in node.pod("by-hand")["spec"]["containers"]:
+            container["resources"]["limits"].pop("aliyun.com/gpu-slot", None)
+        await node.allocator.recover()
+        await node.allocator._put_right()
+
+        ((reason, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
+        assert (reason, node.card("by-hand")) == ("GPUShareNoCard", "-")
+        assert note.endswith(wire.REASON_SLOT_MISSING)
