@@ -117,6 +117,13 @@ FORGED: Final = [
         "value from a field", "POST", COLLECTION, pod(containers=[container("c", FROM_A_FIELD)]), VISIBLE.format("c")
     ),
     Attempt("mount", "POST", COLLECTION, pod(**MOUNT), "below /var/run/nvidia-container-devices in container main"),
+    Attempt(
+        "CDI of the operator",
+        "POST",
+        COLLECTION,
+        pod({"nvidia.cdi.k8s.io/container.c": "management.nvidia.com/gpu=all"}),
+        "annotation nvidia.cdi.k8s.io/container.c names",
+    ),
     Attempt("CDI", "POST", COLLECTION, pod({"cdi.k8s.io/x": "nvidia.com/gpu=all"}), "annotation cdi.k8s.io/x names"),
     Attempt("more than the request", "PATCH", BOOKED, annotated({spec.POD_ALLOCATION: '{"0":{"0":9}}'}), OURS),
     Attempt("other card", "PATCH", BOOKED, annotated({spec.POD_INDEX: "1", spec.WISH_UUID: "GPU-2"}), OURS),

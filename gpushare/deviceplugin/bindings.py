@@ -40,6 +40,8 @@ class Bindings:
                 self._bound[uid] = shown
         elif expected is not None and all(shown.get(name) == text for name, text in expected.items()):
             self._bound[uid] = _merged(self._bound[uid], expected)
+            # It has happened. From here on the author alone can have brought a difference.
+            del self._expected[uid]
         return self.annotations(uid)
 
     def annotations(self, uid: str) -> dict[str, str]:

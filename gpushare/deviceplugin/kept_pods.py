@@ -41,9 +41,8 @@ def containers_of(pod: Pod) -> list[Container]:
 
 
 def asks_for_cards(pod: Pod) -> bool:
-    """Does the pod ask for our resources, in no more containers than a pod may have?"""
-    containers = containers_of(pod)
-    return not CONTAINERS_OF_A_POD.exceeded(len(containers)) and any(map(_asks, containers))
+    """Does the pod ask for our resources?"""
+    return any(map(_asks, containers_of(pod)))
 
 
 def keep(pod: Pod, annotations: dict[str, str]) -> KeptPod:
@@ -55,8 +54,20 @@ def keep(pod: Pod, annotations: dict[str, str]) -> KeptPod:
 def cut_down(pod: Pod) -> Pod | None:
     """The part of a pod that is read: all that matters of one that asks for cards, else which it is; None if nothing matters."""
     if asks_for_cards(pod):
-        return kept_of(pod)
+        return kept_of(_with_fewer_containers(pod))
     return None if is_finished(pod) else Pod(identity(pod))
+
+
+def _with_fewer_containers(pod: Pod) -> Pod:
+    """A pod of too many containers with the first of those that ask for our resources.
+
+    It is not left out, because the kubelet may give it ids: those count, and a call for another of its containers is refused.
+    """
+    if not CONTAINERS_OF_A_POD.exceeded(len(containers_of(pod))):
+        return pod
+    inits = [one for one in pod.spec.init_containers or () if _asks(one)][: CONTAINERS_OF_A_POD.most]
+    others = [one for one in pod.spec.containers or () if _asks(one)][: CONTAINERS_OF_A_POD.most - len(inits)]
+    return Pod(pod.metadata, replace(pod.spec, init_containers=inits, containers=others), pod.status)
 
 
 def without_annotations(pod: Pod) -> Pod:

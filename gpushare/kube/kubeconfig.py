@@ -38,7 +38,12 @@ def load(paths: Sequence[Path]) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        # Its own text quotes the file, in which tokens and keys are.
+        raise UsageError(f"cannot read the kubeconfig {path}: {_place_of(error)}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read the kubeconfig {path}: it is no UTF-8") from None
+    except OSError as error:
         raise UsageError(f"cannot read the kubeconfig {path}: {error}") from error
     if document is None:
         return {}
@@ -47,11 +52,21 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
+def _place_of(error: yaml.YAMLError) -> str:
+    """Where a file is no YAML, and why, without a piece of the file."""
+    mark = getattr(error, "problem_mark", None)
+    place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+    return f"it is no YAML{place}"
+
+
 def _entries(path: Path, document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """``(section, name, content)`` of all named things, file names made absolute. Raises UsageError."""
     for section, word in _SECTIONS.items():
         # kubectl writes null for an empty list.
-        for entry in document.get(section) or ():
+        entries = document.get(section) or []
+        if not isinstance(entries, list):
+            raise UsageError(f"{path}: {section} is no list")
+        for entry in entries:
             content = entry.get(word) if isinstance(entry, dict) else None
             if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                 raise UsageError(f"{path}: an entry of {section} has no name")

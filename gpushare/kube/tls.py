@@ -58,8 +58,12 @@ class FollowedContext(ssl.SSLContext):
         self._seen = versions
         try:
             renewed = self._load()
-        except (ConfigError, OSError, UsageError, ValueError) as error:
+        except (ConfigError, OSError, UsageError) as error:
             _LOG.warning("certificates not read again reason=%s", error)
+            return self._current
+        except Exception as error:
+            # A file that is half written fails in many ways, and the text of an error may quote it.
+            _LOG.warning("certificates not read again reason=%s", type(error).__name__)
             return self._current
         if self._protocols:
             renewed.set_alpn_protocols(self._protocols)

@@ -82,6 +82,10 @@ class HttpConnection(asyncio.Protocol):
         # How many bytes of ``_body`` are counted as held.
         self._body_held = 0
         self._head_size = 0
+        # The client closes after the request that was read last: what it sends behind it is nothing to answer.
+        self._is_last = False
+        # Bytes that the parser has taken without a part that it could pass on: it keeps a header until its end has come.
+        self._unfinished = 0
         self._expects = False
         self._refusal: Answer | None = None
         self._requests: deque[tuple[Request, bool]] = deque()
@@ -152,15 +156,21 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request, or of several."""
-        if self._refusal is not None or self._is_closing or self._parser is None:
+        if self._refusal is not None or self._is_closing or self._is_last or self._parser is None:
             return
+        self._unfinished += len(data)
         try:
             self._parser.feed_data(data)
+            if self._unfinished > HEAD_BYTES.most:
+                self._refuse_head()
         except httptools.HttpParserUpgrade:
             # A client that wants another protocol gets one answer in this one.
             self._is_closing = True
-        except httptools.HttpParserError:
-            self._refuse(self._refusal or Answer(400, body=b"this is no HTTP request\n"))
+        except (httptools.HttpParserError, ValueError):
+            if not self._is_last:
+                self._refuse(self._refusal or Answer(400, body=b"this is no HTTP request\n"))
+            # It holds what it has read of a header without an end.
+            self._parser = None
         self._go_on()
 
     def pause_writing(self) -> None:
@@ -187,6 +197,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         """The address; maybe in pieces."""
+        self._unfinished = 0
         self._url += url
         self._head_size += len(url)
         if self._head_size > HEAD_BYTES.most:
@@ -194,6 +205,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Of headers only one matters here; the parser has read the lengths."""
+        self._unfinished = 0
         self._head_size += len(name) + len(value)
         if self._head_size > HEAD_BYTES.most:
             self._refuse_head()
@@ -202,12 +214,15 @@ class HttpConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The body comes next."""
+        self._unfinished = 0
         self._method = self._parser.get_method()
-        if self._expects:
+        # Behind an unanswered request it would come before that one's answer; the client then sends the body without it.
+        if self._expects and self._task is None and not self._requests:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
+        self._unfinished = 0
         self._size += len(body)
         if self._size > _UNCOUNTED_BYTES:
             self._count_body()
@@ -216,10 +231,13 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        self._unfinished = 0
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         path = _path(self._url)
         request = Request(self._method.decode("ascii"), path, body, self.is_known)
-        self._requests.append((request, self._parser.should_keep_alive()))
+        is_kept = self._parser.should_keep_alive()
+        self._requests.append((request, is_kept))
+        self._is_last = not is_kept
         # From here on its bytes are held by the request.
         self._is_reading, self._body, self._body_held = False, [], 0
 
@@ -284,6 +302,10 @@ class HttpConnection(asyncio.Protocol):
                 await self._write_parts(method, whole, is_kept)
             else:
                 self._write(method, whole, is_kept)
+        except Exception:
+            # The client must not wait for an answer that does not come.
+            self.abort()
+            raise
         finally:
             self._task = None
             self._go_on()

@@ -34,8 +34,8 @@ def ensure(environment: Mapping[str, str]) -> None:
 
 
 def remove(environment: Mapping[str, str]) -> bool:
-    """Remove the network; False where containers are still on it, and it stays."""
-    if _bridge(environment) is None:
+    """Remove the network unless it is another's; False if containers are still on it, and it stays."""
+    if _bridge(environment) != NODES_BRIDGE:
         return True
     try:
         docker(["network", "rm", NETWORK], environment)

@@ -112,7 +112,12 @@ def named(uses: Sequence[Use]) -> str:
 
 def _live(path: Path) -> Use | None:
     """The run of a file whose process lives; the file of another goes."""
-    with path.open() as file:
+    try:
+        file = path.open()
+    except FileNotFoundError:
+        # The run ended while this looked.
+        return None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -123,7 +123,7 @@ class Admission:
             try:
                 # Marks that turned out to be of no use would stand in their way.
                 await self._exchange.run(self._view.now)
-                await self._hand_bound.run(self._view.now, is_possible)
+                await self._hand_bound.run(self._view.now, is_possible, reports=False)
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came past the extender error=%s", error)

@@ -43,12 +43,12 @@ def without_card(sight: Sight) -> tuple[Pod, ...]:
     return tuple(pod for pod in sight.pods if _asks(pod) and allocation_of(pod) is None and not _ends(pod))
 
 
-def choose_cards(pod: Pod, sight: Sight) -> Shares | str:
+def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
     """The cards of the pod, or why it gets none.
 
     A pod that has ids already has the card on which they lie. Any other is judged by the rules that the extender goes by: the same
     wishes, and the same reasons. Pods of other nodes and the policy of the cluster are not known here. Of ids that are another
-    plugin's nobody can tell the card, if the node has several.
+    plugin's nobody can tell the card, if the node has several. ``node`` is ``as_a_node(sight)``.
     """
     held = sight.holdings.cards(pod.metadata.uid)
     is_held = bool(sight.holdings.of_pod(pod.metadata.uid)) or was_started(pod)
@@ -56,14 +56,13 @@ def choose_cards(pod: Pod, sight: Sight) -> Shares | str:
         if len(held) == 1 or is_held:
             known = held if len(held) == 1 else {card.index for card in sight.cards}
             return ((min(known), pod_request(pod)),) if len(known) == 1 else _UNKNOWN_CARD
-        node = _without(pod.metadata.uid, sight)
         return find(node, question(request_of(pod), Snapshot({node.name: node})))
     except GpushareError as error:
         return str(error)
 
 
-def _without(uid: str, sight: Sight) -> NodeInfo:
-    """The node as the extender would see it without this pod."""
+def as_a_node(sight: Sight) -> NodeInfo:
+    """The node as the extender sees it: its cards, and on them the pods that have one."""
     devices = tuple(
         Device(
             card.index,
@@ -77,7 +76,7 @@ def _without(uid: str, sight: Sight) -> NodeInfo:
         )
         for card in sight.cards
     )
-    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.standings if one.uid != uid])
+    return lay_out("", devices, [_booking(one, sight.pod(one.uid)) for one in sight.standings])
 
 
 def _booking(standing: PodCard, pod: Pod) -> Booking:
@@ -112,13 +111,16 @@ class HandBound:
         """Is there a pod to write a card on, or to report as one that gets none?"""
         waiting = without_card(sight)
         self._reported &= {pod.metadata.uid for pod in waiting}
-        return any(
-            pod.metadata.uid not in self._reported or not isinstance(choose_cards(pod, sight), str) for pod in waiting
+        node = as_a_node(sight) if waiting else None
+        return node is not None and any(
+            pod.metadata.uid not in self._reported or not isinstance(choose_cards(pod, sight, node), str)
+            for pod in waiting
         )
 
     def reason_against(self, sight: Sight, is_possible: Callable[[Pod], bool]) -> str:
         """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
-        found = (choose_cards(pod, sight) for pod in without_card(sight) if is_possible(pod))
+        waiting, node = without_card(sight), as_a_node(sight)
+        found = (choose_cards(pod, sight, node) for pod in waiting if is_possible(pod))
         return next((reason for reason in found if isinstance(reason, str)), "")
 
     async def run(
@@ -126,20 +128,34 @@ class HandBound:
         look: Callable[[], Sight],
         wanted: Callable[[Pod], bool] = lambda pod: True,
         stop: Callable[[], bool] = lambda: False,
+        *,
+        reports: bool = True,
     ) -> None:
-        """Give each of those ``wanted`` its cards, first bound first, until ``stop`` says so. Raises ApiError."""
-        for pod in filter(wanted, without_card(look())):
+        """Give each of those ``wanted`` its cards, first bound first, until ``stop`` says so. Raises ApiError.
+
+        With ``reports`` the pods that get none are reported, once each. A kubelet's call does without, so it waits for no event.
+        """
+        sight = look()
+        node = as_a_node(sight)
+        for pod in filter(wanted, without_card(sight)):
             if stop():
                 return
-            sight = look()
-            found = choose_cards(pod, sight)
+            found = choose_cards(pod, sight, node)
             if not isinstance(found, str):
                 await self._place(pod, found, {card.index: card.units for card in sight.cards})
-            elif pod.metadata.uid not in self._reported:
-                self._reported.add(pod.metadata.uid)
-                text = f"bound past the extender, and node {self._view.node.name} has no card for it: {found}"
-                _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *_named(pod), found)
-                await self._events.record("Pod", pod.metadata, "GPUShareNoCard", text)
+            elif reports and pod.metadata.uid not in self._reported:
+                await self._report(pod, found)
+            else:
+                continue
+            # Others may have changed the node meanwhile.
+            sight = look()
+            node = as_a_node(sight)
+
+    async def _report(self, pod: Pod, reason: str) -> None:
+        self._reported.add(pod.metadata.uid)
+        text = f"bound past the extender, and node {self._view.node.name} has no card for it: {reason}"
+        _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *_named(pod), reason)
+        await self._events.record("Pod", pod.metadata, "GPUShareNoCard", text)
 
     async def _place(self, pod: Pod, shares: Shares, sizes: Mapping[int, int]) -> None:
         several = {split_container(pod) or 0: shares} if len(shares) > 1 else None

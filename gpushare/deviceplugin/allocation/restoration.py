@@ -46,7 +46,8 @@ class Restoration:
             if pod is None or not changes:
                 continue
             if not self._view.repairs:
-                await self._report(pod, changes)
+                if self._reported.get(uid) != changes and self._budget.take(uid, self._monotonic()):
+                    await self._report(pod, changes)
             elif self._budget.take(uid, self._monotonic()):
                 self._left_alone.discard(uid)
                 await self._report(pod, changes)

@@ -33,13 +33,22 @@ def pod(*limits: dict[str, Any] | None, phase: str = "Pending", **annotations: s
         ([None, {"aliyun.com/gpu-slot": "1"}], True),
         ([None, {"cpu": "1"}], False),
         ([], False),
-        ([{"aliyun.com/gpu-mem": "1"}] * 1025, False),
+        ([{"aliyun.com/gpu-mem": "1"}] * 1025, True),
     ],
     ids=["memory", "a slot", "neither", "no container", "too many containers"],
 )
 def test_a_pod_asks_for_cards_by_its_containers(limits: list[Any], expected: bool) -> None:
-    """One of them is enough; a pod of thousands is given none."""
+    """One of them is enough, however many the pod has."""
     assert asks_for_cards(pod(*limits)) is expected
+
+
+def test_of_too_many_containers_the_first_that_ask_are_kept() -> None:
+    """The pod is counted, and costs no more memory than a pod of the most containers."""
+    kept = cut_down(pod(*[None] * 2000, *[{"aliyun.com/gpu-mem": "1"}] * 1500))
+
+    assert kept is not None
+    assert kept.spec.containers is not None
+    assert [one.name for one in kept.spec.containers] == [f"c{number}" for number in range(2000, 3024)]
 
 
 def test_of_a_pod_without_cards_its_name_is_kept() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
 import socket
 import ssl
 import subprocess
@@ -476,3 +477,26 @@ async def counting() -> AsyncIterator[tuple[str, list[int]]]:
         await until(lambda: len(ended) == len(connections))
     finally:
         server.close()
+
+
+def test_attack_17_a_truncated_kubeconfig_puts_no_secret_into_an_error(tmp_path: Path) -> None:
+    """A file that is being rewritten ends anywhere, also within a token; the error names the place alone."""
+    user = {"name": "u", "user": {"token": "SECRET-TOKEN", "client-key-data": "U0VDUkVULUtFWQ=="}}
+    whole = json.dumps({"users": [user], "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}]})
+    path = tmp_path / "kubeconfig"
+    for length in range(1, len(whole)):
+        path.write_text(whole[:length])
+        with pytest.raises(UsageError) as refused:
+            config.connect(str(path))
+        assert "SECRET" not in str(refused.value)
+        assert "U0VDUk" not in str(refused.value)
+
+
+@pytest.mark.parametrize("section", ["clusters", "contexts", "users"])
+def test_a_section_that_is_no_list_is_named(tmp_path: Path, section: str) -> None:
+    """The error names the file and the section."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(f"{section}: 5")
+
+    with pytest.raises(UsageError, match=f"{section} is no list"):
+        config.connect(str(path))

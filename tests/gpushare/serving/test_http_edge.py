@@ -200,6 +200,52 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
         assert [request.path for request in application.came] == ["/before"]
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"GET /a HTTP/1.1\r\nx: ",
+        b"GET /a HTTP/1.1\r\nx",
+        b"GET /a HTTP/1.1\r\nhost: a\r\nx: y\r\nz: ",
+        b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: ",
+        b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1;",
+    ],
+    ids=["value", "name", "later value", "trailer", "chunk extension"],
+)
+async def test_attack_06_a_header_without_an_end_is_refused(begin: bytes) -> None:
+    """With 431 after 64 KiB: the parser keeps a header until its end has come, and nothing else counts that."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        with contextlib.suppress(ConnectionError):
+            await one.send(begin, *[b"a" * 65_536] * 6)
+
+        assert (await one.answer())[0] == 431
+    assert application.came == []
+
+
+async def test_what_follows_a_closing_request_is_not_answered() -> None:
+    """The client said that it closes, so the server reads nothing behind that request."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        await one.send(b"GET /a HTTP/1.1\r\nconnection: close\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+
+        assert (await one.answer())[2] == b"GET /a 0"
+        assert await one.is_closed()
+        assert [request.path for request in application.came] == ["/a"]
+
+
+async def test_an_interim_answer_does_not_overtake_an_answer() -> None:
+    """A second request that expects 100 Continue gets none while the first one is under way."""
+    application = Application()
+    async with edge(application) as url, client(url) as one:
+        second = b"POST /b HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n"
+        await one.send(b"GET /slow HTTP/1.1\r\n\r\n" + second, b"x")
+        await until(lambda: len(application.came) == 1)
+        application.release.set()
+
+        assert (await one.answer())[2] == b"at last"
+        assert (await one.answer())[2] == b"POST /b 1"
+
+
 async def test_a_body_that_no_scheduler_sends_is_refused() -> None:
     """With 413, while it is still on its way; what has come is not kept."""
     limits = Limits(largest_body=Bound("a body", 100_000, "bytes"))

@@ -15,7 +15,7 @@ import pytest
 from clusters.kind.engine.engine import down
 from clusters.kind.engine.errors import EngineError
 from clusters.kind.engine.place import Place
-from clusters.kind.engine.uses import Use, Uses, others, own_runs
+from clusters.kind.engine.uses import Use, Uses, _live, others, own_runs
 
 ROOT = Path(__file__).parents[4]
 HOLD = """
@@ -141,3 +141,8 @@ def test_a_folder_that_is_a_link_is_not_trusted(place: Place, tmp_path: Path) ->
     place.uses.symlink_to(tmp_path)
     with pytest.raises(EngineError, match="not this user's"), Uses(place.uses).locked():
         pass
+
+
+def test_a_run_that_ends_meanwhile_is_no_use(tmp_path: Path) -> None:
+    """Its file is gone between the listing of the folder and the look into it."""
+    assert _live(tmp_path / "gone.run") is None

@@ -434,6 +434,8 @@ async def test_a_pod_bound_by_hand_for_which_no_card_has_room_is_refused_and_tol
             await node.admit("by-hand")
         with pytest.raises(NoCandidateError):
             await node.admit("by-hand")
+        for _ in range(2):
+            await node.allocator._put_right()
 
         assert (node.reasons(), node.card("by-hand")) == (["GPUShareNoCard by-hand"], "-")
 

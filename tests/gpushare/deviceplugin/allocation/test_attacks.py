@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from gpushare.deviceplugin.allocation import node_view, repair
-from gpushare.errors import NoCandidateError
+from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation
 from tests.gpushare.deviceplugin.admission_stage import Stage, gpu_pod, stage
@@ -276,6 +276,45 @@ async def test_attack_04_with_repairs_off_a_change_is_reported() -> None:
             change(node, "a", label="x")
 
         assert (node.card("a"), node.reasons()) == ("1", ["GPUShareAnnotationsChanged a"])
+
+
+async def test_attack_04_a_lost_answer_does_not_end_the_restoration() -> None:
+    """The write took effect, so what differs later was written by the pod's author, and is put back."""
+    async with stage([gpu_pod("a", 3, card=0)]) as node:
+        await node.admit("a")
+        answer = node.api.answer
+
+        def lost(method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
+            done = answer(method, path, query, body)
+            if method == "PATCH" and path.endswith("/pods/a"):
+                node.api.answer = answer  # type: ignore[method-assign]
+                return 504, {"kind": "Status", "code": 504, "reason": "Timeout", "message": "lost"}
+            return done
+
+        node.api.answer = lost  # type: ignore[method-assign]
+        with contextlib.suppress(GpushareError):
+            await node.start("a")
+        await node.start("a")
+        runs(node.pod("a"))
+        change(node, "a")
+        change(node, "a", **{INDEX: "1"})
+        async with kept(node):
+            await until(lambda: node.card("a") == "0")
+
+
+async def test_attack_09_with_repairs_off_changes_cause_few_reports() -> None:
+    """An author that changes its pod again and again causes eight events a minute at most."""
+    async with stage([gpu_pod("a", 3, card=0)], repairs=False) as node:
+        await node.admit("a")
+        await node.start("a")
+        before = len(writes(node))
+        async with kept(node):
+            for turn in range(100):
+                change(node, "a", **{INDEX: "1", "ALIYUN_COM_GPU_MEM_REPAIR": "2" if turn % 2 else None})
+                await asyncio.sleep(0)
+                await asyncio.sleep(0.002)
+        # A repeated event is a patch, and here a new event beside it.
+        assert len(writes(node)) - before <= 16
 
 
 def writes(node: Stage) -> list[str]:

@@ -22,6 +22,9 @@ async def refusal(node: Stage) -> str:
     """Why the pod is turned away; the event on it gives the same reason."""
     with pytest.raises(NoCandidateError) as caught:
         await node.admit("by-hand")
+    # A kubelet's call waits for no event.
+    assert not any(node.api.events)
+    await node.allocator._put_right()
     ((_, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
     reason = str(caught.value).partition("gets no card: ")[2]
     assert reason
@@ -121,3 +124,27 @@ async def test_in_slots_mode_a_pod_bound_by_hand_must_name_its_slot() -> None:
         ((reason, note),) = [(event["reason"], event["note"]) for event in node.api.events if event]
         assert (reason, node.card("by-hand")) == ("GPUShareNoCard", "-")
         assert note.endswith(wire.REASON_SLOT_MISSING)
+
+
+async def test_attack_09_pods_bound_by_hand_cause_no_event_within_a_call() -> None:
+    """A kubelet admits one pod at a time, so its call must not wait for a write for each pod of another tenant."""
+    others = [gpu_pod(f"other-{number}", 14, card=None) for number in range(30)]
+    async with stage([gpu_pod("full", 14, card=0), gpu_pod("honest", 14, card=1), *others], sizes=(14, 14)) as node:
+        await node.admit("full")
+        before = len(node.api.calls)
+        await node.admit("honest")
+
+        assert [call["method"] for call in node.api.calls[before:]].count("POST") == 0
+
+
+async def test_attack_05_a_pod_of_many_containers_is_counted() -> None:
+    """The kubelet may give it ids, so its card is written and it takes none from a pod behind it."""
+    many = gpu_pod("many", 10, card=None)
+    many["spec"]["containers"] += [{"name": f"x{number}", "resources": {}} for number in range(1024)]
+    async with stage([many, gpu_pod("behind", 10, card=1)], sizes=(14, 14)) as node:
+        await node.allocator.recover()
+        await node.admit("many")
+        await node.start("many")
+        await node.admit("behind")
+
+        assert (node.has("many"), node.card("many"), node.has("behind")) == ({0}, "0", {1})
