@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpushare.durations import seconds_of
 from gpushare.errors import UsageError
 from gpushare.metrics_flags import add_metrics_flag, read_metrics_flag
 
@@ -24,7 +25,6 @@ ID_STRATEGIES: Final = ("uuid", "index")
 DEFAULT_TOLERANCE: Final = "10%"
 
 _MIB: Final = 1024 * 1024
-_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
 _SIZES: Final = {"MiB": _MIB, "GiB": 1024 * _MIB}
 # A day: anything longer is a slip.
 _LONGEST_SECONDS: Final = 86_400.0
@@ -133,15 +133,10 @@ def read_flags(parsed: argparse.Namespace) -> PluginFlags:
 
 
 def duration(text: str, flag: str, least: float = 0.0) -> float:
-    """Seconds of ``90s``, ``1m30s``, ``500ms`` or a bare number of seconds. Raises UsageError."""
-    match = _DURATION.fullmatch(text)
-    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
-        seconds = float(text)
-    elif match is None or not text:
+    """Seconds of a duration (``durations``) within the limits of such flags. Raises UsageError."""
+    seconds = seconds_of(text)
+    if seconds is None:
         raise UsageError(f"--{flag} is {text!r}, not a time such as 15s or 1m30s")
-    else:
-        hours, minutes, rest, milliseconds = match.groups(default="0")
-        seconds = int(hours) * 3600 + int(minutes) * 60 + float(rest) + int(milliseconds) / 1000
     if not least <= seconds <= _LONGEST_SECONDS:
         raise UsageError(f"--{flag} is {text!r}; it takes {least:g}s to {_LONGEST_SECONDS:.0f}s")
     return seconds

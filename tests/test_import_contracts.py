@@ -20,7 +20,7 @@ PLANTED = {
     "the fake in the NVML edge": ("gpushare/nvml/library.py", "import fake_nvml.state"),
     "the extender in the plugin": (
         "gpushare/deviceplugin/allocation/owner.py",
-        "import gpushare.model.placement",
+        "import gpushare.extender.decisions.filter",
     ),
     "the product in a case": ("e2e/spec.py", "import gpushare.wire"),
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import __version__
+from gpushare.durations import seconds_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
 # The original's logging flags: read, and without effect.
@@ -18,7 +19,6 @@ _GLOG_VALUES: Final = frozenset({"v", "vmodule", "stderrthreshold", "log_dir", "
 _LONG: Final = frozenset({"kubeconfig", "context", "request-timeout", "help", "version"})
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-_SECONDS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,8 @@ def _switch_or_long(word: str, name: str, value: str | None) -> list[str]:
 
 
 def _duration(text: str) -> float | None:
-    """Seconds of kubectl's durations: ``0`` (none), ``30``, ``500ms``, ``5s``, ``1m``, ``1h``."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", text, re.ASCII)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 5s, 1m or 0")
-    seconds = float(match[1]) * _SECONDS[match[2] or ""]
+    """Seconds of a duration; none for 0 and for an empty text, as kubectl takes them."""
+    seconds = seconds_of(text) if text else 0.0
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 5s, 1m30s or 0")
     return seconds or None

@@ -22,6 +22,7 @@ from clusters.deploy.render import (
     render,
 )
 from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import wire
 from tests.clusters.deploy.reading import (
     COMPONENTS,
@@ -105,6 +106,35 @@ def test_names_are_those_of_the_original(objects: list[Object]) -> None:
     labels = {"app": "gpushare", "component": "gpushare-device-plugin", "name": "gpushare-device-plugin-ds"}
     assert only(objects, "DaemonSet")["spec"]["selector"] == {"matchLabels": labels}
     assert pod_spec(only(objects, "DaemonSet"))["nodeSelector"]["gpushare"] == "true"
+
+
+@pytest.mark.parametrize("label", ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"])
+@pytest.mark.parametrize("value", ["", "true"])
+def test_the_extender_accepts_any_value_of_a_role_label(objects: list[Object], label: str, value: str) -> None:
+    """The key alone is agreed: kubeadm leaves the value empty, k3s and RKE2 set "true"."""
+    spec = pod_spec(only(objects, "Deployment"))
+    labels = {"kubernetes.io/os": "linux", label: value}
+    pod = {"metadata": {"name": "p"}, "spec": {key: spec[key] for key in ("nodeSelector", "affinity") if key in spec}}
+
+    assert accepts_node(pod, {"metadata": {"name": "n", "labels": labels}, "spec": {}})
+    assert not accepts_node(pod, {"metadata": {"name": "n", "labels": {"kubernetes.io/os": "linux"}}, "spec": {}})
+
+
+@pytest.mark.parametrize(
+    ("key", "effect"),
+    [
+        ("node-role.kubernetes.io/control-plane", "NoSchedule"),
+        ("node-role.kubernetes.io/master", "NoSchedule"),
+        ("node-role.kubernetes.io/etcd", "NoExecute"),
+        ("CriticalAddonsOnly", "NoExecute"),
+    ],
+)
+def test_the_extender_tolerates_the_taints_of_control_planes(objects: list[Object], key: str, effect: str) -> None:
+    """Those of kubeadm, of RKE2 and of k3s."""
+    tolerations = pod_spec(only(objects, "Deployment"))["tolerations"]
+    found = [one for one in tolerations if one["key"] == key and one["operator"] == "Exists"]
+
+    assert [one.get("effect", effect) for one in found] == [effect]
 
 
 def test_everything_that_is_named_is_there(objects: list[Object]) -> None:

@@ -55,7 +55,9 @@ def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
     assert parsed(*words) == Arguments(None, False, "f", "c", 5)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("0", None), ("0s", None), ("30", 30), ("1.5m", 90), ("2h", 7200)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30), ("1m30s", 90), ("1.5m", 90), ("2h", 7200)]
+)
 def test_durations(text: str, seconds: float | None) -> None:
     """kubectl's; 0 is no limit."""
     assert parsed(f"--request-timeout={text}").request_timeout_seconds == seconds
