@@ -1,9 +1,9 @@
 """Where the API server is and who we are: kubeconfig or in-cluster, through lightkube.
 
-lightkube reads certificates, tokens, token files (read again when they rotate) and exec plugins; ``tls`` reads certificates
-again when they change. What lightkube lacks is added here: several files in KUBECONFIG, exec plugins of
-``client.authentication.k8s.io/v1`` (their answer has the token in the same place as v1beta1's) and what they are told, proxies of
-the kubeconfig, and no proxy for loopback.
+lightkube reads certificates, tokens and token files (read again when they rotate); ``tls`` reads certificates again when they
+change. What lightkube lacks is added here: several files in KUBECONFIG, login plugins (``plugin_login``), the name by which a
+server's certificate is verified, proxies of the kubeconfig, and no proxy for loopback. Fields that nothing here obeys and that
+change what a program may do are refused by name (``kubeconfig.check_fields``).
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ import httpx2
 import msgspec
 from lightkube.config.client_adapter import ConnectionParams, user_auth
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
-from lightkube.config.models import NameValue, User, UserExec
+from lightkube.config.models import User
 from lightkube.core.exceptions import ConfigError
 
 from gpushare.errors import UsageError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.http import Http
-from gpushare.kube.kubeconfig import load
+from gpushare.kube.kubeconfig import check_fields, content_of, load
 from gpushare.kube.login import ExplainedLogin
+from gpushare.kube.plugin_login import PluginLogin
 from gpushare.kube.tls import followed
 
 # A request without its own limit, in seconds; a watch has another.
@@ -42,8 +43,6 @@ _IDLE_SECONDS: Final = 60.0
 # write no more than 28 pods a second are bound (four connections are watches); the others wait for their turn.
 _CONNECTIONS: Final = 32
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
-_EXEC_V1: Final = "client.authentication.k8s.io/v1"
-_EXEC_V1BETA1: Final = "client.authentication.k8s.io/v1beta1"
 
 
 @dataclass
@@ -74,25 +73,28 @@ def connect(
     """
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
     existing = [path for path in named if path.is_file()]
-    proxy: str | None = None
+    proxy = server_name = plugin = None
     reread: Callable[[], SingleConfig]
     if not existing and Path(service_account, "token").is_file():
         config, trust_env = _in_cluster(service_account), False
         sources, reread = [], partial(_in_cluster, service_account)
     else:
         sources = existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
-        config, proxy = _from_files(sources, context)
+        config, cluster, user = _from_files(sources, context)
+        proxy, server_name = (str(cluster.get(name) or "") or None for name in ("proxy-url", "tls-server-name"))
+        # As kubectl, which goes by a token before it asks a plugin.
+        plugin = None if user.get("token") or user.get("tokenFile") else user.get("exec")
         trust_env = not _is_loopback(config.cluster.server)
 
         def reread() -> SingleConfig:
             return _from_files(sources, context)[0]
 
     try:
-        tls = followed(reread, sources, trust_env=trust_env)
+        tls = followed(reread, sources, trust_env=trust_env, server_name=server_name)
+        login = PluginLogin(plugin, cluster) if plugin else user_auth(config.user or User())
         if sends_much and proxy is None and not (trust_env and getproxies()):
-            return ApiClient(_lean(config, tls, timeout_seconds))
+            return ApiClient(_lean(config, tls, login, timeout_seconds))
         params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
-        login = user_auth(config.user or User())
         http = httpx2.AsyncClient(base_url=config.cluster.server, verify=tls, auth=login, **vars(params))
     # ImportError: the environment names a SOCKS proxy and the library for it is not there.
     except (ConfigError, ImportError, OSError, ValueError, httpx2.InvalidURL) as error:
@@ -102,11 +104,10 @@ def connect(
     return ApiClient(http)
 
 
-def _lean(config: SingleConfig, tls: ssl.SSLContext, timeout_seconds: float | None) -> Http:
+def _lean(config: SingleConfig, tls: ssl.SSLContext, login: httpx2.Auth | None, timeout_seconds: float | None) -> Http:
     # Here, as it is memory that others need not have.
     from gpushare.kube.lean_http import LeanHttp
 
-    login = user_auth(config.user or User())
     return LeanHttp(
         config.cluster.server,
         tls,
@@ -127,8 +128,8 @@ def _in_cluster(service_account: str) -> SingleConfig:
     return found
 
 
-def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, str | None]:
-    """The configuration of a context, and the proxy that its cluster wants. Raises UsageError."""
+def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, dict[str, Any], dict[str, Any]]:
+    """The configuration of a context, and all fields of its cluster and of its user. Raises UsageError."""
     missing = next((path for path in paths if not path.is_file()), None)
     if missing is not None:
         raise UsageError(f"there is no kubeconfig {missing}; pass --kubeconfig or set KUBECONFIG")
@@ -143,28 +144,10 @@ def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, s
     except (ConfigError, TypeError, msgspec.ValidationError) as error:
         raise UsageError(f"cannot use the kubeconfig {paths[0]}: {error}") from error
     assert config is not None, "a context was named"
-    proxy = _cluster_field(document, config.context.cluster, "proxy-url")
-    return config._replace(user=_usable(config.user)), proxy
-
-
-def _cluster_field(document: dict[str, Any], cluster: str, field: str) -> str | None:
-    found = next(entry["cluster"].get(field) for entry in document["clusters"] if entry["name"] == cluster)
-    return str(found) if found else None
-
-
-def _usable(user: User | None) -> User:
-    """The user as lightkube can take it: anonymous where there is none, exec plugins of v1 as those of v1beta1."""
-    if user is None:
-        return User()
-    return user if user.exec is None else msgspec.structs.replace(user, exec=_usable_plugin(user.exec))
-
-
-def _usable_plugin(plugin: UserExec) -> UserExec:
-    """The plugin, told what a client tells it: which version of the answer, and that nobody is there to type."""
-    told = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": {"interactive": False}}
-    information = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(told).decode())
-    version = _EXEC_V1BETA1 if plugin.apiVersion == _EXEC_V1 else plugin.apiVersion
-    return msgspec.structs.replace(plugin, apiVersion=version, env=[information, *(plugin.env or [])])
+    cluster = content_of(document, "clusters", config.context.cluster)
+    user = content_of(document, "users", config.context.user or "")
+    check_fields(cluster, user, named)
+    return config._replace(user=config.user or User()), cluster, user
 
 
 def _is_loopback(server: str) -> bool:

@@ -4,7 +4,7 @@ first file's counts; paths inside a file are relative to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,10 @@ _FILES: Final = {
     "user": ("client-certificate", "client-key", "tokenFile"),
 }
 
+# Fields by which a user acts as another one, and by which a cluster says whom it trusts.
+_IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
+_AUTHORITIES: Final = ("certificate-authority", "certificate-authority-data")
+
 
 def load(paths: Sequence[Path]) -> dict[str, Any]:
     """The merged document. Raises UsageError for a file that cannot be read or is no kubeconfig."""
@@ -33,6 +37,32 @@ def load(paths: Sequence[Path]) -> dict[str, Any]:
                 known.add((section, name))
                 merged[section].append({"name": name, _SECTIONS[section]: content})
     return merged
+
+
+def content_of(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+    """The fields of a cluster or user of a merged kubeconfig; none if it is not there."""
+    found = (entry[_SECTIONS[section]] for entry in document[section] if entry["name"] == name)
+    return dict(next(found, {}))
+
+
+def check_fields(cluster: Mapping[str, Any], user: Mapping[str, Any], context: str) -> None:
+    """Refuse what would make us act otherwise than the file says, and that nothing here obeys. Raises UsageError."""
+    for field in _IMPERSONATION:
+        if user.get(field):
+            raise UsageError(
+                f"the user of the kubeconfig's context {context!r} acts as another ({field}), which is not supported: without it "
+                "requests would have more rights than the file says. Use a kubeconfig of that account"
+            )
+    if user.get("auth-provider"):
+        raise UsageError(
+            f"the user of the kubeconfig's context {context!r} logs in by auth-provider, which kubectl does not have any "
+            "more either. Use exec, a login plugin"
+        )
+    if cluster.get("insecure-skip-tls-verify") and any(cluster.get(field) for field in _AUTHORITIES):
+        raise UsageError(
+            f"the cluster of the kubeconfig's context {context!r} names an authority and insecure-skip-tls-verify; kubectl refuses "
+            "that too. Remove one of them"
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:

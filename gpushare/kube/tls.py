@@ -31,16 +31,27 @@ class FollowedContext(ssl.SSLContext):
         """Its own settings are never used."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
-    def __init__(self, load: Callable[[], ssl.SSLContext], files: Sequence[Path]) -> None:
+    def __init__(
+        self, load: Callable[[], ssl.SSLContext], files: Sequence[Path], server_name: str | None = None
+    ) -> None:
         self._load = load
+        # The name by which servers are verified, and that they are sent, in place of the host of the URL.
+        self._name = server_name
         self._files = files
         self._seen = _versions(files)
         self._current = load()
         self._protocols: list[str] = []
 
-    def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,  # the signature is ssl's
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
         """asyncio and anyio call this for a new connection."""
-        return self._followed().wrap_bio(*arguments, **more)
+        return self._followed().wrap_bio(incoming, outgoing, server_side, self._name or server_hostname, session)
 
     def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
         """The same of a plain socket."""
@@ -72,7 +83,9 @@ class FollowedContext(ssl.SSLContext):
         return renewed
 
 
-def followed(reread: Callable[[], SingleConfig], sources: Sequence[Path], *, trust_env: bool) -> FollowedContext:
+def followed(
+    reread: Callable[[], SingleConfig], sources: Sequence[Path], *, trust_env: bool, server_name: str | None = None
+) -> FollowedContext:
     """The context of the configuration in ``sources``, and of the files that it names. Raises what lightkube does."""
     config = reread()
     user = config.user or User()
@@ -83,7 +96,7 @@ def followed(reread: Callable[[], SingleConfig], sources: Sequence[Path], *, tru
         now = reread()
         return verify_cluster(now.cluster, now.user or User(), now.abs_file, trust_env=trust_env)
 
-    return FollowedContext(load, files)
+    return FollowedContext(load, files, server_name)
 
 
 def _versions(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:

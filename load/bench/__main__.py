@@ -55,7 +55,7 @@ async def measure(plan: Plan) -> dict[str, Any]:
     }
     run = {"machine": about, "plan": {**asdict(plan), "output": str(plan.output)}, **measuring.run}
     if not charts.can_draw():
-        run["left_out"].append("the curves: matplotlib is missing (pip install 'gpushare[bench]')")
+        run["left_out"].append("the curves: matplotlib is missing (in a checkout: pip install '.[bench]')")
     return run | {"targets": [{**asdict(target), "met": target.met} for target in targets(run)]}
 
 

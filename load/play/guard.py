@@ -39,6 +39,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     bound: Bound
     value: float | None
+    extender: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -49,7 +50,8 @@ class Verdict(msgspec.Struct, frozen=True):
         """One line."""
         bound = self.bound
         over = "" if bound.figure in ("failures", "refused") else f" x {bound.over}"
-        what = f"{bound.verb} {bound.figure}: at most {bound.most:g}{over}"
+        whose = f"{self.extender} " if self.extender else ""
+        what = f"{whose}{bound.verb} {bound.figure}: at most {bound.most:g}{over}"
         if self.value is None:
             return f"BROKEN  {what}; not measured"
         if self.is_kept:
@@ -71,6 +73,20 @@ def read(path: Path) -> list[Bound]:
 def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], extender: str) -> list[Verdict]:
     """Each bound with what the run of ``extender`` came to."""
     return [Verdict(bound, _value(bound, rows, extender)) for bound in bounds]
+
+
+def judge_others(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], extender: str) -> list[Verdict]:
+    """The bounds that say whether answers are right, for each other extender of the run, in the verbs that it was asked.
+
+    How fast another extender is, is no promise of ours.
+    """
+    others = dict.fromkeys(str(row["extender"]) for row in rows if row["extender"] != extender)
+    return [
+        Verdict(bound, _value(bound, rows, other), other)
+        for other in others
+        for bound in bounds
+        if bound.figure in ("failures", "refused") and _row(rows, other, bound.verb) is not None
+    ]
 
 
 def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:

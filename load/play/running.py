@@ -43,6 +43,7 @@ _STOP_SECONDS: Final = 10
 _SPARE_SECONDS: Final = 120.0
 # How our extender is named in records.
 OURS: Final = "gpushare"
+_COUNTED: Final = ("created", "binds", "ended", "over_booked", "over_booked_knowingly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Outcome:
     counts: dict[str, int]
     samples: list[dict[str, float]]
     events_per_second: float
+    over_booked_cards: tuple[str, ...] = ()
 
 
 async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outcome:
@@ -158,11 +160,10 @@ async def _load(
     if isinstance(ended, Exception):
         raise CannotMeasureError(f"the extender could not be looked at: {ended!r}")
     after = await _counts(port)
-    counts = {name: after[name] - before[name] for name in ("created", "binds", "ended", "over_booked")} | {
-        "running": after["running"]
-    }
+    counts = {name: after[name] - before[name] for name in _COUNTED} | {"running": after["running"]}
     spent = time.time() - begun
-    return Outcome(begun, spent, counts, samples, (after["events"] - before["events"]) / spent)
+    cards = tuple(after["over_booked_cards"])
+    return Outcome(begun, spent, counts, samples, (after["events"] - before["events"]) / spent, cards)
 
 
 def _commands(order: Order, folder: Path) -> list[list[str]]:
@@ -235,7 +236,7 @@ async def audited(port: int) -> dict[str, float]:
     return found
 
 
-async def _counts(port: int) -> dict[str, int]:
+async def _counts(port: int) -> dict[str, Any]:
     url = f"http://127.0.0.1:{port}/simulated"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return dict[str, Any](await answer.json())

@@ -52,7 +52,7 @@ _ERRORS: Final = (
     OSError,
 )
 _EPILOG: Final = """Exit codes: 0 measured; 1 something could not be measured; 2 wrong flags; 99 with --check, when gpushare
-reaches less than 85 %% of what the scheduler does alone. All is on loopback, and nothing is left behind but the output."""
+reaches less than 85 % of what the scheduler does alone. All is on loopback, and nothing is left behind but the output."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,7 +22,7 @@ def check(path: Path) -> None:
     if path.suffix not in _KINDS:
         raise CannotDrawError(f"{path}: pictures are {' or '.join(_KINDS)}")
     if importlib.util.find_spec("matplotlib") is None:
-        raise CannotDrawError("no picture: matplotlib is missing (pip install 'gpushare[bench]')")
+        raise CannotDrawError("no picture: matplotlib is missing (in a checkout: pip install '.[bench]')")
 
 
 def draw(path: Path, workload: str, policy: str, ours: Curve, others: Mapping[str, Curve]) -> None:

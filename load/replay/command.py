@@ -31,7 +31,7 @@ from load.replay.trace import SAMPLE, Trace, TraceError, pods_file, read, worklo
 from load.replay.world import expected_of
 
 _NO_WIRE: Final = (ClusterError, CannotMeasureError, WrongAnswerError, ApiError)
-_EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 %% of all
+_EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 % of all
 cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
 1 the trace cannot be read, the picture not be written, or a pod lies elsewhere over the wire; 2 wrong flags."""
 

@@ -27,6 +27,7 @@ from load.simulated.objects import node_object
 from load.simulated.world import NAMESPACE, Pod, World
 
 # How often events are due, in seconds, and how often a watch without events hears that it is up to date.
+_COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly")
 _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
 # Sums of many small steps fall short of a whole number by less than this.
@@ -191,8 +192,12 @@ class Api:
             self._come.put_nowait(pod)
 
     async def _counts(self, request: web.Request) -> web.Response:
-        counts = {name: self._cluster.counts[name] for name in ("events", "binds", "created", "ended", "over_booked")}
-        return web.json_response(counts | {"running": len(self._cluster.running)})
+        counts = {name: self._cluster.counts[name] for name in _COUNTS}
+        cards = [
+            f"card {card} of {node}: {used} of {units}"
+            for (node, card), (used, units) in self._cluster.over_booked_cards.items()
+        ]
+        return web.json_response({**counts, "running": len(self._cluster.running), "over_booked_cards": cards})
 
     async def _bind(self, request: web.Request) -> web.Response:
         binding = json.loads(await request.read())

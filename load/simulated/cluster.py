@@ -19,6 +19,10 @@ _NODE_EVENT_OF: Final = 16
 REMEMBERED: Final = 2000
 # Lists that are read page by page at the same time, each as it was when its first page was asked for.
 _LISTS: Final = 8
+# So many bindings another extender may not have seen yet: some seconds of a run.
+_UNSEEN_BINDS: Final = 64
+# So many over-booked cards are named.
+_MOST_NAMED: Final = 32
 
 
 class Event(NamedTuple):
@@ -59,6 +63,9 @@ class Cluster:
         self._waiting = {pod.name: pod for pod in world.waiting}
         # Of those that have waited, so that they can be asked for.
         self._bound: dict[str, Pod] = {}
+        self._recent: deque[tuple[tuple[str, int], int]] = deque(maxlen=_UNSEEN_BINDS)
+        # Units booked on cards that were over-booked, and units of the card; of some of them.
+        self.over_booked_cards: dict[tuple[str, int], tuple[int, int]] = {}
         self._is_steady = is_steady
         self._rng = random.Random(seed)  # an order, no secret
         self._lists: dict[tuple[str, int], Collection] = {}
@@ -109,7 +116,14 @@ class Cluster:
         self.counts["binds"] += 1
         self._used[node, card] += bound.units
         # With one extender this never happens: a card has more than it holds, as the API shows it.
-        self.counts["over_booked"] += self._used[node, card] > bound.card_units
+        is_over = self._used[node, card] > bound.card_units
+        self.counts["over_booked"] += is_over
+        # Extenders that do not know of each other see each other's bindings a moment later.
+        unseen = sum(units for where, units in self._recent if where == (node, card))
+        self.counts["over_booked_knowingly"] += is_over and self._used[node, card] - unseen > bound.card_units
+        self._recent.append(((node, card), bound.units))
+        if is_over and (len(self.over_booked_cards) < _MOST_NAMED or (node, card) in self.over_booked_cards):
+            self.over_booked_cards[node, card] = (self._used[node, card], bound.card_units)
         told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
         if self._is_steady:
             # Before it runs itself: it does not end at once.

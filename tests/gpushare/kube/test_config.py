@@ -500,3 +500,88 @@ def test_a_section_that_is_no_list_is_named(tmp_path: Path, section: str) -> Non
 
     with pytest.raises(UsageError, match=f"{section} is no list"):
         config.connect(str(path))
+
+
+@pytest.mark.parametrize("name", ["api.example", None])
+async def test_a_server_is_verified_by_its_tls_server_name(
+    write: Write, nowhere: str, tmp_path: Path, name: str | None
+) -> None:
+    """An API server behind a tunnel has a certificate of another name, and that name is sent to it."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("api.example").configure_cert(context)
+    sent: list[str | None] = []
+    context.sni_callback = lambda _socket, server, _context: sent.append(server)
+    fields = {"certificate-authority": str(tmp_path / "ca.crt")} | ({} if name is None else {"tls-server-name": name})
+    async with listen(ScriptedApi(lambda call: listing("1")), tls=context) as url:
+        client = config.connect(write(url, **fields), service_account=nowhere)
+        if name is None:
+            with pytest.raises(UnreachableError, match=r"(?i)certificate"):
+                await list_once(client)
+        else:
+            await list_once(client)
+            assert sent == [name]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"as": "jane"}, {"as-uid": "7"}, {"as-groups": ["system:masters"]}, {"as-user-extra": {"scopes": ["view"]}}],
+    ids=lambda field: next(iter(field)),
+)
+def test_impersonation_is_refused_by_its_name(write: Write, nowhere: str, field: dict[str, Any]) -> None:
+    """Without it a program would act with more rights than the file says."""
+    with pytest.raises(UsageError, match=rf"acts as another \({next(iter(field))}\)"):
+        config.connect(write("https://127.0.0.1:1", {"token": "t", **field}), service_account=nowhere)
+
+
+def test_fields_that_kubectl_refuses_are_refused(write: Write, nowhere: str, certificates: Path) -> None:
+    """A login that kubectl has no more, and an authority beside the switch that ignores it."""
+    with pytest.raises(UsageError, match="auth-provider"):
+        config.connect(write("https://127.0.0.1:1", {"auth-provider": {"name": "gcp"}}), service_account=nowhere)
+    both = {"certificate-authority": str(certificates / "cert.pem"), "insecure-skip-tls-verify": True}
+    with pytest.raises(UsageError, match="insecure-skip-tls-verify"):
+        config.connect(write("https://127.0.0.1:1", {}, **both), service_account=nowhere)
+
+
+@pytest.mark.parametrize("is_provided", [True, False])
+async def test_a_login_plugin_is_given_the_cluster(
+    write: Write, nowhere: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_provided: bool
+) -> None:
+    """If the kubeconfig says so; its messages for a person come to our stderr, and it does not read our stdin."""
+    told = tmp_path / "told"
+    program = f"""
+import json, os, pathlib, sys
+pathlib.Path({str(told)!r}).write_text(os.environ["KUBERNETES_EXEC_INFO"])
+print("To sign in, open https://login.example", file=sys.stderr)
+assert sys.stdin.read() == ""
+print(json.dumps({{"status": {{"token": "x"}}}}))
+"""
+    user = plugin(tmp_path, program)
+    user["exec"]["provideClusterInfo"] = is_provided
+    async with listen(answer_with("x")) as url:
+        await list_once(config.connect(write(url, user), service_account=nowhere))
+
+    spec = json.loads(told.read_text())["spec"]
+    assert spec == {"interactive": False} | ({"cluster": {"server": url}} if is_provided else {})
+    assert "To sign in" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("field", "says"), [("apiVersion", "v2"), ("interactiveMode", "Sometimes")])
+def test_a_login_plugin_of_another_kind_is_refused(
+    write: Write, nowhere: str, tmp_path: Path, field: str, says: str
+) -> None:
+    """The error names the field and what it may be."""
+    user = plugin(tmp_path, "")
+    user["exec"][field] = says
+    with pytest.raises(UsageError, match=f"{field} is '{says}'"):
+        config.connect(write("https://127.0.0.1:1", user), service_account=nowhere)
+
+
+async def test_a_login_plugin_that_must_ask_needs_a_terminal(write: Write, nowhere: str, tmp_path: Path) -> None:
+    """It is not started without one."""
+    user = plugin(tmp_path, "raise SystemExit('started')")
+    user["exec"]["interactiveMode"] = "Always"
+    async with listen(answer_with("x")) as url:
+        with pytest.raises(UnauthorizedError, match="needs a terminal"):
+            await list_once(config.connect(write(url, user), service_account=nowhere))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -53,6 +54,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
+# An extender for which each pod fits everywhere, and that binds every pod to the first card of its node.
+AGREES = (
+    REFUSES.replace("names[::2]", "names")
+    .replace("names[1::2]", "()")
+    .replace('self.answer({"Error": "not today"})', "self.answer(bind(asked))")
+    .replace(
+        "class Handler",
+        """
+import urllib.request, yaml
+server = yaml.safe_load(open(os.environ["KUBECONFIG"]))["clusters"][0]["cluster"]["server"]
+def bind(asked):
+    metadata = {"name": asked["PodName"], "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}
+    body = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": asked["Node"]}}
+    url = f"{server}/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    urllib.request.urlopen(request, timeout=10).read()
+    return {}
+class Handler""",
+        1,
+    )
+)
 LOOSE = "bounds: [{verb: filter, figure: p50, most: 1000}, {verb: filter, figure: failures, most: 0}]"
 
 pytestmark = pytest.mark.timeout(180)
@@ -135,14 +157,15 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
     assert "BROKEN  filter p50: at most 1.5 x baseline" in done.stdout
 
 
-def test_binds_that_are_refused_and_who_fits_are_told(tmp_path: Path) -> None:
+def test_refused_binds_of_any_extender_break_the_run(tmp_path: Path) -> None:
     """Of an extender that refuses all of them, and for which half of the nodes fit; of ours none is refused."""
     script, bounds = tmp_path / "refuses.py", tmp_path / "bounds.yaml"
     script.write_text(REFUSES)
     bounds.write_text("bounds: [{verb: bind, figure: refused, most: 0.05}]")
     done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", bounds)
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 99, done.stderr
+    assert "BROKEN  other bind refused: at most 0.05; 1.00" in done.stdout
     rows = {
         (row["extender"], row["verb"]): row for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]
     }
@@ -152,6 +175,22 @@ def test_binds_that_are_refused_and_who_fits_are_told(tmp_path: Path) -> None:
     assert rows["other", "filter"]["fit"] == 0.5
     assert 0.5 < rows["gpushare", "filter"]["fit"] <= 1
     assert "not today" in done.stdout
+
+
+def test_an_extender_that_agrees_to_all_breaks_the_run(tmp_path: Path) -> None:
+    """It over-books cards, which the run names; how our own extender does beside it does not matter."""
+    script = tmp_path / "agrees.py"
+    script.write_text(AGREES)
+    bounds = tmp_path / "bounds.yaml"
+    bounds.write_text("bounds: [{verb: filter, figure: failures, most: 0}]")
+
+    against = f"{sys.executable} {script}"
+    done = load(*SMALL, "--against", against, "-o", tmp_path / "out", "--bounds", bounds)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert re.search(r"BROKEN  no card is over-booked; \d+ bindings .*: card \d+ of \S+: \d+ of \d+", done.stdout), (
+        done.stdout
+    )
 
 
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_memory_is_a_line_over_pods() -> None:
 def test_curves_are_drawn(tmp_path: Path) -> None:
     """Both kinds of picture."""
     if not pictures.can_draw():
-        pytest.skip("matplotlib is missing (pip install 'gpushare[bench]')")
+        pytest.skip("matplotlib is missing (pip install '.[bench]')")
     fits = [row(run(1000, 420, 1 + fit), Cell(1000, 0, 100, fit)) for fit in (1.0, 0.5, 0.0)]
     paths = pictures.draw_growth([*rows(1.2), *fits], tmp_path)
 

@@ -106,7 +106,7 @@ def test_wrong_flags_are_a_usage_error(flags: list[str]) -> None:
 
 def test_the_curves_are_drawn(folder: Path, tmp_path: Path) -> None:
     """As a picture of the kind that its name says."""
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib (pip install 'gpushare[bench]')")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib (pip install '.[bench]')")
     picture = tmp_path / "curve.svg"
 
     assert main(["replay", "--trace", str(folder), "--policy", "binpack", "--seeds", "1", "--plot", str(picture)]) == 0

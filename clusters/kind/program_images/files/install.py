@@ -76,7 +76,7 @@ def _compile_programs(checkout: Path, work: Path) -> Path:
 
 def _part(environment: Path, target: Path) -> None:
     """Move the installed files of our distribution out of the environment."""
-    distribution = importlib.metadata.distribution("gpushare")
+    distribution = importlib.metadata.distribution("gpushare-scheduler")
     for file in distribution.files or ():
         path = Path(os.path.abspath(str(distribution.locate_file(file))))  # noqa: PTH100  # links stay links
         if file.parts[0] == "fake_nvml":
