@@ -25,11 +25,12 @@ def unit_of_size(card_units: int) -> int:
 def units_now(units: int, size_then: int, card: Device) -> int:
     """The units of ``card`` that a pod holds which was bound with ``units`` while the card had ``size_then`` (0: not known).
 
-    Rounded up. A larger unit makes the number smaller only if the card has fewer units than the pod holds: then the number is
-    certainly one of the former unit, so no annotation can make a booking of the present unit look smaller.
+    A card that has its former size counts in its former unit. Rounded up. A larger unit makes the number smaller only if the card
+    has fewer units than the pod holds: then the number is certainly one of the former unit, so no annotation can make a booking of
+    the present unit look smaller.
     """
     now = card.unit_mib or unit_of_size(card.total)
-    if not size_then or now not in (_MIB, MIB_PER_GIB):
+    if size_then in (0, card.total) or now not in (_MIB, MIB_PER_GIB):
         return units
     then = unit_of_size(size_then)
     if then > now:
