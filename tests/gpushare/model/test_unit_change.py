@@ -31,7 +31,17 @@ def card(mib: int, unit: int, *, index: int = 0, is_published: bool = True) -> D
         (14, 15360, card(15360, GIB), 14),
         (300, 512, card(512, MIB), 300),
     ],
-    ids=["to MiB", "to GiB", "size not known", "same", "mean size", "to MiB, mean size", "other unit", "small number", "small card"],
+    ids=[
+        "to MiB",
+        "to GiB",
+        "size not known",
+        "same",
+        "mean size",
+        "to MiB, mean size",
+        "other unit",
+        "small number",
+        "small card",
+    ],
 )
 def test_units_keep_their_amount_of_memory(units: int, size_then: int, now: Device, expected: int) -> None:
     """A pod of a former unit counts with the memory that it was bound with, and never with less."""
