@@ -89,12 +89,16 @@ async def attack_09(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncI
     await write(_CHANGES[0])
     async with meanwhile(write(_CHANGES[1])):
         yield
-    writes = Counter(call.path for call in stage.plugin.door.calls if call.method == "PATCH")
+    writes = Counter(call.path for call in stage.plugin.door.calls if tenant.is_write_to_own(call))
+    events = sum(count for path, count in writes.items() if "/events" in path)
+    most = {name: _MOST_WRITES + _WRITES_FOR_A_CHANGE * written[name] for name in names}
+    if events > sum(most.values()):
+        findings.append(f"the plugin wrote {events} events, at most {sum(most.values()):.0f}")
     for name in names:
-        count, most = writes[f"{tenant.pods}/{name}"], _MOST_WRITES + _WRITES_FOR_A_CHANGE * written[name]
-        if count > most:
+        count = writes[f"{tenant.pods}/{name}"]
+        if count > most[name]:
             findings.append(
-                f"the plugin wrote {name} {count} times, at most {most:.0f}; its author {written[name]} times"
+                f"the plugin wrote {name} {count} times, at most {most[name]:.0f}; its author {written[name]} times"
             )
 
 

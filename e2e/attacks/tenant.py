@@ -9,6 +9,7 @@ from typing import Any, Final
 from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.resources import PODS
 from clusters.waiting import eventually
+from e2e.attacks.door import Call
 from e2e.attacks.stage import Stage
 from e2e.observer import Observer
 
@@ -31,6 +32,10 @@ class Tenant:
         self.accepted = 0
         self.refused = 0
         self._api = api
+
+    def is_write_to_own(self, call: Call) -> bool:
+        """Whether a call of a program writes into this tenant's namespace."""
+        return call.method != "GET" and f"/namespaces/{self.observer.namespace}/" in call.path
 
     async def create(self, pod: Object) -> None:
         """Create a pod."""
