@@ -25,6 +25,9 @@ ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 ANNOTATION_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
 # Ours, written with the Binding: the binder's book follows IDX, so the plugin may change it. (The original's would leak.)
 ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
+# Annotation of a pod whose phase says that it has ended, while its status still shows running containers: the id of the boot
+# that ended them. Written by the device plugin. Ours.
+ANNOTATION_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
 EXTENDER_BOOK: Final = "gpushare/1"
 # Several cards for one pod: {"<container index>": {"<card index>": units}}.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"

@@ -169,6 +169,28 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
     await observer.check_books()
 
 
+async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> None:
+    """A pod of phase Failed whose status still shows a running container keeps its card until its node boots again."""
+    cluster = observer.cluster
+    await observer.create(gpu_pod("shut", 9, node=NODE), gpu_pod("other", 9, node=NODE))
+    shut, _ = await observer.running("shut", "other")
+    await cluster.kill("kubelet", NODE)
+    try:
+        failed = {"status": {"phase": "Failed", "reason": "Terminated"}}
+        await cluster.api.patch(PODS, "shut", failed, observer.namespace, subresource="status")
+        await observer.create(gpu_pod("next", 9, node=NODE))
+        await observer.waits_because("next", spec.REASON_NO_CARD_FITS)
+    finally:
+        await cluster.restart_kubelet(NODE, reboot=True)
+    await observer.running("next")
+
+    now = await observer.pod("shut")
+    assert is_running(now | {"status": {**now["status"], "phase": "Running"}}), "its status is as it was"
+    assert container_of(now) == container_of(shut)
+    await observer.check_right_cards("next")
+    await observer.check_books()
+
+
 async def test_a_node_object_that_is_created_anew(observer: Observer) -> None:
     """Somebody deletes the Node; with the kubelet's next start it is back, with cards and memory, and pods run."""
     await observer.cluster.api.delete(NODES, NODE)

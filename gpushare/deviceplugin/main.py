@@ -32,6 +32,7 @@ from gpushare.deviceplugin.cards.roster import remembered
 from gpushare.deviceplugin.cards.spare_slots import SpareSlots
 from gpushare.deviceplugin.cards.takeover import until_released, wait_while
 from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
+from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.observers import Sight, observers
@@ -140,6 +141,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     metrics.follow(lambda: node.cards, pods.in_admission_order)
     await watch.wait_for_cards(fail=settings.health.fail_on_init_error)
     await _prepare(client, node, pods)
+    await end_pods_of_former_boot(client, node, pods, events)
     watch.begin(remembered(node.cards_before))
     # What became of them while nobody ran here.
     news.tell(changes_between(node.cards_before, node.cards, {}))

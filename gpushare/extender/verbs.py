@@ -115,7 +115,8 @@ class Verbs:
         reason = BAD_WISH if request is None else reason_of(result.reason)
         self.metrics.count(FILTER, GRANTED if result.fitting else REFUSED, reason)
         if request is None or request.units:
-            self._verdicts.note(pod.metadata, request, result, answer, self._monotonic())
+            now, priority = self._monotonic(), pod.spec.priority or 0
+            self._verdicts.note(pod.metadata, request, result, answer, now, priority)
         _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), names, len(result.fitting))
 
     def prioritize(self, body: bytes) -> bytes:
@@ -173,10 +174,10 @@ class Verbs:
         snapshot = self._cache.snapshot()
         now = question(verdict.request, snapshot, self._policy)
         if verdict.answer is None:
-            found = {"lastReasons": verdict.reasons} | explain(now, snapshot, {}, snapshot.nodes)
+            found = {"lastReasons": verdict.reasons} | explain(now, snapshot, {}, snapshot.nodes, verdict.priority)
         else:
             last = messages.reasons_in(verdict.answer)
-            found = explain(now, snapshot, last, last)
+            found = explain(now, snapshot, last, last, verdict.priority)
         return {"pod": who, "asked": asked} | found
 
     def what_if(self, body: bytes) -> bytes:
@@ -188,7 +189,7 @@ class Verbs:
         except GpushareError as error:
             return messages.encode_json({"error": str(error)})
         names = [name for name, node in snapshot.nodes.items() if node.devices]
-        return messages.encode_json(explain(asked, snapshot, {}, names))
+        return messages.encode_json(explain(asked, snapshot, {}, names, pod.spec.priority or 0))
 
     async def bind(self, body: bytes) -> bytes:
         """Bind a pod with its card."""

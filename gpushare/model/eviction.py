@@ -25,7 +25,7 @@ from gpushare.manifests import (
     ObjectMeta,
     Pod,
 )
-from gpushare.model.pod import is_deleting, is_sidecar
+from gpushare.model.pod import is_deleting, is_lingering, is_sidecar
 from gpushare.model.quantity import parse_quantity
 
 Amounts = tuple[tuple[str, int], ...]
@@ -39,7 +39,7 @@ class Evictable:
 
     ``labels`` are none for a pod that has more than anyone looks at. ``others`` is what it has of resources beside card memory, in
     thousandths of a unit. ``is_entangled`` says that whether another pod may come to its node can depend on more of it than these
-    (ports, volumes, neighbours, too many resources). ``is_ending``: it goes anyway.
+    (ports, volumes, neighbours, too many resources). ``is_ending``: it goes anyway. ``is_lingering``: see ``model.pod``.
     """
 
     priority: int
@@ -47,6 +47,7 @@ class Evictable:
     others: Amounts
     is_entangled: bool
     is_ending: bool
+    is_lingering: bool = False
 
 
 def evictable_of(pod: Pod) -> Evictable:
@@ -58,6 +59,7 @@ def evictable_of(pod: Pod) -> Evictable:
         others=_shared_amounts(other_requests(pod)),
         is_entangled=is_entangled(pod),
         is_ending=is_deleting(pod),
+        is_lingering=is_lingering(pod),
     )
 
 

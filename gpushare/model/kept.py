@@ -43,6 +43,7 @@ _BOUNDS: Final[Mapping[str, Bound]] = {
             wire.ANNOTATION_ASSUME_TIME,
             wire.ANNOTATION_REPAIR,
             wire.ANNOTATION_EXTENDER,
+            wire.ANNOTATION_ENDED,
             STATIC_UID,
             MIRROR,
         ),

@@ -19,6 +19,12 @@ from gpushare.model.quantity import MemoryUnit, parse_units
 from gpushare.model.unit_change import units_now
 
 
+def boot_of(node: Node | None) -> str:
+    """The id of the boot that a node's kubelet reports; it is another one after each boot. Empty if it is not known."""
+    info = node.status.node_info if node is not None and node.status else None
+    return info.boot_id if info else ""
+
+
 def capacity(node: Node, resource: str) -> int:
     """The node's capacity of a resource in units; 0 where there is none or it is no whole number."""
     amounts = node.status.capacity if node.status else None

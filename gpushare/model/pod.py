@@ -142,14 +142,31 @@ def split_container(pod: Pod) -> int | None:
 def is_finished(pod: Pod) -> bool:
     """Has the pod ended with all its containers gone, so that its memory is free?
 
-    A phase alone is not enough: older kubelets say ``Failed`` at an eviction while the processes still run. A pod
-    that is being deleted is not finished: its containers use the card until the kubelet has stopped them (defect D15
-    of the original).
+    A phase alone is not enough (``is_lingering``). A pod that is being deleted is not finished: its containers use the card until
+    the kubelet has stopped them (defect D15 of the original).
     """
+    return _ends_by_phase(pod) and (
+        not _shows_running(pod) or wire.ANNOTATION_ENDED in (pod.metadata.annotations or {})
+    )
+
+
+def is_lingering(pod: Pod) -> bool:
+    """Has the pod ended by its phase, while its status still shows running containers?
+
+    Older kubelets write ``Failed`` at an eviction before the processes end. After the shutdown of a node the status may show them
+    for ever (kubernetes/kubernetes#98012), so the next boot of the node ends such a pod for certain.
+    """
+    return _ends_by_phase(pod) and not is_finished(pod)
+
+
+def _ends_by_phase(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase in _FINISHED
+
+
+def _shows_running(pod: Pod) -> bool:
     status = pod.status
-    if status is None or status.phase not in _FINISHED:
-        return False
-    return not any(map(_is_running, [*(status.container_statuses or ()), *(status.init_container_statuses or ())]))
+    assert status is not None
+    return any(map(_is_running, [*(status.container_statuses or ()), *(status.init_container_statuses or ())]))
 
 
 def _is_running(status: ContainerStatus) -> bool:

@@ -37,7 +37,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards
-from gpushare.model.node import described_cards
+from gpushare.model.node import boot_of, described_cards
 from gpushare.model.quantity import MemoryUnit
 
 _LOG = logging.getLogger(__name__)
@@ -56,10 +56,10 @@ Listener = Callable[[Sequence[CardChange]], None]
 class NodeStatus:
     """Our Node and its cards. Call ``prepare`` first.
 
-    ``cards`` is what is announced now and may change at any await. ``boot`` is used where the Node does not say which boot it
-    is; ``in_use`` answers the card indices that pods of the node name; ``check`` raises GpushareError for cards that cannot
-    be announced; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Whoever is in ``listeners`` hears every change
-    of the cards, after it.
+    ``cards`` is what is announced now and may change at any await. ``boot`` is the id of the present boot, as the Node shows it.
+    The argument is used while the Node shows none. ``in_use`` answers the card indices that pods of the node name; ``check`` raises
+    GpushareError for cards that cannot be announced; ``slots`` is the slots of a card in slots mode, 0 in ids mode. Each of the
+    ``listeners`` is called with every change of the cards, after it.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class NodeStatus:
         self._unit = unit
         # The unit of the amounts on the Node: in slots mode exact MiB.
         self.unit = MemoryUnit(1) if slots else unit
-        self._boot = boot
+        self._boot = self.boot = boot
         self._health = health or CardHealth(XidRules(), 0)
         self._in_use = in_use
         self._check = check
@@ -124,7 +124,8 @@ class NodeStatus:
         if known is not None:
             self._health.restore(known)
             self._facts = {card.uuid: card for card in known.cards}
-        self._log(self._health.booted(self._boot_of(node)))
+        self.boot = boot_of(node) or self._boot
+        self._log(self._health.booted(self.boot))
         self._adopt(self._physical, in_use)
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
@@ -280,7 +281,8 @@ class NodeStatus:
 
     def _log_words(self, node: Node) -> None:
         """What the Node tells us: another boot, an operator's word."""
-        recoveries = self._health.booted(self._boot_of(node))
+        self.boot = boot_of(node) or self._boot
+        recoveries = self._health.booted(self.boot)
         word = (node.metadata.annotations or {}).get(wire.ANNOTATION_RECOVERED, "")
         # Once, as it stays for as long as the Node cannot be written.
         if word and word != self._recovered_word:
@@ -290,10 +292,6 @@ class NodeStatus:
             recoveries += self._health.believe(uuids)
         self._recovered_word = word
         self.refresh(recoveries)
-
-    def _boot_of(self, node: Node) -> str:
-        info = node.status.node_info if node.status else None
-        return (info.boot_id if info else "") or self._boot
 
     def _log(self, recoveries: Iterable[Recovery]) -> None:
         for one in recoveries:

@@ -44,7 +44,7 @@ from gpushare.extender.book.audit_diff import (
 )
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.node import devices_of
+from gpushare.model.node import Booking, devices_of
 
 # Odd pods and nodes that are remembered one by one; the rest is counted.
 MOST_ODD: Final = 50
@@ -106,7 +106,7 @@ class Round:
         held = self._held(metadata.namespace, metadata.name, metadata.uid)
         if held.pending is not None and held.pending.metadata.uid == metadata.uid:
             self._unseen_pending.discard((metadata.namespace, metadata.name))
-        wanted = wanted_of(pod, *self._cache.known(pod))
+        wanted = self._wanted(pod)
         self._suspect(self._drift(held, pod_difference(held, pod, wanted)), metadata.resource_version, is_node=False)
         if wanted is not None:
             node, booking = wanted
@@ -164,10 +164,14 @@ class Round:
             found = gone_difference(held, old.namespace, old.name, old.uid)
             self._cache.remove_pod(ObjectMeta(name=old.name, namespace=old.namespace, uid=old.uid))
             return found
-        found = self._drift(held, pod_difference(held, got, wanted_of(got, *self._cache.known(got))))
+        found = self._drift(held, pod_difference(held, got, self._wanted(got)))
         if found is not None:
             self._cache.correct(got)
         return found
+
+    def _wanted(self, pod: Pod) -> tuple[str, Booking] | None:
+        """What the book is to have of a listed pod."""
+        return None if self._cache.was_ended(pod) else wanted_of(pod, *self._cache.known(pod))
 
     def _held(self, namespace: str, name: str, uid: str) -> Held:
         cache = self._cache

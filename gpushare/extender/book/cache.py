@@ -5,8 +5,8 @@ A pod's booking on a node lives through these states; everything not drawn leave
               assume()                      set_pod(bound)
     (nothing) ────────► Assumed ──────────────────────────► Confirmed
                            │                                    │
-                           │ forget()  (the API refused)        │ remove_pod(), or set_pod(finished):
-                           │ remove_pod() (the pod is gone)     │ the containers are gone
+                           │ forget()  (the API refused)        │ remove_pod(), set_pod(finished), or
+                           │ remove_pod() (the pod is gone)     │ a boot: the containers are gone
                            ▼                                    ▼
                         (nothing)                            (nothing)
 
@@ -34,6 +34,7 @@ from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.book.belief import Belief, audited, bound_to
 from gpushare.extender.book.bookings import booking_of
 from gpushare.extender.book.heard import Heard
+from gpushare.extender.book.lingering_pods import LingeringPods
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
@@ -79,6 +80,7 @@ class SchedulerCache:
         # Uids that were bound in a history which the API server has lost, and that it has not shown since.
         self._doubtful: set[str] = set()
         self.restores = 0
+        self._lingering = LingeringPods()
         self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
         self._workload = workload or Workload()
         self._snapshot = Snapshot(
@@ -139,6 +141,9 @@ class SchedulerCache:
         before = self._indices(name)
         self._nodes[name] = node
         self._workload.set_node(node)
+        for uid in self._lingering.booted(node, _number(node.metadata.resource_version)):
+            self.heard.note(uid)
+            self._end(uid)
         self._read_devices(name)
         return self._indices(name) != before
 
@@ -178,7 +183,8 @@ class SchedulerCache:
             return None
         self._doubtful.discard(uid)
         self._forget_pending((pod.metadata.namespace, pod.metadata.name), uid)
-        if is_finished(pod):
+        is_over = self._lingering.is_over(pod, self._nodes.get(node), _number(pod.metadata.resource_version))
+        if is_over or is_finished(pod):
             self._end(uid)
             return None
         known, has_gap = self.known(pod, has_gap=has_gap)
@@ -196,6 +202,7 @@ class SchedulerCache:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
         self.heard.note(metadata.uid)
         self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
+        self._lingering.forget(metadata.uid)
         self._end(metadata.uid)
 
     def placed_on(self, node: str) -> list[tuple[Booking, str | None]]:
@@ -316,6 +323,10 @@ class SchedulerCache:
                 self.heard.note(uid)
                 self._put(self._confirmed, node, replace(self._confirmed[node][uid], shares=belief.booked))
                 self._lay_out(node)
+
+    def was_ended(self, pod: Pod) -> bool:
+        """Did a boot of its node end this pod, whatever its status shows?"""
+        return self._lingering.was_ended(pod)
 
     def devices(self, name: str) -> tuple[Device, ...] | None:
         """A node's cards with nothing booked, as last told; None where the node is not known."""

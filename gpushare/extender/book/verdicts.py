@@ -29,7 +29,7 @@ class Verdict:
 
     ``request`` is None where the pod's own words make no sense. ``reason`` is why the pod waits, "" where a node held it;
     ``reasons`` how many nodes gave each. ``answer`` is what was said of each node, as the scheduler has it; None once that is
-    forgotten.
+    forgotten. ``priority`` is the pod's.
     """
 
     metadata: ObjectMeta
@@ -40,6 +40,7 @@ class Verdict:
     reason: str
     reasons: Mapping[str, int]
     answer: bytes | None
+    priority: int = 0
     patience: float = FIRST_PATIENCE
     waits_since: float = 0.0
 
@@ -58,7 +59,13 @@ class Verdicts:
         self._bytes = 0
 
     def note(
-        self, metadata: ObjectMeta, request: Request | None, result: FilterResult, answer: bytes, now: float
+        self,
+        metadata: ObjectMeta,
+        request: Request | None,
+        result: FilterResult,
+        answer: bytes,
+        now: float,
+        priority: int = 0,
     ) -> None:
         """A pod was asked for, and answered so. The bytes are kept, not the names in them: fewer objects, and nobody walks them."""
         uid = metadata.uid
@@ -71,7 +78,7 @@ class Verdicts:
         # The pod's identity alone: there may be thousands, and its annotations may be large.
         identity = ObjectMeta(metadata.name, metadata.namespace, uid)
         self._by_uid[uid] = Verdict(
-            identity, request, now, times, fitting, result.reason, reasons, answer, patience, now
+            identity, request, now, times, fitting, result.reason, reasons, answer, priority, patience, now
         )
         self._bytes += len(answer) - self._detailed.pop(uid, 0)
         self._detailed[uid] = len(answer)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from gpushare import wire
+from gpushare.extender.decisions.room_if_ended import describe_ended, room_if_ended, why_no_preemption
 from gpushare.model.device import Device
-from gpushare.model.node import NodeInfo
+from gpushare.model.node import Booking, NodeInfo
 from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
@@ -25,15 +26,27 @@ CARD_FULL: Final = "too full"
 CARD_WITHOUT_SLOT: Final = "no free slot"
 
 
-def explain(asked: Question, snapshot: Snapshot, last: Mapping[str, str], names: Iterable[str]) -> dict[str, Any]:
-    """What ``names`` answer now, with their cards; ``last`` is what they answered before, where that is kept ("": it fits)."""
+# Which of a scheduler's checks an explanation leaves out.
+JUDGED: Final = "cards only: nodeSelector, affinity, taints and other resources are left to the scheduler"
+
+
+def explain(
+    asked: Question, snapshot: Snapshot, last: Mapping[str, str], names: Iterable[str], priority: int = 0
+) -> dict[str, Any]:
+    """What ``names`` answer now to a pod of this priority, with their cards.
+
+    ``last`` is what they answered before, if that is kept ("": it fits).
+    """
     found = {name: _reason_now(snapshot.nodes.get(name), asked) for name in names}
     described = sorted(found, key=lambda name: (found[name] != "", -_largest_free(snapshot.nodes.get(name)), name))
     return {
-        "request": describe_request(asked),
+        "judged": JUDGED,
+        "request": describe_request(asked) | {"priority": priority},
         "fits": [name for name in described if not found[name]][:MOST_NODES],
         "reasons": dict(Counter(reason for reason in found.values() if reason)),
-        "nodes": [_node(name, found[name], last.get(name), snapshot, asked) for name in described[:MOST_NODES]],
+        "nodes": [
+            _node(name, found[name], last.get(name), snapshot, asked, priority) for name in described[:MOST_NODES]
+        ],
         "nodesLeftOut": max(len(described) - MOST_NODES, 0),
     }
 
@@ -57,16 +70,29 @@ def describe_request(asked: Question) -> dict[str, Any]:
     }
 
 
-def _node(name: str, now: str, before: str | None, snapshot: Snapshot, asked: Question) -> dict[str, Any]:
+def _node(
+    name: str, now: str, before: str | None, snapshot: Snapshot, asked: Question, priority: int
+) -> dict[str, Any]:
     node = snapshot.nodes.get(name)
-    described = {"name": name, "fits": not now, "reason": now}
+    described: dict[str, Any] = {"name": name, "fits": not now, "reason": now}
     if before is not None:
         described["lastReason"] = before
-    return described | {"cards": [_card(device, node, asked) for device in (node.devices if node is not None else ())]}
+    if node is None:
+        return described | {"cards": []}
+    in_the_way = {device.index: _in_the_way(device, node, asked) for device in node.devices if now}
+    if note := why_no_preemption(node, asked.request.units, priority, in_the_way.values()):
+        described["preemption"] = note
+    cards = [_card(device, node, asked, in_the_way.get(device.index, ())) for device in node.devices]
+    return described | {"cards": cards}
 
 
-def _card(device: Device, node: NodeInfo | None, asked: Question) -> dict[str, Any]:
-    assert node is not None
+def _in_the_way(device: Device, node: NodeInfo, asked: Question) -> Sequence[Booking]:
+    if card_reason(device, node, asked) not in (CARD_FULL, CARD_WITHOUT_SLOT):
+        return ()
+    return room_if_ended(device, node, wanted_of(asked.request), asked.request.slots)
+
+
+def _card(device: Device, node: NodeInfo, asked: Question, in_the_way: Sequence[Booking]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": device.index,
         "uuid": device.uuid,
@@ -76,7 +102,11 @@ def _card(device: Device, node: NodeInfo | None, asked: Question) -> dict[str, A
         "wanted": wanted_of(asked.request),
         "reason": card_reason(device, node, asked),
     }
-    return described | ({"slots": device.slots, "freeSlots": device.free_slots} if node.counts_slots else {})
+    if node.counts_slots:
+        described |= {"slots": device.slots, "freeSlots": device.free_slots}
+    if in_the_way:
+        described["roomIfEnded"] = [describe_ended(one, device) for one in in_the_way]
+    return described
 
 
 def wanted_of(request: Request) -> int:

@@ -328,8 +328,9 @@ async def test_attack_01_the_policies_name_what_the_programs_write(kubectl: Path
         wire.WISH_SPLIT,
     }  # fmt: skip
 
-    for name in ("gpushare-device-plugin-pods", "gpushare-extender-bindings"):
-        assert {one for one in written if f'"{one}"' in policies[name]} == written
+    assert {one for one in written if f'"{one}"' in policies["gpushare-extender-bindings"]} == written
+    by_plugin = written | {wire.ANNOTATION_ENDED}
+    assert {one for one in by_plugin if f'"{one}"' in policies["gpushare-device-plugin-pods"]} == by_plugin
     assert {one for one in wishes if f'"{one}"' in policies["gpushare-pod-annotations"]} == wishes
     for kind in ("Deployment", "DaemonSet"):
         account = f'"system:serviceaccount:kube-system:{pod_spec(only(objects, kind))["serviceAccountName"]}"'

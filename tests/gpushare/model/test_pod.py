@@ -13,6 +13,7 @@ from gpushare.model.pod import (
     gpu_containers,
     is_deleting,
     is_finished,
+    is_lingering,
     pod_request,
     request_of,
     slot_request,
@@ -100,6 +101,19 @@ def test_gpu_containers_come_in_the_kubelets_order() -> None:
 def test_a_pod_is_finished_when_its_containers_are_gone(status: dict[str, object], finished: bool) -> None:
     """The phase alone does not free memory that a running container still uses."""
     assert is_finished(pod([container("a", "1")], **status)) is finished
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_note_of_the_plugin_ends_a_lingering_pod(phase: str) -> None:
+    """The plugin writes that a boot has ended the processes; the note means nothing on a pod that has not ended by its phase."""
+    status = {"phase": phase, "containerStatuses": [{"name": "a", "state": {"running": {}}}]}
+    one, other = pod([container("a", "1")], **status), pod([container("a", "1")], **status | {"phase": "Running"})
+
+    assert (is_lingering(one), is_finished(one)) == (True, False)
+    for each in (one, other):
+        each.metadata.annotations = {"ALIYUN_COM_GPU_MEM_ENDED": "boot-2"}
+    assert (is_lingering(one), is_finished(one)) == (False, True)
+    assert (is_lingering(other), is_finished(other)) == (False, False)
 
 
 def test_a_pod_being_deleted_is_known() -> None:

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.decisions import explain as module
 from gpushare.extender.decisions.explain import card_reason, explain
+from gpushare.extender.decisions.room_if_ended import NO_PREEMPTION
 from gpushare.model.device import Device
-from gpushare.model.node import lay_out
+from gpushare.model.eviction import Evictable
+from gpushare.model.node import Booking, lay_out
 from gpushare.model.placement import Question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.snapshot import Snapshot
@@ -18,6 +20,7 @@ from gpushare.model.wishes import Wishes
 
 FREE = lay_out("free", (Device(0, 14, 12, uuid="GPU-a", model="Tesla T4"), Device(1, 14, uuid="GPU-b")), [])
 FULL = lay_out("full", (Device(0, 14, 10), Device(1, 4), Device(2, 14, healthy=False)), [])
+HELD = ((0, "a", 10), (1, "b", 3))
 CLUSTER = Snapshot({"free": FREE, "full": FULL})
 
 
@@ -47,6 +50,7 @@ def test_the_wishes_are_said_in_the_words_of_their_annotations() -> None:
         "units": 2,
         "slots": 1,
         "policy": "binpack",
+        "priority": 0,
         "wishes": {
             "gpushare.aliyun.com/card-model": ["tesla t4"],
             "gpushare.aliyun.com/card-uuid": ["gpu-a"],
@@ -79,6 +83,29 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     )
     assert card_reason(FREE.devices[0], FREE, Question(Request(12, wishes=split))) == "too full"
     assert card_reason(FULL.devices[1], FULL, Question(Request(12, wishes=split))) == ""
+
+
+def test_pods_whose_end_makes_room_are_named() -> None:
+    """On each card that is too full, and with why kube-scheduler does not preempt them, if it does not."""
+    low = Evictable(5, (), (), is_entangled=False, is_ending=False)
+    bookings = [Booking(name, "ns", name, units, ((at, units),), evictable=low) for at, name, units in HELD]
+    node = lay_out("n", (Device(0, 15), Device(1, 15), Device(2, 9)), bookings)
+    (found,) = explain(Question(Request(15)), Snapshot({"n": node}), {}, ["n"], 1000)["nodes"]
+    (equal,) = explain(Question(Request(15)), Snapshot({"n": node}), {}, ["n"], 5)["nodes"]
+
+    assert found["preemption"] == NO_PREEMPTION
+    assert "preemption" not in equal
+    assert [[one["name"] for one in card.get("roomIfEnded", ())] for card in found["cards"]] == [["a"], ["b"], []]
+    assert found["cards"][0]["roomIfEnded"] == [{"namespace": "ns", "name": "a", "units": 10, "priority": 5}]
+    assert found["cards"][2]["reason"] == "too small"
+
+
+def test_a_node_that_fits_names_no_pods() -> None:
+    """The pod needs nobody's end there, and an explanation states what it judges."""
+    found = explain(Question(Request(6)), CLUSTER, {}, ["free"])
+
+    assert not any("roomIfEnded" in card for card in found["nodes"][0]["cards"])
+    assert found["judged"].startswith("cards only: nodeSelector,")
 
 
 def test_of_a_large_cluster_the_nodes_with_most_room_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
