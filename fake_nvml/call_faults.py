@@ -107,6 +107,6 @@ def _row_for(content: StateFile, function: bytes, slot: int) -> Fault:
 
 
 def _fault(content: StateFile, row: Fault) -> CallFault:
-    card = None if row.card == UNKNOWN32 else content.cards[row.card].uuid.decode()
+    card = None if row.card == UNKNOWN32 else content.cards[row.card].uuid.decode(errors="replace")
     count = None if row.count == FOR_EVER else row.count
     return CallFault(row.function.decode(errors="replace"), card, row.code, row.delay / 1_000_000, count)

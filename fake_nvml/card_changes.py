@@ -34,7 +34,7 @@ def checked_uuid(content: StateFile, wanted: str) -> bytes:
 
 def new_uuid(content: StateFile) -> str:
     """A UUID that no card of this file has or had: the file's count of writes goes into it."""
-    header, first = content.header, content.cards[0].uuid.decode()
+    header, first = content.header, content.cards[0].uuid.decode(errors="replace")
     digest = hashlib.sha256(f"later card {first}/{header.generation}/{header.sequence}".encode()).digest()
     return f"GPU-{uuid.UUID(bytes=digest[:16])}"
 
@@ -56,7 +56,7 @@ def free_slot(content: StateFile) -> int:
 
 def put_card(content: StateFile, slot: int, card: BoxCard) -> None:
     """A card comes into a free slot. Raises CatalogueError, before any change, where the driver does not know it."""
-    fill_card(content, slot, card, content.header.driver.decode())
+    fill_card(content, slot, card, content.header.driver.decode(errors="replace"))
     content.header.card_count = max(content.header.card_count, slot + 1)
 
 
@@ -74,7 +74,7 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
     card = content.cards[slot]
     card.uuid = new
     if card.serial:
-        card.serial = new_serial(new.decode()).encode()
+        card.serial = new_serial(new.decode(errors="replace")).encode()
     card.first_event = content.header.next_event
     card.state = HEALTHY
     _idle(card)

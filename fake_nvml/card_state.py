@@ -67,9 +67,9 @@ def _card_state(content: StateFile, index: int, slot: int) -> CardState:
     card: Card = content.cards[slot]
     return CardState(
         index=index,
-        uuid=card.uuid.decode(),
-        name=card.name.decode(),
-        serial=card.serial.decode(),
+        uuid=card.uuid.decode(errors="replace"),
+        name=card.name.decode(errors="replace"),
+        serial=card.serial.decode(errors="replace"),
         total_mib=card.memory_total // MIB,
         used_mib=memory_used(content, slot) // MIB,
         reserved_mib=card.memory_reserved // MIB,

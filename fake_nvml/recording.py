@@ -81,6 +81,9 @@ def _answer(pynvml: Any, ask: Callable[..., Any], *arguments: Any, raw: bool = F
         value = ask(*arguments)
     except pynvml.NVMLError as error:
         return {"returns": code_name(error.value)}
+    except UnicodeDecodeError as error:
+        # pynvml decodes strictly, and drivers have answered other bytes.
+        return error.object.decode(errors="replace")
     except Exception as error:
         # Newer versions report a missing symbol by an error outside of their own tree.
         if type(error).__name__ != "NVMLLibraryMismatchError":

@@ -194,7 +194,7 @@ def _read(state: MappedState) -> StateFile:
 
 
 def _driver(state: MappedState) -> str:
-    return bytes(state.read().header.driver).decode()
+    return bytes(state.read().header.driver).decode(errors="replace")
 
 
 def _take_down_cards(content: StateFile) -> dict[int, Card]:

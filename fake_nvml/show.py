@@ -25,7 +25,9 @@ def render(output: str, content: StateFile) -> str:
         return yaml.safe_dump(as_data(content), sort_keys=False)
     header = content.header
     faults = call_faults(content)
-    return table(header.driver.decode(), _cuda(header.cuda), card_states(content), faults, header.init_return)
+    return table(
+        header.driver.decode(errors="replace"), _cuda(header.cuda), card_states(content), faults, header.init_return
+    )
 
 
 def as_data(content: StateFile) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def as_data(content: StateFile) -> dict[str, Any]:
     header = content.header
     return {
         "simulated": True,
-        "driver": header.driver.decode(),
+        "driver": header.driver.decode(errors="replace"),
         "cuda": _cuda(header.cuda),
         "cards": [_card(card) for card in card_states(content)],
         "init_fails": code_name(header.init_return) if header.init_return else None,

@@ -98,7 +98,7 @@ class State:
 
     def driver(self) -> str:
         """The driver's version."""
-        return bytes(self.read().header.driver).decode()
+        return bytes(self.read().header.driver).decode(errors="replace")
 
     def cards(self) -> list[CardState]:
         """All cards in NVML's order, lost ones too."""

@@ -74,7 +74,7 @@ def _cards(content: StateFile) -> Iterator[tuple[str, tuple[str, int]]]:
     """By its address: which card it is since which start of the node, and its NUMA node."""
     for slot in card_slots(content):
         card = content.cards[slot]
-        yield _address(card), (f"{content.header.generation} {card.uuid.decode()}", card.numa)
+        yield _address(card), (f"{content.header.generation} {card.uuid.decode(errors='replace')}", card.numa)
 
 
 def _address(card: Card) -> str:

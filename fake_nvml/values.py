@@ -77,7 +77,7 @@ def parse_value(key: str, value: str, card: Card) -> tuple[str, int]:
     if known is None:
         raise StateError(f"no key {key!r}; there are {', '.join(KEYS)}")
     if not known.offered(card):
-        raise StateError(f"{card.name.decode()} has no {key}")
+        raise StateError(f"{card.name.decode(errors='replace')} has no {key}")
     if known.words is not None and value in known.words:
         return known.field, known.words[value]
     if known.words is not None and not known.numbers:

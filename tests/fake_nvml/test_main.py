@@ -311,6 +311,28 @@ def test_a_recording_is_a_box(path: Path, tmp_path: Path, capsys: pytest.Capture
     assert shown(capsys) == before
 
 
+@pytest.mark.parametrize("field", ["name", "uuid"])
+def test_garbled_texts_of_a_driver_are_shown(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str
+) -> None:
+    """Bytes that are no UTF-8 become replacement characters in show and record, and the box that is recorded can be used."""
+    main(["init", "--box", "t4x2", "--driver", "550"])
+    before = shown(capsys)
+    content = path.read_bytes()
+    at = content.index(before[0][field].encode())
+    path.write_bytes(content[:at] + b"\xf8\xb3\x91" + content[at + 3 :])
+    box = tmp_path / "mine.yaml"
+    command = [sys.executable, "-m", "fake_nvml.main", "record", "-o", str(box)]
+    environment = {**os.environ, "FAKENVML_STATE": str(path)}
+    subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, timeout=60, check=True)
+
+    assert shown(capsys)[0][field] == "\ufffd\ufffd\ufffd" + before[0][field][3:]
+    for output in ("table", "yaml"):
+        assert main(["show", "-o", output]) == 0
+    assert main(["init", "--box", str(box)]) == 0
+    assert "\ufffd" in shown(capsys)[0][field]
+
+
 def test_a_scenario_is_checked_whole_before_it_begins(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
