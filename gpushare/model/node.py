@@ -169,7 +169,8 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking],
         devices, laid = tuple(replace(device, healthy=False) for device in devices), laid[: PODS_OF_A_NODE.most]
         refusal = refusal or PODS_OF_A_NODE.refusal
     by_index = {device.index: device for device in devices}
-    laid = tuple(_in_units_of(by_index, booking) for booking in laid)
+    sizes = {device.index: device.total for device in devices}
+    laid = tuple(one if _has_its_size(one, sizes) else _in_units_of(by_index, one) for one in laid)
     used: dict[int, int] = {device.index: device.used for device in devices}
     slots: dict[int, int] = {device.index: device.slots_used for device in devices}
     unplaced = 0
@@ -199,10 +200,14 @@ def lay_out(name: str, devices: tuple[Device, ...], bookings: Iterable[Booking],
     )
 
 
+def _has_its_size(booking: Booking, sizes: Mapping[int, int]) -> bool:
+    """Has the pod's one card the size that it was bound with? So it is for nearly every pod."""
+    size = booking.card_size
+    return not size or (len(booking.shares) == 1 and sizes.get(booking.shares[0][0], size) == size)
+
+
 def _in_units_of(cards: Mapping[int, Device], booking: Booking) -> Booking:
     """The booking in the unit that the cards count in now."""
-    if not booking.card_size:
-        return booking
     shares = tuple(
         (index, units_now(units, booking.card_size, cards[index]) if index in cards else units)
         for index, units in booking.shares
