@@ -11,25 +11,35 @@ from typing import Final
 
 from gpushare import __version__
 from gpushare.durations import seconds_of
+from gpushare.kubectl_inspect.document import JSON, YAML
+from gpushare.kubectl_inspect.selection import FIELDS, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
 # The original's logging flags: read, and without effect.
 _GLOG_SWITCHES: Final = frozenset({"logtostderr", "alsologtostderr"})
 _GLOG_VALUES: Final = frozenset({"v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at"})
-_LONG: Final = frozenset({"kubeconfig", "context", "request-timeout", "help", "version"})
+_LONG: Final = frozenset(
+    {"kubeconfig", "context", "request-timeout", "help", "version", "output", "namespace", "sort-by"}
+)
+# Switches, by each of their names, and what argparse knows them as.
+_SWITCHES: Final = {"d": "-d", "A": "-A", "all-namespaces": "-A", "no-headers": "--no-headers"}
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What is asked. ``request_timeout_seconds`` is None for no limit."""
+    """What is asked. ``request_timeout_seconds`` is None for no limit, ``namespace`` for all, ``output`` for the table."""
 
     node: str | None
     details: bool
     kubeconfig: str | None
     context: str | None
     request_timeout_seconds: float | None
+    output: str | None = None
+    namespace: str | None = None
+    headers: bool = True
+    sort_by: str = "name"
 
 
 def parse(program: str, argv: Sequence[str]) -> Arguments:
@@ -42,6 +52,10 @@ def parse(program: str, argv: Sequence[str]) -> Arguments:
         kubeconfig=parsed.kubeconfig or None,
         context=parsed.context or None,
         request_timeout_seconds=parsed.request_timeout,
+        output=parsed.output,
+        namespace=None if parsed.all_namespaces else parsed.namespace or None,
+        headers=not parsed.no_headers,
+        sort_by=parsed.sort_by,
     )
 
 
@@ -53,6 +67,29 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("node", nargs="?", help="only this node (default: all nodes that have shared cards)")
     parser.add_argument("-d", dest="details", action="store_true", help="one line for each pod")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=[JSON, YAML],
+        help="a document for programs, with cards, pods and warnings, instead of the table",
+    )
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="only pods of this namespace, and nodes that have some; the sums of a node stay those of all its pods",
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="pods of all namespaces (the default)")
+    parser.add_argument(
+        "--no-headers", action="store_true", help="the table without its header, and without the cluster's sum"
+    )
+    parser.add_argument(
+        "--sort-by",
+        metavar="FIELD",
+        type=_field,
+        default="name",
+        help=f"order of the nodes: {', '.join(FIELDS)} (default: %(default)s)",
+    )
     parser.add_argument(
         "--kubeconfig", metavar="FILE", help="kubeconfig (default: $KUBECONFIG, else ~/.kube/config, else in-cluster)"
     )
@@ -87,13 +124,20 @@ def _from_go(argv: Sequence[str]) -> list[str]:
 
 
 def _switch_or_long(word: str, name: str, value: str | None) -> list[str]:
-    if name in _GLOG_SWITCHES or (name == "d" and value in _FALSE):
+    if name in _GLOG_SWITCHES or (name in _SWITCHES and value in _FALSE):
         return []
-    if name == "d" and (value is None or value in _TRUE):
-        return ["-d"]
+    if name in _SWITCHES and (value is None or value in _TRUE):
+        return [_SWITCHES[name]]
     if name in _LONG:
         return [f"--{name}" if value is None else f"--{name}={value}"]
     return [word]
+
+
+def _field(text: str) -> str:
+    field = field_of(text)
+    if field is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no field of a node; there are {', '.join(FIELDS)}")
+    return field
 
 
 def _duration(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The console script: arguments → two lists → a table on stdout; errors on stderr."""
+"""The console script: arguments → two lists → a table or a document on stdout; errors, and below the table warnings, on stderr."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TextIO
 
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kubectl_inspect import arguments, report, table
+from gpushare.kubectl_inspect import arguments, document, report, table
 from gpushare.kubectl_inspect.arguments import Arguments
 from gpushare.kubectl_inspect.collect import collect
+from gpushare.kubectl_inspect.selection import select
 from gpushare.manifests import Node, Pod
 
 # What a shell says of a program that Ctrl-C ended.
@@ -40,9 +41,13 @@ def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: Text
         err.write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
     reports, problems = report.build(nodes, pods)
-    err.writelines(f"warning: {problem}\n" for problem in problems)
-    out.write(table.details(reports) if asked.details else table.summary(reports))
+    shown = select(reports, asked.namespace, asked.sort_by)
+    if asked.output is not None:
+        out.write(document.render(asked.output, shown, problems))
+    else:
+        out.write((table.details if asked.details else table.summary)(shown, headers=asked.headers))
     out.flush()
+    err.writelines(f"warning: {problem}\n" for problem in problems)
     return 0
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -22,7 +22,10 @@ _MOST_GIB: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node with cards. ``total`` in units of ``unit`` (``GiB``, ``MiB``, ``256MiB``; empty: no card to tell by)."""
+    """One node with cards. ``total`` in units of ``unit`` (``GiB``, ``MiB``, ``256MiB``; empty: no card to tell by).
+
+    ``reasons`` are why cards get no pods, by index: sick or lost, as the device plugin published it.
+    """
 
     name: str
     address: str
@@ -30,7 +33,8 @@ class NodeReport:
     unit: str
     info: NodeInfo
     is_published: bool = False
-    """Is the unit the device plugin's word, not a guess?"""
+    """Did the device plugin publish the unit, so that it is no guess?"""
+    reasons: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def used(self) -> int:
@@ -58,8 +62,29 @@ def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport,
             by_node.setdefault(pod.spec.node_name, []).append(booking)
     reports = [_report(node, by_node.get(node.metadata.name, ())) for node in nodes]
     problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
+    problems += (problem for one in reports for problem in (*_sick_cards(one), *_absent_cards(one)))
     shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
     return _in_one_unit(shown), tuple(problems)
+
+
+def _sick_cards(report: NodeReport) -> Iterator[str]:
+    """The table shows such a card like any other, as the original's does."""
+    cards = {device.index: device for device in report.info.devices}
+    for index, reason in sorted(report.reasons.items()):
+        card = cards[index]
+        named = f"{card.model}, {card.uuid}"
+        yield f"node {report.name}: card {index} ({named}) gets no pods: {reason or 'it is unhealthy'}"
+
+
+def _absent_cards(report: NodeReport) -> Iterator[str]:
+    """Pods of a card that the node does not have: their units are pending in both tables."""
+    indices = [device.index for device in report.info.devices]
+    for booking in report.info.bookings:
+        for index in (index for index, _ in booking.shares if indices and index not in indices):
+            yield (
+                f"pod {booking.namespace}/{booking.name}: its annotations name card {index}, "
+                f"but node {report.name} has the cards {indices}: its units are pending"
+            )
 
 
 def _booking(pod: Pod) -> tuple[Booking, str]:
@@ -89,7 +114,8 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
     info = lay_out(node.metadata.name, devices, bookings, refusal)
-    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None)
+    reasons = {card.index: card.reason for card in published.cards if not card.healthy} if published else {}
+    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, reasons)
 
 
 def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:

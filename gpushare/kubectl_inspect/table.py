@@ -20,14 +20,16 @@ _DASHES_OF_SUMMARY: Final = 20
 _DASHES_OF_DETAILS: Final = 10
 
 
-def summary(nodes: Sequence[NodeReport]) -> str:
-    """One line for each node, by card; then the whole cluster."""
+def summary(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
+    """One line for each node, by card; then the whole cluster. Without ``headers`` the lines of the nodes alone."""
     # The original counts from 0 to the largest count; the same, but where a card was taken out and left a gap.
     cards = sorted({device.index for node in nodes for device in node.info.devices})
     pending = any(node.info.unplaced for node in nodes)
     header = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in cards)]
     header += ["PENDING(Allocated)"] if pending else []
     rows = [_row([*_summary_cells(node, cards, pending), f"{node.used}/{node.total}"], ended=False) for node in nodes]
+    if not headers:
+        return align(rows)
     return align(
         [
             _row([*header, f"GPU Memory({_unit(nodes)})"], ended=False),
@@ -39,8 +41,13 @@ def summary(nodes: Sequence[NodeReport]) -> str:
     )
 
 
-def details(nodes: Sequence[NodeReport]) -> str:
-    """A block for each node with a line for each pod; then the whole cluster."""
+def details(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
+    """A block for each node with a line for each pod; then the whole cluster.
+
+    Without ``headers`` one line for each pod, which begins with its node.
+    """
+    if not headers:
+        return align(_row([node.name, *pod.split("\t")], ended=False) for node in nodes for pod in _pod_rows(node))
     lines: list[str] = []
     dashes = 0
     for node in nodes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpushare.kubectl_inspect.arguments import Arguments, parse
@@ -31,6 +33,29 @@ def test_go_spellings_of_details(words: list[str]) -> None:
     details = parsed(*words)
 
     assert details == Arguments(None, True, None, None, 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-o", "json"], {"output": "json"}),
+        (["-oyaml"], {"output": "yaml"}),
+        (["-output=yaml"], {"output": "yaml"}),
+        (["--output", "json", "-n", "team"], {"output": "json", "namespace": "team"}),
+        (["-nteam"], {"namespace": "team"}),
+        (["--namespace=team", "-A"], {}),
+        (["-namespace", "team", "--all-namespaces=false"], {"namespace": "team"}),
+        (["-n", ""], {}),
+        (["--no-headers"], {"headers": False}),
+        (["-no-headers=true"], {"headers": False}),
+        (["--no-headers=false"], {}),
+        (["--sort-by", "{.allocated}"], {"sort_by": "allocated"}),
+        (["-sort-by=total"], {"sort_by": "total"}),
+    ],
+)
+def test_kubectls_flags_for_lists(words: list[str], expected: dict[str, object]) -> None:
+    """Output, namespace, headers and order, in kubectl's spellings and in Go's."""
+    assert parsed(*words) == replace(PLAIN, **expected)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("words", [[], ["-d=false"], ["-d=F"], ["-v", "3"], ["-alsologtostderr"]])
@@ -64,7 +89,19 @@ def test_durations(text: str, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--no-such-flag"], ["-x"], ["-d=maybe"], ["a", "b"], ["--request-timeout=soon"], ["--kube", "f"]]
+    "words",
+    [
+        ["--no-such-flag"],
+        ["-x"],
+        ["-d=maybe"],
+        ["a", "b"],
+        ["--request-timeout=soon"],
+        ["--kube", "f"],
+        ["-o", "xml"],
+        ["-o"],
+        ["--sort-by", "cards"],
+        ["-A=maybe"],
+    ],
 )
 def test_nonsense_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """The usage goes to stderr."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from gpushare.kubectl_inspect import arguments
 from gpushare.kubectl_inspect.main import run
@@ -82,6 +85,63 @@ async def test_an_odd_annotation_is_a_warning_beside_the_table(tmp_path: Path) -
     assert (code, err.splitlines()[0].partition(": ")[0]) == (0, "warning")
     assert "pod d/p" in err
     assert "3/14 (21%)" in out
+
+
+def sick_node() -> dict[str, Any]:
+    """A node with one lost card of two."""
+    amounts = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
+    cards = [
+        {
+            "index": at,
+            "uuid": f"GPU-{at}",
+            "model": "T4",
+            "mib": 15_360,
+            "units": 14,
+            "healthy": not at,
+            "reason": "lost",
+        }
+        for at in range(2)
+    ]
+    text = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards})
+    return {
+        "metadata": {"name": "n", "annotations": {"aliyun.com/gpushare-cards": text}},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
+    """Stdout stays the original's to the byte, and stderr names the card."""
+    api = StubApi(nodes=[sick_node()])
+    code, out, err = await ran(api, tmp_path)
+
+    assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "0/14", "0/14", "0/28"])
+    assert err == "warning: node n: card 1 (T4, GPU-1) gets no pods: lost\n"
+
+
+async def test_output_for_programs(tmp_path: Path) -> None:
+    """JSON and YAML hold the warnings too; a namespace and an order choose the nodes."""
+    api = StubApi(nodes=[sick_node()])
+    _, text, _ = await ran(api, tmp_path, "-o", "json", "--sort-by", ".total")
+    _, same, _ = await ran(api, tmp_path, "-o", "yaml")
+    _, none, _ = await ran(api, tmp_path, "-o", "json", "-n", "team")
+
+    assert json.loads(text) == yaml.safe_load(same)
+    assert [card["healthy"] for card in json.loads(text)["nodes"][0]["cards"]] == [True, False]
+    assert json.loads(none)["nodes"] == []
+
+
+async def test_tables_without_headers(tmp_path: Path) -> None:
+    """One line for each node, or with -d for each pod, which begins with its node: what awk needs."""
+    pod: dict[str, Any] = {
+        "metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}},
+        "spec": {"nodeName": "n", "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]},
+    }
+    api = StubApi(nodes=[sick_node()], pods=[pod])
+    _, nodes, _ = await ran(api, tmp_path, "--no-headers")
+    _, pods, _ = await ran(api, tmp_path, "--no-headers", "-d")
+
+    assert [line.split() for line in nodes.splitlines()] == [["n", "unknown", "3/14", "0/14", "3/28"]]
+    assert [line.split() for line in pods.splitlines()] == [["n", "p", "d", "3", "0"]]
 
 
 async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:

@@ -65,6 +65,51 @@ def test_an_annotation_that_a_rollback_left_behind_is_not_believed() -> None:
     assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_lost_or_sick_card_is_reported(count: int) -> None:
+    """One warning for each, with its reason; the card keeps its size in the table."""
+    listed = json.loads(cards(14, 14)["aliyun.com/gpushare-cards"])
+    for card, reason in zip(listed["cards"][:count], ("lost", ""), strict=False):
+        card |= {"healthy": False, "reason": reason}
+    ((report,), problems) = build([node(annotations={"aliyun.com/gpushare-cards": json.dumps(listed)})], [])
+
+    assert [device.total for device in report.info.devices] == [14, 14]
+    expected = ["card 0 (T4, GPU-0) gets no pods: lost", "card 1 (T4, GPU-1) gets no pods: it is unhealthy"]
+    assert problems == tuple(f"node n: {text}" for text in expected[:count])
+
+
+@pytest.mark.parametrize(
+    ("annotations", "pending", "used", "warnings"),
+    [
+        pytest.param(on("2"), 3, [0, 0], ["card 2"], id="too-high"),
+        pytest.param(on("99999999999999999999"), 3, [0, 0], ["IDX"], id="no-integer"),
+        pytest.param(on("-1"), 3, [0, 0], ["IDX"], id="negative"),
+        pytest.param(on("x"), 3, [0, 0], ["IDX"], id="no-number"),
+        pytest.param(
+            {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"7":1}}'}, 1, [0, 2], ["card 7"], id="one-of-two"
+        ),
+    ],
+)
+def test_units_on_an_absent_card_are_pending(
+    annotations: dict[str, str], pending: int, used: list[int], warnings: list[str]
+) -> None:
+    """Both tables count them, in the column of pending units, and a warning names the card that the node does not have.
+
+    The original leaves such a pod out of one table and counts it in the other.
+    """
+    ((report,), problems) = build([node()], [pod("p", "3", annotations)])
+
+    assert (report.info.unplaced, report.used) == (pending, 3)
+    assert [device.used for device in report.info.devices] == used
+    assert len(problems) == len(warnings)
+    assert all(text in problem for text, problem in zip(warnings, problems, strict=True))
+
+
+def test_a_node_that_shows_no_cards_warns_of_none() -> None:
+    """Its kubelet may just have started, so a pod's card is not wrong."""
+    assert build([node(units="0", count="0")], [pod("p", "3", on("0"))]) == ((), ())
+
+
 def test_without_the_annotation_the_allocatable_memory_is_divided() -> None:
     """As the original does; a sick card's memory is not allocatable."""
     report = one(allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
