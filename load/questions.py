@@ -14,6 +14,10 @@ class WrongAnswerError(Exception):
     """An answer that kube-scheduler could make nothing of; the text says why."""
 
 
+class HopelessAnswerError(WrongAnswerError):
+    """An answer that stays wrong if it is asked again: of another form, or about nodes that were not in the question."""
+
+
 class Window:
     """The nodes of one scheduler: it looks at so many of them for each pod, and goes on where it stopped."""
 
@@ -53,11 +57,11 @@ def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
         passed = list(read.get("NodeNames") or nodes)
         refused = len(read.get("FailedNodes") or ()) + len(read.get("FailedAndUnresolvableNodes") or ())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise WrongAnswerError(f"no ExtenderFilterResult: {error!r}") from error
+        raise HopelessAnswerError(f"no ExtenderFilterResult: {error!r}") from error
     if read.get("Error"):
         raise WrongAnswerError(str(read["Error"]))
     if len(set(passed)) != len(passed) or not set(passed) <= set(names):
-        raise WrongAnswerError("names nodes twice, or nodes that it was not asked about")
+        raise HopelessAnswerError("names nodes twice, or nodes that it was not asked about")
     if len(passed) + refused != len(names):
         raise WrongAnswerError(f"names {len(passed)} and {refused} nodes of {len(names)}")
     return passed
@@ -68,7 +72,7 @@ def highest(answer: bytes, names: Sequence[str]) -> list[str]:
     try:
         scores = {one["Host"]: int(one["Score"]) for one in json.loads(answer)}
     except (ValueError, TypeError, KeyError) as error:
-        raise WrongAnswerError(f"no HostPriorityList: {error!r}") from error
+        raise HopelessAnswerError(f"no HostPriorityList: {error!r}") from error
     best_score = max(scores.get(name, 0) for name in names)
     return [name for name in names if scores.get(name, 0) == best_score]
 

@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import platform
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,17 +20,17 @@ from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
 from load.bench.servers import Bed, CannotMeasureError
 from load.exit_code import exit_code
-from load.flags import add_cluster, add_output, count, port, seed
+from load.flags import add_output
 from load.play import guard, pictures, report, results
-from load.play.others import BASELINE, is_url
+from load.play.others import BASELINE, Foreign, is_url
 from load.play.plan import Plan
+from load.play.run_flags import add_flags
 from load.play.running import OURS, Order, Outcome, run
-from load.play.shapes import SHAPES, TRACE, weights_of
-from load.replay.trace import SAMPLE, TraceError, creation_times
+from load.play.shapes import TRACE, weights_of
+from load.replay.trace import TraceError, creation_times
 from load.simulated.cluster_file import ClusterFileError, read
 
 _CARDS_SHOWN: Final = 10
-_BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
 measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken by any extender of the run, or
 a card was over-booked; 130 stopped. Quote ratios:
@@ -46,73 +45,7 @@ def add_to(commands: Any) -> None:
         description="Locust users play kube-scheduler in front of the extender, on a simulated cluster of any size.",
         epilog=_EPILOG,
     )
-    add = parser.add_argument
-    add_cluster(parser)
-    add("--seconds", type=count, default=60, metavar="N", help="how long pods come (default: %(default)s)")
-    add("--rate", type=count, default=20, metavar="N", help="pods a second on average (default: %(default)s)")
-    add("--shape", choices=[*sorted(SHAPES), TRACE], default="steady", help="when they come (default: %(default)s)")
-    add(
-        "--trace", type=Path, default=SAMPLE, metavar="DIR",
-        help="with --shape trace: pods come when those of this trace did, its time shortened to --seconds and its mean rate made "
-        "--rate; how large they are the cluster says (default: a small synthetic trace that ships with this)",
-    )  # fmt: skip
-    add("--workload", default="default", help="of the trace: reads openb_pod_list_WORKLOAD.csv (default: default)")
-    add(
-        "--schedulers",
-        type=count,
-        default=1,
-        metavar="N",
-        help="each serial, as the real one is (default: %(default)s)",
-    )
-    add(
-        "--names",
-        type=count,
-        metavar="N",
-        help="nodes in a question (default: what kube-scheduler sends on so many nodes)",
-    )
-    add("--inspectors", type=seed, default=0, metavar="N", help="users that ask for all cards each second (default: 0)")
-    add(
-        "--what-if",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="users that ask each second where a pod would go (default: 0)",
-    )
-    add("--events", type=seed, default=100, metavar="N", help="watch events a second beside (default: %(default)s)")
-    add("--tls", action="store_true", help="over TLS, with a client's certificate")
-    add(
-        "--against",
-        action="append",
-        type=_url_or_command,
-        default=[],
-        metavar="URL|CMD",
-        help="another extender, which gets as many pods: one that follows --api-port already, or the command that starts one, with "
-        "{port} and {kubeconfig} in its words, or PORT and KUBECONFIG in its environment",
-    )
-    add(
-        "--baseline",
-        type=_commit,
-        default="",
-        metavar="COMMIT",
-        help="our own extender as of this commit gets as many pods, and the bounds over it are judged; not with --tls",
-    )
-    add("--api-port", type=port, default=0, metavar="PORT", help="of the simulated API server (default: a free one)")
-    add(
-        "--workers",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="Locust processes beside a master (default: 0, one process alone)",
-    )
-    add(
-        "--web-port",
-        type=port,
-        default=0,
-        metavar="PORT",
-        help="show Locust's pages at http://127.0.0.1:PORT meanwhile",
-    )
-    add("--bounds", type=Path, default=_BOUNDS, metavar="FILE", help="what a run must keep (default: load/bounds.yaml)")
-    add("--seed", type=seed, default=1, metavar="N", help="of the pods that come (default: %(default)s)")
+    add_flags(parser)
     add_output(parser, "load-results")
     parser.set_defaults(run=run_command)
 
@@ -145,13 +78,16 @@ def run_command(flags: argparse.Namespace) -> int:
 def _run(flags: argparse.Namespace) -> int:
     bounds = [one for one in guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
     found = asyncio.run(measure(_order(flags), flags.output))
-    verdicts = [*guard.judge(bounds, found["rows"], OURS), *guard.judge_others(bounds, found["rows"], OURS)]
+    verdicts = guard.judge(bounds, found["rows"], OURS)
     outcome = found["outcome"]
     # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
     several = len({row["extender"] for row in found["rows"]}) > 1
     over_booked = outcome["counts"]["over_booked_knowingly" if several else "over_booked"]
     found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
     found["verdicts"].append({"text": _over_booked(over_booked, outcome["over_booked_cards"]), "kept": not over_booked})
+    unmade = guard.binds_not_made(found["rows"], outcome["counts"]["binds"])
+    if unmade:
+        found["verdicts"].append({"text": f"BROKEN  each reported bind is made; {unmade} were not", "kept": False})
     path = flags.output / "load.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     paths = [path, *(pictures.draw(found, flags.output) if pictures.can_draw() else ())]
@@ -159,7 +95,7 @@ def _run(flags: argparse.Namespace) -> int:
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
     print("\n" + "\n".join(f"wrote {one}" for one in paths))
-    if over_booked:
+    if over_booked or unmade:
         return 99
     if all(one.is_kept for one in verdicts):
         return 0
@@ -203,28 +139,12 @@ def _order(flags: argparse.Namespace) -> Order:
         plan,
         flags.events,
         tls=flags.tls,
-        against=tuple(flags.against),
+        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready),
         baseline=flags.baseline,
         api_port=flags.api_port,
         workers=flags.workers,
         web_port=flags.web_port,
     )
-
-
-def _url_or_command(text: str) -> str:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no command: {error}") from error
-    if not words:
-        raise argparse.ArgumentTypeError("neither a URL nor a command")
-    return text
-
-
-def _commit(text: str) -> str:
-    if text.startswith("-"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no commit")
-    return text
 
 
 def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
@@ -271,7 +191,8 @@ def _document(order: Order, outcome: Outcome, records: list[results.Record], loa
         "order": {
             "names": plan.window, "shape": plan.shape, "rate": plan.rate, "seconds": plan.seconds,
             "schedulers": plan.schedulers, "inspectors": plan.inspectors, "what_if": plan.askers, "events": order.events,
-            "tls": order.tls, "against": order.against, "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
+            "tls": order.tls, "against": order.foreign.against,
+            "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
             "has_floor": any(record.verb == results.FLOOR for record in records),
         },
         "outcome": asdict(outcome),

@@ -1,14 +1,19 @@
 """Bounds that a run must keep, as data: relative to the server that does nothing or to another extender of the same run. Pure but
-for ``read``."""
+for ``read``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
+
+# Extenders that a bound applies to, beside names.
+ALL: Final = "all"
+OTHERS: Final = "others"
 
 
 class GuardError(Exception):
@@ -19,13 +24,20 @@ class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``figure`` of ``verb`` is at most ``most`` times that of ``over``. ``failures`` are a number, ``refused`` a share of all.
 
     ``over`` is ``floor``, the server that does nothing, or the name of another extender, asked in the same run: its URL, ``other``,
-    ``baseline``.
+    ``baseline``. ``to`` are the extenders that it applies to: ``gpushare`` (ours), ``others``, ``all``, or one by its name. By
+    default answers are judged of all, and times of ours alone: how fast another extender is, is no promise of this project.
     """
 
     verb: Literal["filter", "prioritize", "bind", "inspect", "explain"]
     figure: Literal["p50", "p95", "p99", "p999", "failures", "refused"]
     most: Annotated[float, msgspec.Meta(ge=0)]
     over: str = "floor"
+    to: str = ""
+
+    def applies_to(self, extender: str, ours: str) -> bool:
+        """Is this extender judged by it?"""
+        to = self.to or (ALL if self.figure in ("failures", "refused") else ours)
+        return to in (ALL, extender) or (to == OTHERS and extender != ours)
 
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,23 +82,28 @@ def read(path: Path) -> list[Bound]:
         raise GuardError(f"{path}: {error}") from error
 
 
-def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], extender: str) -> list[Verdict]:
-    """Each bound with what the run of ``extender`` came to."""
-    return [Verdict(bound, _value(bound, rows, extender)) for bound in bounds]
+def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str) -> list[Verdict]:
+    """Each bound with what the run came to, for each extender that it applies to; ours comes first.
 
-
-def judge_others(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], extender: str) -> list[Verdict]:
-    """The bounds that say whether answers are right, for each other extender of the run, in the verbs that it was asked.
-
-    How fast another extender is, is no promise of ours.
+    Another extender is judged in the verbs that it was asked. A bound to one that was not in the run is not measured.
     """
-    others = dict.fromkeys(str(row["extender"]) for row in rows if row["extender"] != extender)
-    return [
-        Verdict(bound, _value(bound, rows, other), other)
-        for other in others
+    asked = {str(row["extender"]) for row in rows}
+    extenders = [ours, *sorted(asked - {ours})]
+    verdicts = [
+        Verdict(bound, _value(bound, rows, extender), "" if extender == ours else extender)
+        for extender in extenders
         for bound in bounds
-        if bound.figure in ("failures", "refused") and _row(rows, other, bound.verb) is not None
+        if bound.applies_to(extender, ours) and (extender == ours or _row(rows, extender, bound.verb) is not None)
     ]
+    absent = [bound for bound in bounds if bound.to not in ("", ALL, OTHERS, *extenders)]
+    return [*verdicts, *(Verdict(bound, None, bound.to) for bound in absent)]
+
+
+def binds_not_made(rows: Sequence[Mapping[str, Any]], made: int) -> int:
+    """How many binds extenders reported beyond those that the API server has. A bind is made before it is reported."""
+    binds = [row for row in rows if row["verb"] == "bind"]
+    reported = sum(int(row["count"] - row["failures"] - row["refused"]) for row in binds)
+    return max(reported - made, 0)
 
 
 def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +20,11 @@ import aiohttp
 from clusters.ports import free_port
 from clusters.program import Program
 from clusters.progress import Progress
+from clusters.waiting import NotReachedError, eventually
 from load.bench.questions import PREFIX
-from load.bench.servers import Bed, CannotMeasureError, answers
-from load.play.plan import Asked
-from load.questions import WrongAnswerError, arguments, fitting, pod_in_question
+from load.bench.servers import Bed, CannotMeasureError
+from load.play.plan import VERBS, Asked
+from load.questions import HopelessAnswerError, WrongAnswerError, arguments, fitting, highest, pod_in_question
 from load.simulated.cluster_file import node_names, read
 
 # How ours of another commit is named in records and bounds.
@@ -34,6 +36,10 @@ _JSON: Final = {"content-type": "application/json"}
 _FOLLOW_SECONDS: Final = 300.0
 _LISTEN_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 1.0
+# Answers that stay as they are: the path is another one, or we may not ask.
+_FOR_GOOD: Final = frozenset({301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 415, 501})
+# So many bytes of such an answer are shown.
+_SHOWN: Final = 120
 
 
 def is_url(against: str) -> bool:
@@ -41,38 +47,99 @@ def is_url(against: str) -> bool:
     return against.startswith(("http://", "https://"))
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """The extenders of ``--against``: URLs and commands, and how all of them are asked.
+
+    ``path`` is before the verbs; ``ready`` is a path, or a URL, that answers 2xx once an extender can be asked ("": not asked).
+    """
+
+    against: tuple[str, ...] = ()
+    path: str = PREFIX
+    verbs: Mapping[str, str] = field(default_factory=lambda: dict(VERBS))
+    ready: str = ""
+
+    def asked(self, name: str, base: str) -> Asked:
+        """One of them, by the URL that ends before its path."""
+        return Asked(name, base.rstrip("/") + self.path, verbs=dict(self.verbs))
+
+    def ready_url(self, base: str) -> str:
+        """What to GET of one of them, "" if nothing."""
+        return self.ready if is_url(self.ready) or not self.ready else f"{base.rstrip('/')}/{self.ready.lstrip('/')}"
+
+
 async def start_others(
-    stack: AsyncExitStack, bed: Bed, against: Sequence[str], baseline: str, cluster: Path, progress: Progress
+    stack: AsyncExitStack, bed: Bed, foreign: Foreign, baseline: str, cluster: Path, progress: Progress
 ) -> list[Asked]:
     """All of them, following the API server of the bed's kubeconfig; ``stack`` ends what was started.
 
     Raises CannotMeasureError, ClusterError.
     """
-    commands = [one for one in against if not is_url(one)]
-    found = [Asked(one, one.rstrip("/") + PREFIX) for one in against if is_url(one)]
+    commands = [one for one in foreign.against if not is_url(one)]
+    found = []
+    for url in filter(is_url, foreign.against):
+        await _until_ready(url, foreign.ready_url(url), progress)
+        found.append(foreign.asked(url, url))
     for number, command in enumerate(commands, start=1):
         name = _COMMAND if len(commands) == 1 else f"{_COMMAND} {number}"
-        found.append(await _start(stack, bed, name, shlex.split(command), {}))
+        base = await _start(stack, bed, name, shlex.split(command), {}, foreign.ready)
+        found.append(foreign.asked(name, base))
     if baseline:
         folder = await asyncio.to_thread(_unpack, baseline, bed.folder / BASELINE)
         # -P: the checkout that we are in does not come first.
         argv = [sys.executable, "-P", "-m", "gpushare.extender.main", "--address", "127.0.0.1"]
-        found.append(await _start(stack, bed, BASELINE, argv, {"PYTHONPATH": str(folder)}))
+        base = await _start(stack, bed, BASELINE, argv, {"PYTHONPATH": str(folder)}, "")
+        found.append(Asked(BASELINE, base + PREFIX))
     for other in found:
         await _until_it_follows(other, cluster, progress)
     return found
 
 
-async def _start(stack: AsyncExitStack, bed: Bed, name: str, argv: Sequence[str], more: dict[str, str]) -> Asked:
-    """A program that is told its port and kubeconfig in the environment, or in its words ``{port}`` and ``{kubeconfig}``."""
+async def _start(
+    stack: AsyncExitStack, bed: Bed, name: str, argv: Sequence[str], more: dict[str, str], ready: str
+) -> str:
+    """The URL of a program that gets its port and kubeconfig in the environment, or in its words ``{port}`` and ``{kubeconfig}``.
+
+    It has started once it listens, or if ``ready`` names a path or URL, once that answers 2xx.
+    """
     port, kubeconfig = free_port(), str(bed.folder / "kubeconfig")
     words = [word.replace("{port}", str(port)).replace("{kubeconfig}", kubeconfig) for word in argv]
     environment = {**bed.environment, **more, "PORT": str(port), "KUBECONFIG": kubeconfig}
     program = Program(name, words, environment, bed.folder / f"{name}.log", has_children=True)
     url = f"http://127.0.0.1:{port}"
+    probed = Foreign(ready=ready).ready_url(url)
     stack.push_async_callback(program.stop)
-    await program.launch(lambda: answers(f"{url}/version"))
-    return Asked(name, url + PREFIX)
+    await program.launch(lambda: _is_ready(probed) if probed else _listens(port))
+    return url
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def _is_ready(url: str) -> bool:
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return answer.ok
+    except aiohttp.ClientError:
+        return False
+
+
+async def _until_ready(name: str, url: str, progress: Progress) -> None:
+    """Wait until the URL answers 2xx, if there is one. Raises CannotMeasureError after a while."""
+    if not url:
+        return
+    progress.text = f"waiting for {url}"
+    progress.say(progress.text)
+    try:
+        await eventually(lambda: _is_ready(url), bool, f"{url} answers 2xx", seconds=_LISTEN_SECONDS)
+    except NotReachedError as error:
+        raise CannotMeasureError(f"{name} is not ready: {error}") from error
 
 
 def _unpack(revision: str, folder: Path) -> Path:
@@ -89,28 +156,25 @@ def _unpack(revision: str, folder: Path) -> Path:
 
 
 async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> None:
-    """Until it knows the nodes. Raises CannotMeasureError after a while."""
+    """Wait until it knows the nodes.
+
+    Raises CannotMeasureError after a while, and at once for an answer that no wait makes better.
+    """
     progress.text = f"waiting for {other.name} to follow the API server"
     progress.say(progress.text)
     plan = read(cluster)
     names = node_names(plan)
-    body = arguments(pod_in_question("does-it-follow", min(plan.units)), names)
+    pod = pod_in_question("does-it-follow", min(plan.units))
     wrong, begun = "", time.monotonic()
     try:
         async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession() as session:
             while True:
                 try:
-                    async with session.post(f"{other.url}/filter", data=body, headers=_JSON) as answer:
-                        # Nodes that it does not know do not fit.
-                        wrong = "" if fitting(await answer.read(), names) else "no node fits"
-                except aiohttp.ClientSSLError as error:
-                    raise CannotMeasureError(f"{other.name}: {error}") from error
+                    wrong = await _why_not_yet(session, other, pod, names)
                 except aiohttp.ClientConnectorError as error:
                     wrong = str(error)
                     if time.monotonic() - begun > _LISTEN_SECONDS:
                         raise CannotMeasureError(f"{other.name} cannot be reached: {error}") from error
-                except (aiohttp.ClientError, WrongAnswerError) as error:
-                    wrong = str(error)
                 if not wrong:
                     return
                 await asyncio.sleep(_ASK_SECONDS)
@@ -118,3 +182,35 @@ async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> 
         raise CannotMeasureError(
             f"{other.name} does not know the {len(names)} nodes of this run's API server: {wrong}"
         ) from error
+
+
+async def _why_not_yet(session: aiohttp.ClientSession, other: Asked, pod: bytes, names: Sequence[str]) -> str:
+    """Why it does not answer about these nodes yet, "" if it does; a node that it does not know does not fit.
+
+    Raises CannotMeasureError for an answer that stays wrong, ClientConnectorError if it does not listen.
+    """
+    try:
+        fit = fitting(await _ask(session, other, "filter", arguments(pod, names)), names)
+        if fit and "prioritize" in other.verbs:
+            highest(await _ask(session, other, "prioritize", arguments(pod, fit)), fit)
+    except (aiohttp.ClientSSLError, HopelessAnswerError) as error:
+        raise CannotMeasureError(f"{other.name}: {error}") from error
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientError, WrongAnswerError) as error:
+        return str(error)
+    return "" if fit else "no node fits"
+
+
+async def _ask(session: aiohttp.ClientSession, other: Asked, verb: str, body: bytes) -> bytes:
+    """Its answer to a question. Raises WrongAnswerError for another status than 200, HopelessAnswerError if it is for good."""
+    url = other.url_of(verb)
+    async with session.post(url, data=body, headers=_JSON) as answer:
+        content = await answer.read()
+        if answer.status == 200:
+            return content
+        begun = content[:_SHOWN].decode(errors="replace").strip()
+        text = f"POST {url} answered {answer.status} {answer.reason}, which begins {begun!r}"
+        if answer.status in _FOR_GOOD:
+            raise HopelessAnswerError(f"{text}; --path and --verbs say where its verbs are")
+        raise WrongAnswerError(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,12 +21,21 @@ class TlsFiles(msgspec.Struct, frozen=True):
     key: str
 
 
+# The verbs of an extender and the paths behind its URL, as kube-scheduler's configuration has them.
+VERBS: Final[Mapping[str, str]] = {"filter": "filter", "prioritize": "prioritize", "bind": "bind"}
+
+
 class Asked(msgspec.Struct, frozen=True):
-    """An extender that pods are scheduled with. ``url`` ends before the verbs."""
+    """An extender that pods are scheduled with. ``url`` ends before the verbs; a run asks only ``verbs``, by these paths."""
 
     name: str
     url: str
     tls: TlsFiles | None = None
+    verbs: dict[str, str] = msgspec.field(default_factory=lambda: dict(VERBS))
+
+    def url_of(self, verb: str) -> str:
+        """Where a verb is; one that is not in ``verbs`` (inspect, explain) has its own name."""
+        return f"{self.url}/{self.verbs.get(verb, verb)}"
 
 
 class Plan(msgspec.Struct, frozen=True):

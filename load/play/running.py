@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from load.bench.servers import (
     start_simulated,
 )
 from load.play import plan as plans
-from load.play.others import start_others
+from load.play.others import Foreign, start_others
 from load.play.plan import Asked, Plan, TlsFiles
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ class Order:
     plan: Plan
     events: float
     tls: bool = False
-    against: tuple[str, ...] = ()
+    foreign: Foreign = field(default_factory=Foreign)
     baseline: str = ""
     api_port: int = 0
     workers: int = 0
@@ -94,7 +94,7 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         server, _ = await start_extender(bed, with_tls=order.tls, flags=_flags(order, metrics_port))
         assert server.program is not None
         stack.push_async_callback(server.program.stop)
-        others = await start_others(stack, bed, order.against, order.baseline, Path(order.plan.cluster), progress)
+        others = await start_others(stack, bed, order.foreign, order.baseline, Path(order.plan.cluster), progress)
         plan = _complete(order, server, floor, f"http://127.0.0.1:{port}", others)
         path = folder / "plan.json"
         plans.save(plan, path)

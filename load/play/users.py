@@ -84,7 +84,7 @@ class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
         context = {"verb": verb, "extender": extender.name, "found": {} if found is None else found}
         return self.client.request(
             "GET" if body is None else "POST",
-            f"{extender.url}/{verb}",
+            extender.url_of(verb),
             data=body,
             headers=_JSON,
             name=verb if len(PLAN.extenders) == 1 else f"{verb}, {extender.name}",
@@ -158,6 +158,8 @@ class KubeScheduler(Caller):
         self._ask_floor(extender, body)
         if len(passed) < 2:
             return passed[0] if passed else ""
+        if "prioritize" not in extender.verbs:
+            return str(self._rng.choice(passed))
         body = arguments(question, passed)
         return str(self._read(extender, "prioritize", body, lambda answer: best(answer, passed, self._rng)))
 

@@ -75,6 +75,26 @@ class Handler""",
         1,
     )
 )
+# An extender that has a filter below /mine alone, and a page for people below /html.
+ELSEWHERE = (
+    REFUSES.replace('if self.path.endswith("/filter"):', 'if self.path == "/mine/filter":')
+    .replace('elif self.path.endswith("/prioritize"):', 'elif self.path.startswith("/html"):')
+    .replace('self.answer([{"Host": name, "Score": 0} for name in names])', "self.write(200, b'<html>Welcome</html>')")
+    .replace(
+        'else:\n            self.answer({"Error": "not today"})',
+        'elif self.path == "/others/filter":\n            self.answer({"NodeNames": ["no-such-node"]})\n'
+        "        else:\n            self.write(404, b'no such path')",
+    )
+    .replace(
+        """        body = json.dumps(what).encode()
+        self.send_response(200)
+""",
+        """        self.write(200, json.dumps(what).encode())
+    def write(self, status, body):
+        self.send_response(status)
+""",
+    )
+)
 LOOSE = "bounds: [{verb: filter, figure: p50, most: 1000}, {verb: filter, figure: failures, most: 0}]"
 
 pytestmark = pytest.mark.timeout(180)
@@ -193,6 +213,58 @@ def test_an_extender_that_agrees_to_all_breaks_the_run(tmp_path: Path) -> None:
     )
 
 
+def test_binds_that_are_only_reported_break_the_run(tmp_path: Path, loose: Path) -> None:
+    """An extender that answers yes to a bind and makes none keeps every other bound."""
+    script = tmp_path / "reports.py"
+    script.write_text(REFUSES.replace('{"Error": "not today"}', "{}"))
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert re.search(r"BROKEN  each reported bind is made; \d+ were not", done.stdout), done.stdout
+
+
+def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
+    """As HAMi's: verbs at the root, no prioritize, its own URL for readiness; a bound can be for it alone."""
+    script, bounds = tmp_path / "foreign.py", tmp_path / "bounds.yaml"
+    script.write_text(AGREES.replace("def do_GET(self):", "def do_GET(self):\n        assert self.path == '/healthz'"))
+    bounds.write_text(
+        "bounds: [{verb: filter, figure: p50, most: 0, to: other}, {verb: filter, figure: failures, most: 0}]"
+    )
+    done = load(
+        *SMALL, "--against", f"{sys.executable} {script}", "--path", "/", "--verbs", "filter,bind", "--ready", "/healthz",
+        "-o", tmp_path / "out", "--bounds", bounds,
+    )  # fmt: skip
+    asked = {(row["extender"], row["verb"]) for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]}
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert "BROKEN  other filter p50: at most 0 x floor; " in done.stdout
+    assert "kept    other filter failures: at most 0; 0.00" in done.stdout
+    assert ("other", "bind") in asked
+    assert ("other", "prioritize") not in asked
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            [],
+            "POST http://127.0.0.1:[0-9]+/gpushare-scheduler/filter answered 404 Not Found, which begins 'no such path'",
+        ),
+        (["--path", "/mine"], "POST .*/mine/prioritize answered 404 .*; --path and --verbs say where its verbs are"),
+        (["--path", "/html"], "no ExtenderFilterResult: "),
+        (["--path", "/others"], "names nodes twice, or nodes that it was not asked about"),
+    ],
+)
+def test_a_wrong_path_fails_before_the_load(tmp_path: Path, flags: list[str], message: str) -> None:
+    """The first answer shows it, so the run ends with the question, the answer and what to change."""
+    script = tmp_path / "elsewhere.py"
+    script.write_text(ELSEWHERE)
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", *flags, "-o", tmp_path / "out")
+
+    assert done.returncode == 1
+    assert re.search(f"load: other: {message}", done.stderr), done.stderr
+
+
 def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     """Exit code 130, and no process of it is left."""
     argv = [sys.executable, "-m", "load", "run", *SMALL[:2], "--seconds", "100", "-o", str(tmp_path / "out")]
@@ -217,6 +289,8 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         (["--against", "no-such-program --port {port}"], 1, "no-such-program is not on PATH"),
         (["--against", "half 'a word"], 2, "No closing quotation"),
         (["--against", " "], 2, "neither a URL nor a command"),
+        (["--verbs", "filter"], 2, "bind is missing: a run asks every extender to filter and to bind"),
+        (["--verbs", "filter,bind,preempt"], 2, "'preempt' is no verb that a run asks: filter, prioritize, bind"),
         (["--baseline", "HEAD", "--tls"], 2, "cannot be compared over --tls"),
         (["--baseline=--output=x"], 2, "'--output=x' is no commit"),
         (["--baseline", "no-such-commit"], 1, "--baseline no-such-commit: "),

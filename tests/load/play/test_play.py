@@ -205,6 +205,28 @@ def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
     ]
 
 
+def test_a_bound_names_the_extenders_it_applies_to(tmp_path: Path) -> None:
+    """By default answers are judged of all and times of ours; to names others, all, or one; an absent one is not measured."""
+    path = bounds(
+        tmp_path / "bounds.yaml",
+        "verb: filter, figure: failures, most: 0",
+        "verb: filter, figure: p50, most: 30, to: others",
+        "verb: filter, figure: p50, most: 30, to: all",
+        "verb: bind, figure: failures, most: 9, to: gpushare",
+        "verb: filter, figure: p50, most: 30, to: 'http://other'",
+        "verb: filter, figure: p50, most: 30, to: absent",
+    )
+    found = [
+        (one.extender, one.bound.to, one.value is not None) for one in judge(read(path), rows(RECORDS, 2.0), "gpushare")
+    ]
+
+    assert found == [
+        ("", "", True), ("", "all", True), ("", "gpushare", True),
+        ("http://other", "", True), ("http://other", "others", True), ("http://other", "all", True),
+        ("http://other", "http://other", True), ("absent", "absent", False),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
