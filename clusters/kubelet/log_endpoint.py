@@ -2,7 +2,7 @@
 
 ``GET /containerLogs/<namespace>/<pod>/<container>`` with the query that kubectl sends, ``GET /pods``, ``GET /healthz``; plain
 HTTP on loopback, or TLS where a certificate is given (a real API server asks its kubelets over TLS). A log that is followed
-ends with its container. There are no processes, so exec, attach and port-forward are refused with 501.
+ends with its container. There are no processes, so exec, attach and port-forward are refused with 501 and a Status.
 """
 
 from __future__ import annotations
@@ -39,6 +39,16 @@ class Answer:
     status: int
     body: str
     content_type: str = _TEXT
+
+
+def _no_process(verb: str) -> Answer:
+    """A Status, because kubectl shows the message of that and of nothing else."""
+    message = f"{verb} is not possible here: containers are simulated, no process runs in them"
+    status = {
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": "NotImplemented",
+        "code": 501,
+    }  # fmt: skip
+    return Answer(501, json.dumps(status), _JSON)
 
 
 # Longer than any client keeps an idle connection: one that we close first may be closed under a request that is on its way.
@@ -116,7 +126,7 @@ class LogEndpoint:
 
     def _answer(self, method: str, path: list[str]) -> Answer:
         if path[0] in _NEEDS_A_PROCESS:
-            return Answer(501, f"{path[0]} is not possible here: containers are simulated, no process runs in them\n")
+            return _no_process(path[0])
         if method != "GET":
             return Answer(405, "only GET is answered here\n")
         if path == ["healthz"]:

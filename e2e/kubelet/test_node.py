@@ -165,7 +165,7 @@ async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
 @pytest.mark.stand_in_only("a real container has processes")
 @pytest.mark.parametrize("verb", ["exec", "attach", "portforward"])
 async def test_what_needs_a_process_is_refused(stage: Stage, cluster: Cluster, verb: str) -> None:
-    """There is none in a simulated container: 501, and says so."""
+    """A simulated container has none: the answer is a Status, whose message kubectl prints."""
     await stage.create("p", stage.container())
     await stage.reaches("p", "Running")
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
@@ -175,4 +175,6 @@ async def test_what_needs_a_process_is_refused(stage: Stage, cluster: Cluster, v
         answer = await http.request("POST", PODS.path(stage.namespace, "p", verb), params=params, headers=upgrade)
 
     assert answer.status_code == 501
-    assert "no process runs" in answer.text
+    status = answer.json()
+    assert (status["kind"], status["reason"]) == ("Status", "NotImplemented")
+    assert "no process runs" in status["message"]

@@ -75,7 +75,7 @@ class PodLogs:
             response = await self._http.post(url)
         except httpx2.HTTPError as error:
             raise internal(f'Post "{url}": {str(error) or type(error).__name__}') from error
-        return Answer(response.content, response.status_code, "text/plain")
+        return Answer(response.content, response.status_code, response.headers.get("content-type", "text/plain"))
 
     def _url(self, pod: Object, verb: str, *container: str) -> str:
         node = pod["spec"].get("nodeName", "")
