@@ -117,8 +117,8 @@ fix: $(READY) ## Format, and mend what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
 
-up: $(READY) ## Start an embedded cluster in the foreground (ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
-	@$(BIN)/python -m clusters up $(ARGS)
+up: $(READY) ## Start a cluster in the foreground (CLUSTER=embedded|controlplane|kind ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
+	@$(BIN)/python -m clusters up --provider $(CLUSTER) $(ARGS)
 
 down: $(READY) ## End the clusters of this checkout that are still up (ARGS=--all: the user's other checkouts' too)
 	@$(BIN)/python -m clusters down $(ARGS)

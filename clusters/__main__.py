@@ -17,8 +17,10 @@ from typing import Final
 from clusters import running
 from clusters.controlplane.binaries import minors
 from clusters.demo import Demo, DemoError, say
+from clusters.kept_programs import keep_programs
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
+from clusters.next_steps import next_steps
 from clusters.provider import ClusterError, load_nodes
 from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
@@ -149,7 +151,11 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                     return 0
                 demo.step("every step was as said")
             if arguments.verb == "up" or arguments.keep:
-                say(f"the cluster is up: export KUBECONFIG={cluster.kubeconfig}\nCtrl-C ends it")
+                if arguments.provider != KIND:
+                    await keep_programs(cluster.api)
+                with_cards = [node.name for node in nodes if node.box != "none"]
+                states = [(name, cluster.nvml_state(name)) for name in with_cards]
+                say(next_steps(cluster.kubeconfig, Path(sys.executable).parent, cluster.extender_url(), states))
                 await ended.wait()
             return 0
         finally:

@@ -23,6 +23,7 @@ from clusters.waiting import eventually
 SAMPLES: Final = Path(__file__).parent / "deploy" / "samples"
 # What cheyang/gpu-player:v2 holds of its card, in MiB, whatever it booked.
 PLAYER_MIB: Final = 1253
+_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class DemoError(Exception):
@@ -59,7 +60,7 @@ class Demo:
 
     async def _share_one_card(self) -> None:
         self.step("1. StatefulSet binpack-1: three pods of 1 GiB on node1, which has one GTX 1080 Ti")
-        await self._apply("binpack-1-statefulset.yaml")
+        await self._apply("binpack-1-statefulset.yaml", "node1")
         pods = [f"binpack-1-{number}" for number in range(3)]
         await self._running(pods)
         table = await self._show("-d")
@@ -71,16 +72,16 @@ class Demo:
 
     async def _deploy_on_a_t4(self) -> None:
         self.step("2. Deployment binpack-1: three pods of 1 GiB on node2, which has one T4")
-        await self._apply("binpack-1-deployment.yaml")
+        await self._apply("binpack-1-deployment.yaml", "node2")
         await self._running_of("app=binpack-1-t4", 3)
         table = await self._show("node2")
         expect(has_words(table, "3/14 (21%)"), "node2 has 3/14 (21%)")
 
     async def _refuse_by_card(self) -> None:
         self.step("3. node3 (two T4, one GTX 1080 Ti) is filled: 6 GiB are left in total, no card has 4")
-        await self._apply("fill.yaml")
+        await self._apply("fill.yaml", "node3")
         await self._running(["fill-a", "fill-b", "fill-c"])
-        await self._apply("latecomer.yaml")
+        await self._apply("latecomer.yaml", "node3")
         event = await eventually(
             lambda: self._why("latecomer"),
             lambda text: "Insufficient GPU Memory in one device" in text,
@@ -125,8 +126,11 @@ class Demo:
             f"   three processes hold {PLAYER_MIB} MiB each; each booked 1 GiB: sharing by booking is not isolation"
         )
 
-    async def _apply(self, manifest: str) -> None:
+    async def _apply(self, manifest: str, node: str) -> None:
+        """Create the objects of a sample, which names no node, with their pods on this one."""
         for document in yaml.safe_load_all((SAMPLES / manifest).read_text()):
+            spec = document["spec"]
+            (spec["template"]["spec"] if "template" in spec else spec)["nodeSelector"] = {_HOSTNAME: node}
             await self._api.create(document)
 
     async def _running(self, names: list[str]) -> None:

@@ -184,6 +184,10 @@ class LocalCluster:
         """See the seam."""
         return self._simulated_node(node).folder
 
+    def nvml_state(self, node: str) -> Path:
+        """See the seam."""
+        return self._simulated_node(node).state_file
+
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""
         known = self._programs.get((program, node))

@@ -1,6 +1,6 @@
 """The seam: what a cluster is to the demo, to the end-to-end cases and to the load.
 
-A dozen members and two, no more. Whatever else a case needs it gets through the API server, as a user would.
+A dozen members and three, no more. Whatever else a case needs it gets through the API server, as a user would.
 """
 
 from __future__ import annotations
@@ -91,6 +91,9 @@ class Cluster(Protocol):
 
         Raises ClusterError for a node that has them on another machine.
         """
+
+    def nvml_state(self, node: str) -> Path:
+        """The state file of a node's simulated cards, for the command ``fake-nvml`` on this machine. Raises ClusterError."""
 
     def log(self, program: str, node: str | None = None) -> str:
         """What a program has logged."""

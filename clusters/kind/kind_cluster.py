@@ -160,6 +160,10 @@ class KindCluster:
         """See the seam."""
         return self.workers.folder(node)
 
+    def nvml_state(self, node: str) -> Path:
+        """See the seam."""
+        return self.workers.simulated(node).state_file
+
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""
         if program == EXTENDER:

@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 
-from clusters.api_client import ApiClient
-from clusters.resources import NODES
+from clusters.api_client import ApiClient, ApiError
+from clusters.resources import NODES, SERVICE_ACCOUNTS
 from clusters.waiting import eventually
 from tests.servers import until
 
@@ -84,6 +86,49 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(
     assert not out.exists()
     folder = printed.decode().partition("KUBECONFIG=")[2].splitlines()[0]
     assert not Path(folder).parent.exists()
+
+
+async def test_up_prints_lines_that_work_in_another_shell(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The export line, pasted into a bare shell, finds the programs, the cluster and the cards; its rights cannot be deleted."""
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one}, {name: two, box: t4x1}]")
+    command = [sys.executable, "-m", "clusters", "up", "--nodes", str(tmp_path / "nodes.yaml")]
+    cluster = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    request.addfinalizer(lambda: cluster.kill() if cluster.returncode is None else None)
+    assert cluster.stdout is not None
+    lines = []
+    async with asyncio.timeout(60):
+        while not lines or not lines[-1].startswith("Ctrl-C"):
+            lines.append((await cluster.stdout.readline()).decode().rstrip())
+    (export,) = [line for line in lines if line.startswith("  export ")]
+    (curl,) = [line.partition("#")[0].strip() for line in lines if line.startswith("  curl ")]
+    script = f"{export}\nkubectl-inspect-gpushare\nfake-nvml show\n"
+    shell = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = await asyncio.to_thread(
+        partial(
+            subprocess.run, ["/bin/sh", "-ec", script], env=shell, cwd="/", capture_output=True, text=True, check=False
+        )
+    )
+    kubeconfig = Path(export.partition("KUBECONFIG=")[2].split()[0])
+    async with ApiClient.from_kubeconfig(kubeconfig) as api:
+        with pytest.raises(ApiError, match="the programs of this cluster run beside it"):
+            await api.delete(SERVICE_ACCOUNTS, "gpushare-schd-extender", "kube-system")
+    async with ClientSession() as http, http.get(curl.removeprefix("curl ")) as answer:
+        explained = await answer.text()
+    cluster.terminate()
+    await cluster.communicate()
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("NAME  IPADDRESS  GPU0(Allocated/Total)  GPU Memory(GiB)\ntwo ")
+    assert "Tesla T4" in done.stdout
+    assert explained == '{"error":"no scheduler has asked for a card for pod default/POD lately"}'
+
+
+def test_make_up_starts_the_kind_of_cluster_that_is_named() -> None:
+    """As demo and e2e do."""
+    command = ["make", "--dry-run", "up", "CLUSTER=kind", "ARGS=--kubernetes 1.36"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert "-m clusters up --provider kind --kubernetes 1.36" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Routes:
     def _explain(self, namespace: str, name: str) -> Answer:
         found = self._verbs.explain(namespace, name)
         if found is None:
-            unknown = {"error": f"nobody has asked for a card for pod {namespace}/{name} lately"}
+            unknown = {"error": f"no scheduler has asked for a card for pod {namespace}/{name} lately"}
             return Answer(404, JSON, messages.encode_json(unknown))
         return Answer(200, JSON, messages.encode_json(found))
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from clusters.api_client import ApiClient, ApiError
+from clusters.demo import SAMPLES
 from clusters.deploy.render import (
     BASE,
     DEVICE_PLUGIN_IMAGE,
@@ -313,6 +314,15 @@ async def test_attack_08a_the_base_gives_no_right_on_leases(kubectl: Path) -> No
     assert rights_in(several) - rights_in(base) == {(wire.GUARDS_NAMESPACE, "leases")}
     assert "leases" not in {resource for _, resource in rights_in(base)} | cluster_wide
     assert only(several, "Namespace")["metadata"]["name"] == wire.GUARDS_NAMESPACE
+
+
+def test_samples_name_no_node() -> None:
+    """They run on any cluster that has cards of their size."""
+    samples = [item for path in sorted(SAMPLES.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text())]
+    specs = [item["spec"].get("template", item)["spec"] for item in samples]
+
+    assert len(specs) == 6
+    assert all(not spec.keys() & {"nodeName", "nodeSelector", "affinity"} for spec in specs)
 
 
 async def test_attack_01_the_policies_name_what_the_programs_write(kubectl: Path) -> None:
