@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
+from clusters.glimpse import glimpse
+
 T = TypeVar("T")
 
 # Against hangs, not a promise about speed, in seconds.
@@ -40,7 +42,7 @@ async def eventually(
                 seen = value
                 await asyncio.sleep(until_next_look(begun))
     except TimeoutError as error:
-        raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {seen}") from error
+        raise NotReachedError(f"after {seconds:.0f} s not reached: {what}; last seen: {glimpse(seen)}") from error
 
 
 def until_next_look(begun: float) -> float:

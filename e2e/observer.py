@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from clusters.api_client import ApiError, Object
+from clusters.glimpse import glimpse
 from clusters.provider import Cluster
 from clusters.resources import EVENTS, NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.waiting import DEFAULT_SECONDS, eventually
@@ -74,10 +75,9 @@ class Observer:
         def all_run(pods: list[Object]) -> bool:
             phases = {pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods}
             # A pod that failed never runs: no need to wait for it.
-            failed = [
-                f"{pod['metadata']['name']}: {pod['status']}" for pod in pods if pod["status"].get("phase") == "Failed"
-            ]
-            assert not any(phases.get(name) == "Failed" for name in names), failed
+            failed = [glimpse(pod) for pod in pods if phases[pod["metadata"]["name"]] == "Failed"]
+            if any(phases.get(name) == "Failed" for name in names):
+                raise AssertionError("; ".join(failed))
             return all(phases.get(name) == "Running" for name in names)
 
         pods = await eventually(self.pods, all_run, f"{', '.join(names)} run", seconds=seconds)
