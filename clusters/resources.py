@@ -42,6 +42,7 @@ DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", short_names=("dep
 REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", short_names=("rs",), has_status=True)
 STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", short_names=("sts",), has_status=True)
 DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", short_names=("ds",), has_status=True)
+JOBS = Resource("batch/v1", "jobs", "Job", has_status=True)
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease")
 SERVICE_ACCOUNTS = Resource("v1", "serviceaccounts", "ServiceAccount", short_names=("sa",))
 ROLES = Resource("rbac.authorization.k8s.io/v1", "roles", "Role")
@@ -93,6 +94,7 @@ ALL = (
     REPLICA_SETS,
     STATEFUL_SETS,
     DAEMON_SETS,
+    JOBS,
     LEASES,
     SERVICE_ACCOUNTS,
     ROLES,

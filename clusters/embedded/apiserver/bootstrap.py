@@ -51,6 +51,7 @@ _VIEW: Final = (
     _rule(_READ, ("",), "namespaces"),
     _rule(_READ, _EVENT_GROUPS, "events"),
     _rule(_READ, ("apps",), *_APPS, *_SCALES, *(f"{each}/status" for each in _APPS)),
+    _rule(_READ, ("batch",), "jobs", "jobs/status"),
 )
 _EDIT: Final = (
     _rule(("impersonate",), ("",), "serviceaccounts"),
@@ -60,6 +61,7 @@ _EDIT: Final = (
     _rule(("create",), ("",), "serviceaccounts/token"),
     _rule(_CHANGE, _EVENT_GROUPS, "events"),
     _rule(_CHANGE, ("apps",), *_APPS, *_SCALES),
+    _rule(_CHANGE, ("batch",), "jobs"),
     _rule(_ALL_VERBS, ("coordination.k8s.io",), "leases"),
 )
 _ADMIN: Final = (

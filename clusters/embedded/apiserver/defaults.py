@@ -7,7 +7,14 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Final
 
-from clusters.embedded.apiserver import event_versions, pod_defaults, policy_matching, rbac_rules, service_defaults
+from clusters.embedded.apiserver import (
+    event_versions,
+    job_rules,
+    pod_defaults,
+    policy_matching,
+    rbac_rules,
+    service_defaults,
+)
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
 from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.pod_part_defaults import default_status
@@ -16,6 +23,7 @@ from clusters.resources import (
     CONFIG_MAPS,
     EVENTS,
     EVENTS_V1,
+    JOBS,
     LEASES,
     MUTATING_ADMISSION_POLICIES,
     NAMESPACES,
@@ -65,6 +73,7 @@ _COUNTERS: Final = {
 _DEFAULTS: Final[dict[str, Callable[[Resource, Object], None]]] = {
     rbac_rules.GROUP_VERSION: rbac_rules.set_defaults,
     PRIORITY_CLASSES.api_version: rbac_rules.set_defaults,
+    JOBS.api_version: job_rules.set_defaults,
     MUTATING_ADMISSION_POLICIES.api_version: policy_matching.set_defaults,
 }
 _EVENTS: Final = {EVENTS: event_versions.as_core, EVENTS_V1: event_versions.as_v1}

@@ -110,7 +110,7 @@ def _entry(resource: Resource) -> Object:
     }
     if resource.short_names:
         entry["shortNames"] = list(resource.short_names)
-    if resource == PODS or resource.plural in (*SCALED, "daemonsets"):
+    if resource == PODS or resource.plural in (*SCALED, "daemonsets", "jobs"):
         entry["categories"] = ["all"]
     if resource.api_version == MUTATING_ADMISSION_POLICIES.api_version:
         entry["categories"] = ["api-extensions"]

@@ -29,6 +29,7 @@ WORKLOAD_STATUS: Final[dict[str, Object]] = {
     "deployments": {},
     "replicasets": {"replicas": 0},
     "statefulsets": {"replicas": 0, "availableReplicas": 0},
+    "jobs": {},
     "daemonsets": dict.fromkeys(
         ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
     ),
@@ -54,6 +55,7 @@ EMPTY_OBJECTS: Final[dict[tuple[str, str], Object]] = {
     ("apps/v1", "replicasets"): _workload("replicasets", replicas=0),
     ("apps/v1", "statefulsets"): _workload("statefulsets", replicas=0, serviceName="", updateStrategy={}),
     ("apps/v1", "daemonsets"): _workload("daemonsets", updateStrategy={}),
+    ("batch/v1", "jobs"): {"spec": {"template": _TEMPLATE}, "status": {}},
     ("rbac.authorization.k8s.io/v1", "clusterroles"): {"rules": None},
     ("rbac.authorization.k8s.io/v1", "roles"): {"rules": None},
     ("rbac.authorization.k8s.io/v1", "clusterrolebindings"): {"roleRef": {"apiGroup": "", "kind": "", "name": ""}},

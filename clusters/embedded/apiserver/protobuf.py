@@ -113,10 +113,19 @@ _CONTAINER: Final = {
     8: Field("resources", {1: Field("limits", "quantities"), 2: Field("requests", "quantities")}),
 }
 _POD: Final = {**_texts(restartPolicy=3, serviceAccountName=8), 2: Field("containers", _CONTAINER, many=True)}
+_POD_TEMPLATE: Final = {1: Field("metadata", _METADATA), 2: Field("spec", _POD)}
 _DEPLOYMENT: Final = {
     1: Field("replicas", "number"),
     2: Field("selector", _SELECTOR),
-    3: Field("template", {1: Field("metadata", _METADATA), 2: Field("spec", _POD)}),
+    3: Field("template", _POD_TEMPLATE),
+}
+_JOB: Final = {
+    1: Field("parallelism", "number"),
+    2: Field("completions", "number"),
+    3: Field("activeDeadlineSeconds", "number"),
+    6: Field("template", _POD_TEMPLATE),
+    7: Field("backoffLimit", "number"),
+    8: Field("ttlSecondsAfterFinished", "number"),
 }
 _BUDGET: Final = {
     1: Field("minAvailable", "number or text"),
@@ -137,6 +146,7 @@ _SERVICE: Final = {
 }
 _KINDS |= {
     "Deployment": {**_HEAD, 2: Field("spec", _DEPLOYMENT)},
+    "Job": {**_HEAD, 2: Field("spec", _JOB)},
     "PodDisruptionBudget": {**_HEAD, 2: Field("spec", _BUDGET)},
     "ResourceQuota": {**_HEAD, 2: Field("spec", {1: Field("hard", "quantities")})},
     "Secret": {**_HEAD, 2: Field("data", "bytes map"), 3: Field("type"), 4: Field("stringData", "map")},

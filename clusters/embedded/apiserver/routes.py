@@ -21,7 +21,7 @@ from clusters.resources import (
 BINDINGS = Resource("v1", "bindings", "Binding")
 BY_PLURAL = {(resource.api_version, resource.plural): resource for resource in (*ALL, BINDINGS)}
 SCALED = ("deployments", "replicasets", "statefulsets")
-_WITH_GENERATION = frozenset({"apps/v1", MUTATING_ADMISSION_POLICIES.api_version})
+_WITH_GENERATION = frozenset({"apps/v1", "batch/v1", MUTATING_ADMISSION_POLICIES.api_version})
 PROCESS_SUBRESOURCES = frozenset({"attach", "exec", "portforward"})
 POD_SUBRESOURCES = frozenset({"binding", "eviction", "log"}) | PROCESS_SUBRESOURCES
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})

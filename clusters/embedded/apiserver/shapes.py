@@ -237,6 +237,7 @@ SHAPES: dict[str, type[Anything]] = {
     "replicasets": Workload,
     "statefulsets": Workload,
     "daemonsets": Workload,
+    "jobs": Workload,
 }
 
 

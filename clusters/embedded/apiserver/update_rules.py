@@ -10,13 +10,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from clusters.embedded.apiserver import pod_update_rules, rbac_rules
+from clusters.embedded.apiserver import job_rules, pod_update_rules, rbac_rules
 from clusters.embedded.apiserver.event_versions import OLD_NAMES
 from clusters.embedded.apiserver.field_rules import Shown, not_allowed, wrong
 from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
 from clusters.embedded.apiserver.routes import has_generation
-from clusters.resources import BY_KIND, CONFIG_MAPS, DEPLOYMENTS, EVENTS_V1, LEASES, NAMESPACES, PODS, Resource
+from clusters.resources import BY_KIND, CONFIG_MAPS, DEPLOYMENTS, EVENTS_V1, JOBS, LEASES, NAMESPACES, PODS, Resource
 
 # Metadata that only the server writes.
 _KEPT: Final = (
@@ -149,6 +149,7 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
         if resource.api_version == "apps/v1" and old["spec"].get(field) != new["spec"].get(field):
             errors.append(wrong(f"spec.{field}", _told(new["spec"].get(field)), "field is immutable"))
     errors += _frozen_as_a_whole(resource, old, new)
+    errors += job_rules.changes(old, new) if resource == JOBS else []
     if resource.plural == "statefulsets" and _frozen_part(old["spec"]) != _frozen_part(new["spec"]):
         errors.append(not_allowed("spec", _MUTABLE_TEXT))
     if errors:

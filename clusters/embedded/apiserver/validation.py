@@ -11,6 +11,7 @@ from typing import Final
 from clusters.embedded.apiserver import (
     event_rules,
     field_rules,
+    job_rules,
     metadata_rules,
     pod_validation,
     quota,
@@ -26,6 +27,7 @@ from clusters.resources import (
     DEPLOYMENTS,
     EVENTS,
     EVENTS_V1,
+    JOBS,
     LEASES,
     NAMESPACES,
     NODES,
@@ -65,6 +67,8 @@ def faults(resource: Resource, item: Object, subresource: str | None = None) -> 
         errors += _node(item)
     elif resource.api_version == "apps/v1":
         errors += _workload(resource, item["spec"])
+    elif resource == JOBS:
+        errors += job_rules.faults(item["spec"]) if subresource is None else []
     elif resource == LEASES:
         errors += _lease(item.get("spec", {}))
     elif resource == CONFIG_MAPS:

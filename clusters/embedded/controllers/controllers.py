@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from clusters.api_client import ApiClient, ApiError
 from clusters.connection import TransportError
-from clusters.embedded.controllers import desired, disruption, garbage, node_taints, quotas, service_accounts
+from clusters.embedded.controllers import desired, disruption, garbage, jobs, node_taints, quotas, service_accounts
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import (
@@ -20,6 +21,7 @@ from clusters.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    JOBS,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -34,7 +36,7 @@ from clusters.resources import (
 
 _LOG = logging.getLogger(__name__)
 _DEPENDENTS: Final = (REPLICA_SETS, PODS, CONFIG_MAPS)
-_WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)
+_WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 _FOLLOWED: Final = (
     *_WORKLOADS,
     NODES,
@@ -47,6 +49,8 @@ _FOLLOWED: Final = (
 _KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
+# How often a Job is looked at whose deadline, back-off or end of life comes, in seconds.
+_TIMED_SECONDS: Final = 0.5
 # Deleted objects that are remembered, so that a late answer to our own write does not bring one back.
 _REMEMBERED: Final = 1000
 Object = dict[str, Any]
@@ -109,7 +113,14 @@ class Controllers:
             if not all([await self._try(action) for action in self.actions()]):
                 await asyncio.sleep(_PAUSE_SECONDS)
                 self._changed.set()
-            await self._changed.wait()
+            await self._until_changed()
+
+    async def _until_changed(self) -> None:
+        """Wait for a change, or for a while if time alone may ask for something."""
+        is_timed = any(map(jobs.depends_on_time, self._known[JOBS].values()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_TIMED_SECONDS if is_timed else None):
+                await self._changed.wait()
 
     async def _try(self, action: Action) -> bool:
         """Was it done?"""
@@ -139,6 +150,8 @@ class Controllers:
             wanted += _asked(one, lambda one: desired.stateful_set(one, of(one, "Pod")))
         for one in _alive(listed[DAEMON_SETS]):
             wanted += _asked(one, lambda one: desired.daemon_set(one, of(one, "Pod"), listed[NODES]))
+        for one in _alive(listed[JOBS]):
+            wanted += _asked(one, lambda one: jobs.job(one, of(one, "Pod"), self._now()))
         for one in _alive(listed[POD_DISRUPTION_BUDGETS]):
             wanted += _asked(one, lambda one: disruption.budget(one, listed[PODS], sets))
         wanted += service_accounts.furnished(

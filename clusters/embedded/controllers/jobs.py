@@ -1,0 +1,191 @@
+"""What a Job's controller wants done next. Pure, level-triggered: the same picture at the same time asks for the same things.
+
+Simpler than the real one where no pod of ours can tell: pods are counted while they are there and have no finalizer, so a pod that
+somebody deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from clusters.embedded.controllers.actions import (
+    Action,
+    Create,
+    Delete,
+    Object,
+    child,
+    is_active,
+    is_ready,
+    owned,
+    status_patch,
+)
+from clusters.resources import JOBS, PODS
+
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+_SUSPENDED: Final = "Suspended"
+# The first wait after a failed pod, doubled with each, and the longest: as the real controller waits.
+_BACK_OFF: Final = timedelta(seconds=10)
+_LONGEST_BACK_OFF: Final = timedelta(minutes=10)
+
+
+def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
+    """Run pods until enough have succeeded, too many have failed, or the time is over."""
+    mine, spec, status = owned(owner, pods), owner["spec"], owner.get("status") or {}
+    active = [pod for pod in mine if is_active(pod)]
+    ended = _condition(owner, COMPLETE) or _condition(owner, FAILED)
+    if ended:
+        return _leaving(active) + _expired(owner, ended, now)
+    succeeded = max(status.get("succeeded", 0), _count(mine, "Succeeded"))
+    failed = max(status.get("failed", 0), _count(mine, "Failed"))
+    if spec["suspend"]:
+        actions, conditions = _leaving(active), [_met(_SUSPENDED, "JobSuspended", "Job suspended", now)]
+        return actions + _status(owner, mine, succeeded, failed, _kept(owner, conditions), None)
+    started = status.get("startTime") or _text(now)
+    failure = _failure(owner, active, failed, started, now)
+    if failure is not None:
+        return _leaving(active) + _status(owner, mine, succeeded, failed, failure, started)
+    wanted = _wanted(spec, succeeded, len(active))
+    if wanted == 0 and not active:
+        return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=_text(now))
+    actions = _leaving(_least_worth(active)[: max(len(active) - wanted, 0)])
+    if now >= _not_before(mine, failed):
+        name = {"generateName": f"{owner['metadata']['name']}-"}
+        actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
+    return actions + _status(owner, mine, succeeded, failed, _kept(owner, []), started)
+
+
+def depends_on_time(owner: Object) -> bool:
+    """Can a Job ask for something only because time has passed?"""
+    spec, ended = owner["spec"], _condition(owner, COMPLETE) or _condition(owner, FAILED)
+    if ended:
+        return "ttlSecondsAfterFinished" in spec
+    return "activeDeadlineSeconds" in spec or bool((owner.get("status") or {}).get("failed"))
+
+
+def _wanted(spec: Object, succeeded: int, active: int) -> int:
+    """How many pods are to be active."""
+    if "completions" in spec:
+        return int(max(min(spec["parallelism"], spec["completions"] - succeeded), 0))
+    # A work queue: once a pod has succeeded the others finish, and no new one comes.
+    return active if succeeded else int(spec["parallelism"])
+
+
+def _failure(owner: Object, active: Sequence[Object], failed: int, started: str, now: datetime) -> list[Object] | None:
+    """The conditions of a Job that has failed; None if it has not."""
+    spec = owner["spec"]
+    restarts = 0
+    if spec["template"]["spec"]["restartPolicy"] == "OnFailure":
+        restarts = sum(one.get("restartCount", 0) for pod in active for one in _containers(pod))
+    if failed + restarts > spec["backoffLimit"]:
+        text = "Job has reached the specified backoff limit"
+        return [_met(kind, "BackoffLimitExceeded", text, now) for kind in ("FailureTarget", FAILED)]
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and now >= _time(started) + timedelta(seconds=deadline):
+        text = "Job was active longer than specified deadline"
+        return [_met(kind, "DeadlineExceeded", text, now) for kind in ("FailureTarget", FAILED)]
+    return None
+
+
+def _completed(now: datetime) -> list[Object]:
+    text = "Reached expected number of succeeded pods"
+    return [_met(kind, "CompletionsReached", text, now) for kind in ("SuccessCriteriaMet", COMPLETE)]
+
+
+def _not_before(pods: Iterable[Object], failed: int) -> datetime:
+    """When a pod may follow the last one that failed."""
+    ends = [
+        _time(state["terminated"]["finishedAt"])
+        for pod in pods
+        if pod["status"].get("phase") == FAILED
+        for one in _containers(pod)
+        if (state := one.get("state") or {}).get("terminated", {}).get("finishedAt")
+    ]
+    if not ends:
+        return datetime.min.replace(tzinfo=UTC)
+    pause: timedelta = min(_BACK_OFF * 2 ** min(failed - 1, 16), _LONGEST_BACK_OFF)
+    return max(ends) + pause
+
+
+def _expired(owner: Object, ended: Object, now: datetime) -> list[Action]:
+    """A Job that has ended goes with its pods, once the time that its author gave it is over."""
+    seconds = owner["spec"].get("ttlSecondsAfterFinished")
+    if seconds is None or now < _time(ended["lastTransitionTime"]) + timedelta(seconds=seconds):
+        return []
+    return [Delete(JOBS, owner)]
+
+
+def _status(
+    owner: Object,
+    pods: Sequence[Object],
+    succeeded: int,
+    failed: int,
+    conditions: list[Object],
+    started: str | None,
+    **more: str,
+) -> list[Action]:
+    active = [pod for pod in pods if is_active(pod)]
+    is_over = any(one["type"] == FAILED for one in conditions)
+    leaving = sum(bool(pod["metadata"].get("deletionTimestamp")) for pod in pods)
+    before = owner.get("status") or {}
+    counts = {"active": 0 if is_over else len(active), "succeeded": succeeded, "failed": failed}
+    # The real API leaves these out while they are 0.
+    status: Object = {key: count or None for key, count in counts.items() if count or key in before}
+    status |= {
+        "ready": 0 if is_over else sum(map(is_ready, active)),
+        "terminating": leaving,
+        "uncountedTerminatedPods": {},
+    }
+    status |= {"conditions": conditions} if conditions or "conditions" in before else {}
+    status |= {"startTime": started} if started is not None else {}
+    return status_patch(JOBS, owner, **status, **more)
+
+
+def _kept(owner: Object, conditions: list[Object]) -> list[Object]:
+    """The condition of a suspension, as it is or was; times stay while it does not change."""
+    before = _condition(owner, _SUSPENDED)
+    if conditions and before:
+        return [before]
+    if conditions:
+        return conditions
+    known = [one for one in (owner.get("status") or {}).get("conditions", []) if one["type"] == _SUSPENDED]
+    return [{**one, "status": "False", "reason": "JobResumed", "message": "Job resumed"} for one in known]
+
+
+def _condition(owner: Object, kind: str) -> Object | None:
+    """A condition that is met."""
+    conditions = (owner.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == kind and one["status"] == "True"), None)
+
+
+def _met(kind: str, reason: str, message: str, now: datetime) -> Object:
+    at = _text(now)
+    return {
+        "type": kind, "status": "True", "reason": reason, "message": message, "lastProbeTime": at, "lastTransitionTime": at,
+    }  # fmt: skip
+
+
+def _leaving(pods: Iterable[Object]) -> list[Action]:
+    return [Delete(PODS, pod) for pod in pods]
+
+
+def _least_worth(pods: Iterable[Object]) -> list[Object]:
+    return sorted(pods, key=lambda pod: (is_ready(pod), -int(pod["metadata"]["resourceVersion"])))
+
+
+def _count(pods: Iterable[Object], phase: str) -> int:
+    return sum(pod["status"].get("phase") == phase for pod in pods)
+
+
+def _containers(pod: Object) -> list[Object]:
+    return [*(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())]
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

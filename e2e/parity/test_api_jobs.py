@@ -1,0 +1,116 @@
+"""Jobs, as far as users of kubectl rely on them: what is filled in, what is refused, and how they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.parity.objects import container, got, made, patched, place, pods, short
+from e2e.parity.sides import Both, Side
+from e2e.parity.test_api_workloads import listed, reached
+
+
+def a_job(**spec: Any) -> dict[str, Any]:
+    """A Job of one container that never restarts; ``spec`` is laid over its spec."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [container()]}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template, **spec}}
+
+
+def path_of(side: Side, name: str = "", subresource: str = "") -> str:
+    """The Jobs of the case."""
+    return place(side, "jobs", name, subresource, root="/apis/batch/v1")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"completions": 3},
+        {"parallelism": 2},
+        {"completions": 3, "parallelism": 2, "backoffLimit": 0},
+        {
+            "template": {
+                "metadata": {"labels": {"app": "x"}},
+                "spec": {"restartPolicy": "OnFailure", "containers": [container()]},
+            }
+        },
+    ],
+    ids=["plain", "completions", "parallelism", "both", "labels"],
+)
+async def test_what_is_filled_into_a_job(bare: Both, spec: dict[str, Any]) -> None:
+    """G1: equal on both sides, whole, with the selector and labels that come from its uid."""
+
+    async def observe(side: Side) -> Any:
+        answer = await side.call("POST", path_of(side), body=a_job(**spec))
+        uid = answer.body["metadata"]["uid"]
+        labels = answer.body["spec"]["template"]["metadata"]["labels"]
+        more = answer.body["metadata"]["labels"]
+        selector = answer.body["spec"]["selector"]["matchLabels"]
+        own = [[key for key, value in found.items() if value == uid] for found in (labels, selector, more)]
+        for found in (labels, selector, more):
+            found |= {key: "<uid>" for key, value in found.items() if value == uid}
+        return [*short(answer), own]
+
+    assert (await bare.same(observe))[0] == 201
+
+
+_WRONG: dict[str, dict[str, Any]] = {
+    "restart policy": {"template": {"spec": {"containers": [container()]}}},
+    "other policy": {"template": {"spec": {"restartPolicy": "Odd", "containers": [container()]}}},
+    "parallelism": {"parallelism": -1},
+    "completions": {"completions": -1},
+    "backoff": {"backoffLimit": -1},
+    "deadline": {"activeDeadlineSeconds": -1},
+    "life": {"ttlSecondsAfterFinished": -1},
+    "no containers": {"template": {"spec": {"restartPolicy": "Never", "containers": []}}},
+    "type": {"parallelism": "many"},
+}
+
+
+@pytest.mark.parametrize("name", _WRONG)
+async def test_a_job_that_makes_no_sense(bare: Both, name: str) -> None:
+    """D3: refused with the path of each wrong field."""
+
+    async def observe(side: Side) -> Any:
+        code, body = short(await side.call("POST", path_of(side), body=a_job(**_WRONG[name])))
+        return [code, body["reason"]] if code == 400 else [code, body]
+
+    assert (await bare.same(observe))[0] in (400, 422)
+
+
+async def test_what_can_change_in_a_job(bare: Both) -> None:
+    """D3: the parallelism can, completions and template cannot."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side), a_job())
+        changes = ({"parallelism": 0}, {"completions": 2}, {"template": {"spec": {"hostname": "h"}}})
+        answers = [await patched(side, path_of(side, "j"), {"spec": change}) for change in changes]
+        causes = [[each["field"] for each in one.body.get("details", {}).get("causes", [])] for one in answers]
+        return [[one.code for one in answers], causes]
+
+    assert (await bare.same(observe))[0] == [200, 422, 422]
+
+
+@pytest.mark.parametrize(
+    ("phase", "condition", "spec"),
+    [("Succeeded", "Complete", {}), ("Failed", "Failed", {"backoffLimit": 0})],
+    ids=["succeeds", "fails"],
+)
+async def test_how_a_job_ends(both: Both, phase: str, condition: str, spec: dict[str, Any]) -> None:
+    """G1: by the end of its pod, with the same status; its deletion takes the pod along."""
+
+    async def observe(side: Side) -> Any:
+        await made(side, path_of(side), a_job(**spec))
+        (one,) = await reached(lambda: listed(side, pods(side)), lambda found: len(found) == 1, "a pod")
+        await patched(side, pods(side, one["metadata"]["name"], "status"), {"status": {"phase": phase}})
+
+        def has_ended(found: Any) -> bool:
+            return any(each["type"] == condition for each in found["status"].get("conditions", []))
+
+        ended = (await reached(lambda: got(side, path_of(side, "j")), has_ended, "the Job ends"))["status"]
+        await side.call("DELETE", path_of(side, "j"), body={"propagationPolicy": "Background"})
+        await reached(lambda: listed(side, pods(side)), lambda found: not found, "no pod")
+        return [ended, [each["controller"] for each in one["metadata"]["ownerReferences"]]]
+
+    await both.same(observe)
