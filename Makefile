@@ -7,6 +7,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What a cluster needs is there, without the tools of tests; READY has it too.
+RUNS := $(VENV)/.runs
 # The lists that are installed first, beside the product's own.
 EXTRAS ?= dev
 DRAWING := $(VENV)/.drawing
@@ -16,6 +18,15 @@ COMMA := ,
 LISTS := .ci/constraints
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 LOCKED = $(PIP) install --require-hashes --no-compile $(patsubst %,--requirement $(LISTS)/%.txt,$(1))
+# Installs these lists and our own package, and shows every few seconds that it goes on.
+define SET_UP
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpushare needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "setting up $(VENV): $(2) (once, about $(3))"; \
+	begun=$$SECONDS; (while sleep 5; do echo "  setting up: $$((SECONDS - begun)) s"; done) & trap "kill $$! 2>/dev/null" EXIT; \
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	$(call LOCKED,build); $(call LOCKED,$(1)); $(OWN); \
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
+endef
 OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable .
 # The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -40,23 +51,21 @@ ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(K
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "gpushare needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
-	@echo "setting up $(VENV) (once, about a minute)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@# The pip that comes with Python 3.11 takes twice as long to find what to install, and no pip compiles on more than one core.
-	@$(call LOCKED,build)
-	@$(call LOCKED,product $(subst $(COMMA), ,$(EXTRAS)))
-	@$(OWN)
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
+# The list `build` has a newer pip: the one of Python 3.11 takes twice as long to find what to install. No pip compiles on more than one core.
+$(RUNS): pyproject.toml $(wildcard $(LISTS)/*.txt)
+	$(call SET_UP,product cluster,what a cluster needs,20 seconds)
 	@touch $@
+
+$(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
+	$(call SET_UP,product cluster $(subst $(COMMA), ,$(EXTRAS)),everything that the tests need,a minute)
+	@touch $@ $(RUNS)
 
 # What draws pictures: only the load tests need it, and it is large.
 $(DRAWING): $(READY)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product dev bench)
+	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product cluster dev bench)
 	@touch $@
 
-demo: $(READY) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
+demo: $(RUNS) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
 	@$(BIN)/python -m clusters demo --provider $(CLUSTER) $(ARGS)
 
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
@@ -90,7 +99,7 @@ control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are mi
 docker: $(READY) ## Start a private Docker for kind where none answers (as root; without an image registry), and build kind
 	@$(BIN)/python -m clusters.kind.engine up
 
-docker-down: $(READY) ## End the private Docker if no other checkout uses it, and say what tried to leave the machine; its images stay in the cache
+docker-down: $(RUNS) ## End the private Docker if no other checkout uses it, and say what tried to leave the machine; its images stay in the cache
 	@$(BIN)/python -m clusters.kind.engine status || true
 	@$(BIN)/python -m clusters.kind.engine down $(ARGS)
 
@@ -117,10 +126,10 @@ fix: $(READY) ## Format, and mend what the linter can
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
 
-up: $(READY) ## Start a cluster in the foreground (CLUSTER=embedded|controlplane|kind ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
+up: $(RUNS) ## Start a cluster in the foreground (CLUSTER=embedded|controlplane|kind ARGS="--nodes FILE --kubeconfig OUT"); Ctrl-C ends it
 	@$(BIN)/python -m clusters up --provider $(CLUSTER) $(ARGS)
 
-down: $(READY) ## End the clusters of this checkout that are still up (ARGS=--all: the user's other checkouts' too)
+down: $(RUNS) ## End the clusters of this checkout that are still up (ARGS=--all: the user's other checkouts' too)
 	@$(BIN)/python -m clusters down $(ARGS)
 
 BENCH ?= --quick
@@ -138,7 +147,7 @@ soak-load: $(DRAWING) ## Let pods come and go for half an hour: is memory flat, 
 	@$(BIN)/python -m load soak $(ARGS)
 
 fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
-	@$(call LOCKED,product dev fuzz)
+	@$(call LOCKED,product cluster dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 generate: $(READY) ## Regenerate the gRPC stubs from their .proto files

@@ -48,3 +48,13 @@ def test_the_distribution_has_its_own_name() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert project["name"] == "gpushare-scheduler"
+
+
+def test_no_extra_depends_on_the_strangers_package() -> None:
+    """An extra that includes another one names our distribution."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    own = [one for one in wanted if one.startswith("gpushare")]
+
+    assert own == [one for one in own if one.startswith("gpushare-scheduler[")]
+    assert own
