@@ -1,14 +1,15 @@
 """Where the API server is and who we are: kubeconfig or in-cluster, through lightkube.
 
 lightkube reads certificates, tokens and token files (read again when they rotate); ``tls`` reads certificates again when they
-change. What lightkube lacks is added here: several files in KUBECONFIG, login plugins (``plugin_login``), the name by which a
-server's certificate is verified, proxies of the kubeconfig, and no proxy for loopback. Fields that nothing here obeys and that
-change what a program may do are refused by name (``kubeconfig.check_fields``).
+change. What lightkube lacks is added here: several files in KUBECONFIG, kubectl's choice of a login (``user_login``), the name by
+which a server's certificate is verified, proxies of the kubeconfig, and no proxy for loopback. Fields that kubectl refuses, or that
+nothing here obeys, are refused by name (``kubeconfig.check_fields``).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,10 +29,12 @@ from lightkube.core.exceptions import ConfigError
 from gpushare.errors import UsageError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.http import Http
-from gpushare.kube.kubeconfig import check_fields, content_of, load
+from gpushare.kube.kubeconfig import check_fields, content_of, load, server_of
 from gpushare.kube.login import ExplainedLogin
-from gpushare.kube.plugin_login import PluginLogin
 from gpushare.kube.tls import followed
+from gpushare.kube.user_login import login_of
+
+_LOG = logging.getLogger(__name__)
 
 # A request without its own limit, in seconds; a watch has another.
 DEFAULT_TIMEOUT_SECONDS: Final = 10.0
@@ -73,17 +76,18 @@ def connect(
     """
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
     existing = [path for path in named if path.is_file()]
-    proxy = server_name = plugin = None
+    proxy = server_name = login = None
     reread: Callable[[], SingleConfig]
     if not existing and Path(service_account, "token").is_file():
         config, trust_env = _in_cluster(service_account), False
+        login = user_auth(config.user or User())
         sources, reread = [], partial(_in_cluster, service_account)
     else:
         sources = existing or named or [Path(DEFAULT_KUBECONFIG).expanduser()]
         config, cluster, user = _from_files(sources, context)
         proxy, server_name = (str(cluster.get(name) or "") or None for name in ("proxy-url", "tls-server-name"))
-        # As kubectl, which goes by a token before it asks a plugin.
-        plugin = None if user.get("token") or user.get("tokenFile") else user.get("exec")
+        if _sends_login(config.cluster.server):
+            login = login_of(user, cluster)
         trust_env = not _is_loopback(config.cluster.server)
 
         def reread() -> SingleConfig:
@@ -91,7 +95,6 @@ def connect(
 
     try:
         tls = followed(reread, sources, trust_env=trust_env, server_name=server_name)
-        login = PluginLogin(plugin, cluster) if plugin else user_auth(config.user or User())
         if sends_much and proxy is None and not (trust_env and getproxies()):
             return ApiClient(_lean(config, tls, login, timeout_seconds))
         params = _Connection(timeout=httpx2.Timeout(timeout_seconds), proxy=proxy, trust_env=trust_env, http2=False)
@@ -147,7 +150,16 @@ def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, d
     cluster = content_of(document, "clusters", config.context.cluster)
     user = content_of(document, "users", config.context.user or "")
     check_fields(cluster, user, named)
+    config.cluster.server = server_of(cluster)
     return config._replace(user=config.user or User()), cluster, user
+
+
+def _sends_login(server: str) -> bool:
+    """Is the login sent there? kubectl sends none in plain HTTP, which every host on the way can read; here loopback is exempt."""
+    if urlsplit(server).scheme == "https" or _is_loopback(server):
+        return True
+    _LOG.warning("no login is sent to %s, because it speaks plain HTTP; use https", server)
+    return False
 
 
 def _is_loopback(server: str) -> bool:

@@ -20,8 +20,8 @@ _FILES: Final = {
     "user": ("client-certificate", "client-key", "tokenFile"),
 }
 
-# Fields by which a user acts as another one, and by which a cluster says whom it trusts.
-_IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
+# Fields that say more of the user that is impersonated, and by which a cluster names the authority that it trusts.
+_IMPERSONATED: Final = ("as-uid", "as-groups", "as-user-extra")
 _AUTHORITIES: Final = ("certificate-authority", "certificate-authority-data")
 
 
@@ -46,23 +46,47 @@ def content_of(document: dict[str, Any], section: str, name: str) -> dict[str, A
 
 
 def check_fields(cluster: Mapping[str, Any], user: Mapping[str, Any], context: str) -> None:
-    """Refuse what would make us act otherwise than the file says, and that nothing here obeys. Raises UsageError."""
-    for field in _IMPERSONATION:
-        if user.get(field):
-            raise UsageError(
-                f"the user of the kubeconfig's context {context!r} acts as another ({field}), which is not supported: without it "
-                "requests would have more rights than the file says. Use a kubeconfig of that account"
-            )
-    if user.get("auth-provider"):
-        raise UsageError(
-            f"the user of the kubeconfig's context {context!r} logs in by auth-provider, which kubectl does not have any "
-            "more either. Use exec, a login plugin"
-        )
+    """Refuse what kubectl refuses, and what would be done otherwise than the file says. Raises UsageError."""
+    for reason in (_wrong_cluster(cluster), _wrong_user(user)):
+        if reason:
+            raise UsageError(f"of the kubeconfig's context {context!r} {reason}")
+
+
+def _wrong_cluster(cluster: Mapping[str, Any]) -> str:
+    if not cluster.get("server"):
+        return "the cluster names no server"
     if cluster.get("insecure-skip-tls-verify") and any(cluster.get(field) for field in _AUTHORITIES):
-        raise UsageError(
-            f"the cluster of the kubeconfig's context {context!r} names an authority and insecure-skip-tls-verify; kubectl refuses "
-            "that too. Remove one of them"
+        return (
+            "the cluster names an authority and insecure-skip-tls-verify; kubectl refuses that too. Remove one of them"
         )
+    return ""
+
+
+def _wrong_user(user: Mapping[str, Any]) -> str:
+    for field in _IMPERSONATED:
+        if user.get(field) and not user.get("as"):
+            return f"the user has {field}, but names no user to act as. Add as, or remove {field}"
+    if (user.get("token") or user.get("tokenFile")) and user.get("username"):
+        return "the user has a token and a username; kubectl refuses that too. Remove one of them"
+    for one, other in (("client-certificate", "client-key"), ("client-key", "client-certificate")):
+        if _has(user, one) and not _has(user, other):
+            return f"the user has a {one} and no {other}. Add {other} or {other}-data"
+    if user.get("auth-provider"):
+        return (
+            "the user logs in by auth-provider, which kubectl does not have any more either. Use exec, a login plugin"
+        )
+    return ""
+
+
+def server_of(cluster: Mapping[str, Any]) -> str:
+    """The server's URL; http if it has no scheme, as for kubectl."""
+    server = str(cluster.get("server") or "")
+    return server if "://" in server else f"http://{server}"
+
+
+def _has(user: Mapping[str, Any], field: str) -> bool:
+    """Is it there, as a file or as data?"""
+    return bool(user.get(field) or user.get(f"{field}-data"))
 
 
 def _read(path: Path) -> dict[str, Any]:

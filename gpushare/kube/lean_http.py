@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import io
 import ssl
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -99,7 +99,7 @@ class LeanHttp:
         self._idle_seconds = idle_seconds
         self._session: aiohttp.ClientSession | None = None
         # What the login said when it was asked last, and how often it was.
-        self._shown: dict[str, str] = {}
+        self._shown: list[tuple[str, str]] = []
         self._logins = 0
         self._logging_in = asyncio.Lock()
 
@@ -150,7 +150,7 @@ class LeanHttp:
         async with await self._send(asked, self._shown) as response:
             yield LeanAnswer(response, asked.silence)
 
-    async def _send(self, asked: _Asked, shown: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def _send(self, asked: _Asked, shown: Sequence[tuple[str, str]]) -> aiohttp.ClientResponse:
         wait, silence = self._timeout_seconds, asked.silence
         limits = aiohttp.ClientTimeout(total=None, connect=wait, sock_connect=wait, sock_read=silence)
         # aiohttp's own limits begin when all is sent, end with a 1xx, and are rounded up by as much as a second.
@@ -164,7 +164,7 @@ class LeanHttp:
                         asked.method,
                         url.with_query(asked.params) if asked.params else url,
                         data=_payload(asked.content),
-                        headers={**shown, **asked.headers},
+                        headers=[*shown, *asked.headers.items()],
                         timeout=limits,
                         allow_redirects=False,
                     )
@@ -184,11 +184,13 @@ class LeanHttp:
                 self._logins += 1
             return self._logins
 
-    async def _credentials(self, *, again: bool) -> dict[str, str]:
-        """The header that says who we are; ``again``: what it said before was refused."""
+    async def _credentials(self, *, again: bool) -> list[tuple[str, str]]:
+        """The headers that the login adds; ``again``: those that it added before were refused."""
         if self._login is None:
-            return {}
-        flow = self._login.async_auth_flow(httpx2.Request("GET", self._url))
+            return []
+        request = httpx2.Request("GET", self._url)
+        without = {*request.headers}
+        flow = self._login.async_auth_flow(request)
         try:
             shown = await anext(flow)
             if again:
@@ -197,7 +199,7 @@ class LeanHttp:
             return self._shown
         finally:
             await flow.aclose()
-        return {"Authorization": shown.headers["Authorization"]}
+        return [(name, text) for name, text in shown.headers.multi_items() if name not in without]
 
     def _opened(self) -> aiohttp.ClientSession:
         """With the first request, as it belongs to the loop that runs."""

@@ -524,15 +524,87 @@ async def test_a_server_is_verified_by_its_tls_server_name(
             assert sent == [name]
 
 
+@pytest.mark.parametrize("sends_much", [False, True])
 @pytest.mark.parametrize(
-    "field",
-    [{"as": "jane"}, {"as-uid": "7"}, {"as-groups": ["system:masters"]}, {"as-user-extra": {"scopes": ["view"]}}],
-    ids=lambda field: next(iter(field)),
+    "user", [{}, {"token": "t"}, {"username": "u", "password": "p"}], ids=["none", "token", "basic"]
 )
-def test_impersonation_is_refused_by_its_name(write: Write, nowhere: str, field: dict[str, Any]) -> None:
-    """Without it a program would act with more rights than the file says."""
-    with pytest.raises(UsageError, match=rf"acts as another \({next(iter(field))}\)"):
-        config.connect(write("https://127.0.0.1:1", {"token": "t", **field}), service_account=nowhere)
+async def test_a_user_acts_as_another(write: Write, nowhere: str, user: dict[str, Any], sends_much: bool) -> None:
+    """Every request says so, whichever client sends it; without it a program would have more rights than the file says."""
+    api = ScriptedApi(lambda call: listing("1"))
+    other = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes/x": ["view"]}}
+    async with listen(api) as url:
+        client = config.connect(write(url, {**user, **other}), service_account=nowhere, sends_much=sends_much)
+        await client.list_nodes()
+        await list_once(client)
+
+    assert len(api.calls) == 2
+    for call in api.calls:
+        sent = {name: text for name, text in call.headers.items() if name.startswith("impersonate-")}
+        # Of two headers of one name the server keeps the last.
+        assert sent == {
+            "impersonate-user": "jane", "impersonate-uid": "7", "impersonate-group": "b", "impersonate-extra-scopes%2fx": "view",
+        }  # fmt: skip
+        assert ("authorization" in call.headers) is bool(user)
+
+
+async def test_a_renewed_token_keeps_the_impersonation(write: Write, nowhere: str, tmp_path: Path) -> None:
+    """A login that answers a 401 sends the other user again."""
+    (tmp_path / "token").write_text("second")
+    api = answer_with("second")
+    program = "import json; print(json.dumps({'status': {'token': 'second'}}))"
+    async with listen(api) as url:
+        user = {**plugin(tmp_path, program, "v1beta1"), "as": "jane"}
+        client = config.connect(write(url, user), service_account=nowhere)
+        await list_once(client)
+
+    assert [call.headers["impersonate-user"] for call in api.calls] == ["jane"]
+
+
+async def test_no_login_is_sent_in_plain_http(write: Write, nowhere: str, caplog: pytest.LogCaptureFixture) -> None:
+    """As by kubectl, unless the server is on this machine: each host on the way could read it."""
+    api = ScriptedApi(lambda call: listing("1"))
+    async with listen(api) as url:
+        path = write("http://cluster.invalid", {"token": "secret"}, **{"proxy-url": url})
+        await list_once(config.connect(path, service_account=nowhere))
+
+    assert "authorization" not in api.calls[0].headers
+    assert "no login is sent to http://cluster.invalid" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ({"as-groups": ["system:masters"]}, "has as-groups, but names no user to act as"),
+        ({"token": "t", "username": "u"}, "a token and a username"),
+        ({"client-certificate": "c.pem"}, "a client-certificate and no client-key"),
+        ({"client-key-data": "eA=="}, "a client-key and no client-certificate"),
+    ],
+)
+def test_a_user_that_kubectl_refuses_is_refused(write: Write, nowhere: str, user: dict[str, Any], says: str) -> None:
+    """By the names of its fields."""
+    with pytest.raises(UsageError, match=says):
+        config.connect(write("https://127.0.0.1:1", user), service_account=nowhere)
+
+
+@pytest.mark.parametrize("text", [None, "", "\n"], ids=["missing", "empty", "blank"])
+async def test_a_token_counts_if_its_file_has_none(
+    write: Write, nowhere: str, tmp_path: Path, text: str | None
+) -> None:
+    """As for kubectl."""
+    if text is not None:
+        (tmp_path / "token").write_text(text)
+    api = answer_with("spare")
+    async with listen(api) as url:
+        client = config.connect(write(url, {"token": "spare", "tokenFile": "token"}), service_account=nowhere)
+        await list_once(client)
+
+    assert len(api.calls) == 1
+
+
+def test_a_cluster_without_a_server_is_refused(write: Write, nowhere: str) -> None:
+    """kubectl would ask localhost:8080."""
+    with pytest.raises(UsageError, match="the cluster names no server"):
+        config.connect(write("", {}), service_account=nowhere)
 
 
 def test_fields_that_kubectl_refuses_are_refused(write: Write, nowhere: str, certificates: Path) -> None:

@@ -1,0 +1,234 @@
+"""What kubectl and our programs make of the same kubeconfig: the request that a recording server gets, or a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+import trustme
+from aiohttp import web
+
+_INSPECT: Final = Path(sys.executable).parent / "kubectl-inspect-gpushare"
+_SECONDS: Final = 60
+_PLUGIN: Final = {
+    "apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "interactiveMode": "Never",
+}  # fmt: skip
+_LOGIN: Final = """#!/bin/sh
+echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-the-plugin"}}'
+"""
+_CERTIFICATE: Final = {"client-certificate": "client.pem", "client-key": "client.key"}
+_TOKEN: Final = {"token": "t"}
+# Fields of the user, and what is laid over those of the cluster; {url}, {plain} and {name} are filled in; None removes one.
+# Left out: without any login kubectl asks for a name on the terminal, and our programs ask the server without one. To a server of
+# this machine in plain HTTP they send a login, and kubectl does not.
+_CASES: Final[Mapping[str, tuple[Any, Any]]] = {
+    "token": (_TOKEN, {}),
+    "token file": ({"tokenFile": "token"}, {}),
+    "token and its file": ({"token": "t", "tokenFile": "token"}, {}),
+    "token file missing": ({"tokenFile": "missing"}, {}),
+    "token beside a missing file": ({"token": "t", "tokenFile": "missing"}, {}),
+    "token file empty": ({"tokenFile": "empty"}, {}),
+    "token beside an empty file": ({"token": "t", "tokenFile": "empty"}, {}),
+    "password": ({"username": "u", "password": "p"}, {}),
+    "password empty": ({"username": "u"}, {}),
+    "password and token": ({"username": "u", "password": "p", "token": "t"}, {}),
+    "certificate": (_CERTIFICATE, {}),
+    "certificate as data": ({"client-certificate-data": "<client.pem>", "client-key-data": "<client.key>"}, {}),
+    "certificate and token": (_CERTIFICATE | _TOKEN, {}),
+    "certificate alone": ({"client-certificate": "client.pem"}, {}),
+    "key alone": ({"client-key": "client.key"}, {}),
+    "as": (_TOKEN | {"as": "jane"}, {}),
+    "as all": (_TOKEN | {"as": "j", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": {"s/x": ["v", "w"]}}, {}),
+    "as groups alone": (_TOKEN | {"as-groups": ["a"]}, {}),
+    "plugin": ({"exec": _PLUGIN}, {}),
+    "plugin and token": ({"exec": _PLUGIN, "token": "t"}, {}),
+    "plugin and token file": ({"exec": _PLUGIN, "tokenFile": "token"}, {}),
+    "plugin and password": ({"exec": _PLUGIN, "username": "u", "password": "p"}, {}),
+    "plugin and certificate": ({"exec": _PLUGIN} | _CERTIFICATE, {}),
+    "plugin and as": ({"exec": _PLUGIN, "as": "jane"}, {}),
+    "plugin of another version": ({"exec": _PLUGIN | {"apiVersion": "client.authentication.k8s.io/v9"}}, {}),
+    "plugin missing": ({"exec": _PLUGIN | {"command": "./no-such-login"}}, {}),
+    "auth provider": ({"auth-provider": {"name": "gcp"}}, {}),
+    "token with a line feed": ({"token": "t\n"}, {}),
+    "token as a number": ({"token": 7}, {}),
+    "unknown fields": (_TOKEN | {"odd": 1}, {"odd": 1}),
+    "authority as data": (_TOKEN, {"certificate-authority": None, "certificate-authority-data": "<ca.pem>"}),
+    "authority of another": (_TOKEN, {"certificate-authority": "other.pem"}),
+    "authority missing": (_TOKEN, {"certificate-authority": "missing"}),
+    "authority unknown": (_TOKEN, {"certificate-authority": None}),
+    "insecure": (_TOKEN, {"certificate-authority": None, "insecure-skip-tls-verify": True}),
+    "insecure and authority": (_TOKEN, {"insecure-skip-tls-verify": True}),
+    "insecure as a text": (_TOKEN, {"certificate-authority": None, "insecure-skip-tls-verify": "true"}),
+    "server name": (_TOKEN, {"tls-server-name": "api.example"}),
+    "server name of another": (_TOKEN, {"tls-server-name": "other.example"}),
+    "server with a path": (_TOKEN, {"server": "{url}/k8s/clusters/c"}),
+    "server with a slash": (_TOKEN, {"server": "{url}/"}),
+    "server without a scheme": (_TOKEN, {"server": "{name}"}),
+    "server in plain HTTP": ({}, {"server": "http://{plain}", "certificate-authority": None}),
+    "server in plain HTTP, no scheme": ({}, {"server": "{plain}", "certificate-authority": None}),
+    "no server": (_TOKEN, {"server": ""}),
+    "proxy of a strange kind": (_TOKEN, {"proxy-url": "ftp://127.0.0.1:1"}),
+    "proxy that is away": (_TOKEN, {"proxy-url": "http://127.0.0.1:1"}),
+}  # fmt: skip
+
+
+@dataclass
+class Site:
+    """A server that records who asks, and the folder of kubeconfigs for it."""
+
+    folder: Path
+    url: str = ""
+    plain: str = ""
+    seen: list[list[Any]] = field(default_factory=list)
+    server_names: list[str | None] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """An empty list."""
+        peer = request.transport.get_extra_info("peercert") if request.transport else None
+        subject = [value for part in (peer or {}).get("subject", ()) for _, value in part]
+        who = [
+            (name.title(), text) for name, text in request.headers.items() if name.title().startswith("Impersonate-")
+        ]
+        if request.path.endswith("/nodes"):
+            self.seen.append([request.path, request.headers.get("Authorization"), sorted(who), subject])
+        return web.json_response(
+            {"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}
+        )
+
+    def write(self, name: str, user: Any, cluster: Any, **more: Any) -> Path:
+        """A kubeconfig; ``<file>`` is its content as data."""
+        whole = {"server": self.url, "certificate-authority": "ca.pem", **cluster}
+        words = {"url": self.url, "plain": self.plain, "name": self.url.removeprefix("https://")}
+        whole = {
+            key: value.format(**words) if key == "server" else value
+            for key, value in whole.items()
+            if value is not None
+        }
+        document = {
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": self._with_data(whole)}],
+            "users": [{"name": name, "user": self._with_data(user)}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        }  # fmt: skip
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps(document | more))
+        return path
+
+    def _with_data(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        def content(value: Any) -> Any:
+            if isinstance(value, str) and value.startswith("<"):
+                return base64.b64encode((self.folder / value.strip("<>")).read_bytes()).decode()
+            return value
+
+        return {key: content(value) for key, value in fields.items()}
+
+    async def ask(self, argv: list[Any], kubeconfig: str) -> list[Any] | str:
+        """The request that a program sends with a kubeconfig; "refused" if it sends none."""
+        self.seen.clear()
+        self.server_names.clear()
+        environment = {"KUBECONFIG": kubeconfig, "HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
+        pipe = asyncio.subprocess.PIPE
+        program = await asyncio.create_subprocess_exec(
+            *map(str, argv), env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd="/"
+        )
+        async with asyncio.timeout(_SECONDS):
+            _, errors = await program.communicate()
+        assert b"Traceback" not in errors, errors.decode()
+        return [*self.seen[0], self.server_names[-1:]] if self.seen else "refused"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """A server with TLS, which asks for a client's certificate, and one without."""
+    site = Site(tmp_path_factory.mktemp("kubeconfigs"))
+    authority, folder = trustme.CA(), site.folder
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    trustme.CA().cert_pem.write_to_path(folder / "other.pem")
+    client = authority.issue_cert("jane@example.org", common_name="jane")
+    client.cert_chain_pems[0].write_to_path(folder / "client.pem")
+    client.private_key_pem.write_to_path(folder / "client.key")
+    (folder / "token").write_text("of-the-file\n")
+    (folder / "empty").write_text("")
+    (folder / "login").write_text(_LOGIN)
+    (folder / "login").chmod(0o700)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1", "api.example").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.sni_callback = lambda _, name, __: site.server_names.append(name)
+    app = web.Application()
+    app.router.add_get("/{path:.*}", site.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        for tls in (context, None):
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        (host, port), (_, plain) = (address[:2] for address in runner.addresses)
+        site.url, site.plain = f"https://{host}:{port}", f"{host}:{plain}"
+        yield site
+    finally:
+        await runner.cleanup()
+
+
+async def both(site: Site, kubectl: Path, kubeconfig: str) -> tuple[Any, Any]:
+    """What kubectl sends, and what ``kubectl inspect gpushare`` sends."""
+    theirs = await site.ask([kubectl, "get", "--raw", "/api/v1/nodes", "--request-timeout=20s"], kubeconfig)
+    return theirs, await site.ask([_INSPECT, "--request-timeout=20s"], kubeconfig)
+
+
+@pytest.mark.parametrize("name", _CASES)
+async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: Site, kubectl: Path, name: str) -> None:
+    """The same path, login, impersonation, certificate and server name; or both refuse."""
+    user, cluster = _CASES[name]
+    theirs, ours = await both(site, kubectl, str(site.write("one", user, cluster)))
+
+    assert ours == theirs
+
+
+_FIRST, _SECOND = {"token": "of-the-first"}, {"token": "of-the-second"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "first", "second"),
+    [
+        (["first", "second"], {}, {}),
+        (["second", "first"], {}, {}),
+        (["missing", "first"], {}, {}),
+        (["blank", "second", "first"], {}, {}),
+        (["first", "second"], {"current-context": ""}, {}),
+        (["first", "second"], {"current-context": None, "users": None}, {}),
+        (
+            ["first", "second"],
+            {},
+            {"contexts": [{"name": "first", "context": {"cluster": "second", "user": "second"}}]},
+        ),
+        (["first", "second"], {"users": [{"name": "second", "user": {"token": "of-another"}}]}, {}),
+        (["first", "second"], {"current-context": "second", "users": [{"name": "second", "user": {"token": "x"}}]}, {}),
+        (["first", "broken"], {}, {}),
+        (["first"], {"current-context": "absent"}, {}),
+        (["first"], {"contexts": [{"name": "first", "context": {"cluster": "absent", "user": "first"}}]}, {}),
+        (["first"], {"contexts": [{"name": "first", "context": {"cluster": "first", "user": "absent"}}]}, {}),
+        (["first"], {"preferences": {"colors": True}, "extensions": [{"name": "x", "extension": {}}]}, {}),
+    ],
+)
+async def test_files_are_merged_as_kubectl_merges_them(
+    site: Site, kubectl: Path, parts: list[str], first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """The first file that has an entry or a current context counts; missing and empty files count for nothing."""
+    site.write("first", _FIRST, {}, **first)
+    site.write("second", _SECOND, {}, **second)
+    (site.folder / "blank.json").write_text("")
+    (site.folder / "broken.json").write_text("clusters: [")
+    theirs, ours = await both(site, kubectl, ":".join(str(site.folder / f"{part}.json") for part in parts))
+
+    assert ours == theirs
