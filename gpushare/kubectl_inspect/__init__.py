@@ -1,4 +1,4 @@
-"""``kubectl inspect gpushare``: who has which card.
+"""``kubectl inspect gpushare``: which pod has which card.
 
 Membership rule: ask the API server once (``collect``), then pure functions from objects to facts (``report``) and
 from facts to text (``table``). The text is the original's to the byte, because people parse it.

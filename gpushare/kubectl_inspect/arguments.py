@@ -29,7 +29,7 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What is asked. ``request_timeout_seconds`` is None for no limit, ``namespace`` for all, ``output`` for the table."""
+    """The command line. ``request_timeout_seconds`` is None for no limit, ``namespace`` for all, ``output`` for the table."""
 
     node: str | None
     details: bool

@@ -16,7 +16,7 @@ from gpushare.kubectl_inspect.collect import collect
 from gpushare.kubectl_inspect.selection import select
 from gpushare.manifests import Node, Pod
 
-# What a shell says of a program that Ctrl-C ended.
+# The exit code of a program that Ctrl-C ended, as shells report it.
 _INTERRUPTED = 130
 
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
-    """What ``main`` does, with its surroundings passed in."""
+    """Do the same as ``main``, with its surroundings passed in."""
     try:
         nodes, pods = asyncio.run(_collect(asked, environment))
     except GpushareError as error:

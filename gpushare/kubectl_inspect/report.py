@@ -105,7 +105,7 @@ def _booking(pod: Pod) -> tuple[Booking, str]:
 
 
 def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
-    """Each card's true size where the device plugin published it; else what is allocatable, divided by the count."""
+    """Each card's true size if the device plugin published it; else the allocatable sum, divided by the count."""
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
@@ -119,9 +119,9 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
 
 
 def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:
-    """In MiB where nodes count in different units: the table has one unit and one sum.
+    """In MiB if nodes count in different units: the table has one unit and one sum.
 
-    Only where a device plugin of ours said its unit; the original's table adds up whatever there is.
+    Only if a device plugin of ours published its unit; the original's table adds up whatever there is.
     """
     units = {one.unit for one in reports if one.unit}
     if len(units) < 2 or not any(one.is_published for one in reports):
@@ -130,7 +130,7 @@ def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:
 
 
 def _in_mib(report: NodeReport) -> NodeReport:
-    """The same node, counted in MiB; one whose unit nobody knows stays as it is."""
+    """The same node, counted in MiB; one whose unit is not known stays as it is."""
     try:
         mib = MemoryUnit.parse(report.unit).mib
     except InvalidQuantityError:

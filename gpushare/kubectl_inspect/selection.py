@@ -8,7 +8,7 @@ from typing import Final
 
 from gpushare.kubectl_inspect.report import NodeReport
 
-# What nodes can be sorted by: the fields of a node in the document (``document``) that are one text or number.
+# The fields by which nodes can be sorted: those of a node in the document (``document``) that are one text or number.
 FIELDS: Final[Mapping[str, Callable[[NodeReport], str | int]]] = {
     "name": lambda node: node.name,
     "address": lambda node: node.address,

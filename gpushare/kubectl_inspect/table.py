@@ -3,7 +3,7 @@
 Columns are separated as by Go's text/tabwriter with two blanks of padding: a cell is text that a tab ends; a column
 is a run of lines that have such a cell at the same place; what follows the last tab of a line belongs to no column.
 ``tests/data/upstream/inspect`` holds what the original printed. Ours differs in one thing: nodes and pods come sorted
-by name, where the original takes them in random order.
+by name; the original takes them in random order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DASHES_OF_DETAILS: Final = 10
 
 def summary(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
     """One line for each node, by card; then the whole cluster. Without ``headers`` the lines of the nodes alone."""
-    # The original counts from 0 to the largest count; the same, but where a card was taken out and left a gap.
+    # The original counts from 0 to the largest count. This is the same, unless a card was taken out and left a gap.
     cards = sorted({device.index for node in nodes for device in node.info.devices})
     pending = any(node.info.unplaced for node in nodes)
     header = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in cards)]
@@ -85,7 +85,7 @@ def _align_column(cells: list[list[str]], column: int) -> None:
 
 
 def _row(cells: Sequence[str], *, ended: bool = True) -> str:
-    """Cells with a tab between them, and after the last where the original has one there."""
+    """Cells with a tab between them, and after the last if the original has one there."""
     return "\t".join(cells) + ("\t" if ended else "")
 
 
@@ -122,5 +122,5 @@ def _share_of_cluster(nodes: Sequence[NodeReport]) -> str:
 
 
 def _percent(used: int, total: int) -> str:
-    """Cut, not rounded, and in binary fractions: 29 of 100 is 28 %, as the original says."""
+    """Cut, not rounded, and in binary fractions: 29 of 100 is 28 %, as in the original."""
     return f"{int(used / total * 100) if total else 0}%"

@@ -28,12 +28,12 @@ _MANY_CARDS: Final = msgspec.json.Decoder(dict[str, dict[str, int]])
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a pod holds: ``shares`` are ``(card index, units)`` pairs, by index; nearly always one.
+    """The cards of a pod: ``shares`` are ``(card index, units)`` pairs, by index, and nearly always one.
 
     ``device_units`` is the size of the card when it was chosen (of several cards the sum), ``assume_time`` when that was (ns
     since 1970).
     ``repair`` is the other card of a pod whose card is being changed, ``by_container`` the shares of each container
-    (by its position among the pod's containers) where the multi-card annotation says them.
+    (by its position among the pod's containers) if the multi-card annotation names them.
     """
 
     shares: tuple[tuple[int, int], ...]
@@ -60,7 +60,7 @@ class Allocation:
 
     @property
     def booked(self) -> tuple[tuple[int, int], ...]:
-        """What nobody else may have: the shares, and the same amount of the other card while a repair is under way."""
+        """The units that no other pod may have: the shares, and the same amount of the other card while a repair is under way."""
         if self.repair is None:
             return self.shares
         return tuple(sorted([*self.shares, (self.repair, self.units)]))
@@ -69,7 +69,7 @@ class Allocation:
 def encode(allocation: Allocation) -> dict[str, str]:
     """The five annotations of an allocation on one card; of one on several, ``by_container`` in the place of the index.
 
-    What the pod's author wrote in the other form's place is to be blanked, not kept: see ``blanks``.
+    If the pod's author wrote the other form, that annotation must be blanked: see ``blanks``.
     """
     if allocation.by_container is not None:
         cards = {str(at): {str(index): units for index, units in of} for at, of in allocation.by_container.items()}
@@ -89,7 +89,7 @@ def encode(allocation: Allocation) -> dict[str, str]:
 
 
 def blanks(annotations: Mapping[str, str] | None, written: Mapping[str, str]) -> dict[str, str]:
-    """Empty values for what a pod says of its card in other words than those written: its author is not believed (defect D30)."""
+    """Empty values for the pod's own annotations about its card that are not written now: its author may not choose (D30)."""
     ours = (wire.ANNOTATION_INDEX, wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR)
     return {name: "" for name in ours if name in (annotations or {}) and name not in written}
 
@@ -112,7 +112,7 @@ def decode(
     """The allocation that annotations name, or None if there is none.
 
     ``request`` is what the pod's spec asks for: that much is booked on the card, whatever the POD annotation claims
-    (anybody who may write a pod may write that). The multi-card annotation wins over the index, unless it is empty (blanked); it
+    (the author of a pod may write any annotation). The multi-card annotation wins over the index, unless it is empty (blanked); it
     must add up to the request, and for each of the ``containers`` to what that one asks for, if they are given.
     Raises InvalidAllocationError for an index that is no card number, numbers that are none, and amounts that differ.
     """

@@ -19,7 +19,7 @@ from gpushare.model.quantity import LARGEST
 class CardFacts(msgspec.Struct, frozen=True, gc=False):
     """One card in the node annotation. ``index`` is ours: fixed to the UUID; ``units`` counts ``unit``s of memory.
 
-    ``slots`` is how many containers it takes at once, in slots mode; 0 in ids mode, where containers are not counted.
+    ``slots`` is how many containers it takes at the same time in slots mode, and 0 in ids mode, which does not count containers.
     """
 
     index: int

@@ -12,9 +12,9 @@ class Device:
     ``used`` may exceed ``total`` (a pod that bypassed the extender, a card that was swapped for a smaller one): then
     nothing is free, never a wrapped number (defect D12 of the original).
 
-    ``slots`` is how many containers the card takes at once on a node in slots mode, ``slots_used`` how many are booked;
-    0 slots mean that the node is in ids mode, where containers are not counted. ``uuid``, ``model`` and ``numa`` are empty
-    where the node does not publish them. ``unit_mib`` is how many MiB a unit is, 0 where the node does not publish that.
+    ``slots`` is how many containers the card takes at the same time on a node in slots mode, ``slots_used`` how many are booked;
+    0 slots mean that the node is in ids mode, which does not count containers. ``uuid``, ``model`` and ``numa`` are empty
+    if the node does not publish them. ``unit_mib`` is how many MiB a unit is, 0 if the node does not publish that.
     """
 
     index: int
@@ -39,7 +39,7 @@ class Device:
         return max(self.slots - self.slots_used, 0) if self.healthy else 0
 
     def booked(self, used: int, slots_used: int) -> Device:
-        """The same card with so much booked; as ``dataclasses.replace``, in half of its time. Most of a node's cards often stay."""
+        """The same card with these amounts booked; as ``dataclasses.replace``, in half of its time. Most cards often stay."""
         if used == self.used and slots_used == self.slots_used:
             return self
         return Device(
@@ -47,5 +47,5 @@ class Device:
         )  # fmt: skip
 
     def holds(self, units: int, slots: int) -> bool:
-        """Is there room for so many units, and in slots mode for so many containers at once?"""
+        """Is there room for these units, and in slots mode for this many containers beside those that it has?"""
         return self.free >= units and (not self.slots or self.free_slots >= slots)

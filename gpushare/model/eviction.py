@@ -1,4 +1,4 @@
-"""What the end of a pod would give back, and what it would cost. Pure."""
+"""The gain and the cost of a pod's end, for preemption. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Evictable:
     """The part of a bound pod that matters if it may be evicted.
 
     ``labels`` are none for a pod that has more than anyone looks at. ``others`` is what it has of resources beside card memory, in
-    thousandths of a unit. ``is_entangled`` says that whether another pod may come to its node can depend on more of it than these
+    thousandths of a unit. ``is_entangled`` means that whether another pod may come to its node can depend on more of it than these
     (ports, volumes, neighbours, too many resources). ``is_ending``: it goes anyway. ``is_lingering``: see ``model.pod``.
     """
 
@@ -175,7 +175,7 @@ def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
 
 
 def _requests(container: Container) -> Mapping[str, str | int | float]:
-    """Of one container; a limit is a request where none is said."""
+    """The requests of one container; a limit stands for a request that is not given."""
     resources = container.resources
     return {} if resources is None else {**(resources.limits or {}), **(resources.requests or {})}
 

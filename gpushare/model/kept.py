@@ -107,7 +107,7 @@ def _resources(resources: Resources | None) -> Resources | None:
 
 
 def _amounts(amounts: Mapping[str, Amount] | None) -> dict[str, Amount] | None:
-    """Ours, and the first of another plugin's, which says that there is one."""
+    """Ours, and the first of another plugin's, which shows that there is one."""
     amounts = amounts or {}
     other = next((name for name in amounts if "/" in name and name not in _RESOURCES), "")
     return {name: _amount(amounts[name]) for name in (*_RESOURCES, other) if name in amounts} or None

@@ -26,7 +26,7 @@ def boot_of(node: Node | None) -> str:
 
 
 def capacity(node: Node, resource: str) -> int:
-    """The node's capacity of a resource in units; 0 where there is none or it is no whole number."""
+    """The node's capacity of a resource in units; 0 if there is none or it is no whole number."""
     amounts = node.status.capacity if node.status else None
     try:
         return parse_units((amounts or {}).get(resource, 0))
@@ -42,7 +42,7 @@ def described_cards(node: Node) -> Description:
 def published_cards(node: Node) -> NodeCards | None:
     """The cards annotation while it is valid: its units add up to the capacity, its cards to the count.
 
-    Otherwise a rollback to the Go plugin left it behind, or the kubelet has not been told by the plugin yet.
+    Otherwise a rollback to the Go plugin left it behind, or the kubelet does not have the plugin's new list yet.
     """
     cards, refusal = described_cards(node)
     if cards is None or refusal or len(cards.cards) != capacity(node, wire.RESOURCE_COUNT):
@@ -102,7 +102,7 @@ def _unit_mib(cards: NodeCards) -> int:
 def parse_unhealthy(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
     """Card indices in the ConfigMap's ``gpus: "0,2"``, and the entries that name none (defect D11: they banned card 0).
 
-    Only the beginning of a text that is too long is read, so that the cards in it stay sick; the last of the odd entries says so.
+    Only the beginning of a text that is too long is read, so the cards in it stay sick; the last of the odd entries is that reason.
     """
     entries = entries_of(text)
     odd = tuple(entry for entry in entries if not _is_index(entry))
@@ -116,10 +116,10 @@ def _is_index(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A pod on a node: ``shares`` are ``(card index, units)``; empty where no valid annotation says a card.
+    """A pod on a node: ``shares`` are ``(card index, units)``; empty if no valid annotation names a card.
 
-    ``slots`` is how many containers it may have at once on each of these cards. (Which container of a pod of several
-    cards is on which nobody needs to know: a card may then count one too many, never one too few.) ``group`` is ``Wishes.group``;
+    ``slots`` is how many containers it may have running on each of these cards. (It is not known which container of a pod with
+    several cards is on which, so a card may count one too many, never one too few.) ``group`` is ``Wishes.group``;
     ``evictable`` is there once the API has shown the pod bound. ``card_size`` is how many units the card had when the pod was
     bound, 0 if that is not known: it shows in which unit the amounts are.
     """
@@ -142,7 +142,7 @@ class NodeInfo:
     ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first; in slots mode only
     a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index, total)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
-    puts on one of the node's cards. ``counts_slots`` says that the node is in slots mode. ``refusal`` is why no pod may have one
+    puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
     of the cards, "" if pods may.
     """
 
@@ -225,7 +225,7 @@ def laid_anew(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
 
 
 def units_on(booking: Booking, index: int) -> int:
-    """What a pod holds of one card."""
+    """The units that a pod has of one card."""
     return sum(units for card, units in booking.shares if card == index)
 
 

@@ -1,14 +1,14 @@
-"""What pods are expected to come, and how much of a node's free card memory they will leave unused. Pure.
+"""Which pods are expected to come, and how much of a node's free card memory they will leave unused. Pure.
 
-Pods come in classes: so much of so many cards, with so much CPU, of certain models. From how often each comes follow two figures:
+Pods come in classes: an amount of a number of cards, an amount of CPU, some models. Two figures follow from how often each comes:
 
 * **fragments**: what a pod that comes next could not use of the node as it is, in expectation (the measure of "Beware of
   Fragmentation", USENIX ATC 2023). Large pods count for less than by their number: a class weighs that over the root of its size.
 * **stranded** memory: what stays unused when the node is filled up with such pods until none fits any more, which most often is for
   want of CPU. It depends on free CPU and free memory alone: a table, each entry the mean over the classes that fit there.
 
-Their weighed sum is what a node wastes. The policy ``fragmentation`` places a pod where that grows least. Found by replaying a
-production trace (load/replay): with the mean in the table it also holds where CPU is much scarcer than cards.
+Their weighed sum is the waste of a node. The policy ``fragmentation`` places a pod where that grows least. Found by replaying a
+production trace (load/replay): with the mean in the table it also holds if CPU is much scarcer than cards.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import Final
 from gpushare.model.node import NodeInfo
 from gpushare.model.wishes import NONE, Wishes
 
-# What a unit of stranded memory counts beside one of fragments.
+# How much a unit of stranded memory counts beside a unit of fragments.
 _STRANDED: Final = 2.0
 # A class weighs its number times this power of its size.
 _SIZE_POWER: Final = -0.5
 # So many classes stand for all: the rest is rare.
 _MOST_CLASSES: Final = 256
-# Steps of the table: milli-CPUs, and parts of a card. It is as wide as the nodes are large that are asked about, up to so many
+# Steps of the table: milli-CPUs, and parts of a card. It is as wide as the largest node that is asked about, up to this many
 # steps, and looks at what comes most often: the widest takes about a second.
 _CPU_STEP: Final = 2000
 _CARD_PARTS: Final = 10
 _MOST_CPU_STEPS: Final = 256
 _MOST_PARTS: Final = 320
 _MOST_TABLE_CLASSES: Final = 64
-# Values of node states that are kept; with more all are worked out anew.
+# Values of node states that are kept; beyond that all are computed again.
 _MOST_KNOWN: Final = 20_000
 
 # A healthy card: units free, units in all, model.
@@ -46,7 +46,7 @@ Card = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class PodClass:
-    """What pods of a class ask for: ``units`` of each of ``cards`` cards of one node, milli-CPUs, and the models they wish for."""
+    """The request of the pods of a class: ``units`` of each of ``cards`` cards of one node, milli-CPUs, and wishes for models."""
 
     units: int
     cards: int = 1
@@ -69,7 +69,7 @@ class Outlook:
         weights = {one: count * one.size**_SIZE_POWER for one, count in most}
         total = sum(weights.values())
         self._weights = {one: weight / total for one, weight in weights.items()}
-        # What a class can use depends on which of these a node's free CPU reaches.
+        # Which classes have enough CPU depends on which of these values a node's free CPU reaches.
         self._cpus = sorted({one.cpu_milli for one in weights})
         self._too_large: dict[tuple[str, int], _TooLarge] = {}
         self._several: dict[int, tuple[_Several, ...]] = {}
@@ -78,7 +78,7 @@ class Outlook:
         self._known: dict[tuple[tuple[Card, ...], int | None], float] = {}
 
     def waste(self, cards: tuple[Card, ...], cpu_milli: int | None) -> float:
-        """Units of these cards of one node that are expected to stay unused; ``cpu_milli`` is free, None where nobody knows."""
+        """Units of these cards of one node that are expected to stay unused; ``cpu_milli`` is free, None if it is not known."""
         state = cards, cpu_milli
         value = self._known.get(state)
         if value is None:
@@ -91,7 +91,7 @@ class Outlook:
         return value
 
     def fragments(self, cards: Sequence[Card], cpu_milli: int | None) -> float:
-        """What the next pod could not use, in units: all that is free where it does not fit, else the cards that do not hold it."""
+        """Units that the next pod could not use: all free ones if it does not fit, else those of the cards that do not hold it."""
         at = len(self._cpus) if cpu_milli is None else bisect_right(self._cpus, cpu_milli)
         found = sum(free * self._too_large_of(model, at).share(free) for free, _, model in cards)
         free_in_all = sum(free for free, _, _ in cards)
@@ -100,7 +100,7 @@ class Outlook:
         return found
 
     def stranded(self, cards: Sequence[Card], cpu_milli: int) -> float:
-        """What stays unused of these cards when pods fill the node up, in units."""
+        """Units of these cards that stay unused when pods fill the node up."""
         free_in_all = sum(free for free, _, _ in cards)
         if not free_in_all:
             return 0.0
@@ -155,17 +155,17 @@ class Outlook:
         return found
 
     def _fits(self, one: PodClass, at: int) -> bool:
-        """Is its CPU among the first so many?"""
+        """Is its CPU among the first ``at`` values?"""
         return at > 0 and one.cpu_milli <= self._cpus[at - 1]
 
 
 class _TooLarge:
-    """Of a card: the weight of the classes of one card that do not fit, by how much is free."""
+    """The weight of the classes of one card that a card with this much free memory does not hold."""
 
     def __init__(self, never: float, sizes: Sequence[tuple[int, float]]) -> None:
         ordered = sorted(sizes)
         self._sizes = [units for units, _ in ordered]
-        # Of all that are larger than the first so many.
+        # The weights of all sizes that are larger than the first N.
         self._behind = [*accumulate((weight for _, weight in reversed(ordered)), initial=never)][::-1]
 
     def share(self, free: int) -> float:
@@ -174,7 +174,7 @@ class _TooLarge:
 
 @dataclass(frozen=True, slots=True)
 class _Several:
-    """The classes of several cards that are alike but for their CPU."""
+    """The classes of several cards that differ in their CPU alone."""
 
     units: int
     cards: int
@@ -188,7 +188,7 @@ class _Several:
 
 
 class _Stranded:
-    """What stays of so much free memory with so much free CPU, in units; memory in parts of a ``card``."""
+    """Units that stay unused of an amount of free memory beside an amount of free CPU; memory in parts of a ``card``."""
 
     def __init__(self, classes: Sequence[tuple[PodClass, float]], card: int) -> None:
         self._part = card / _CARD_PARTS
@@ -199,7 +199,7 @@ class _Stranded:
             moves[cpu, less, needed] += count * (needed - parts if needed > less else 1)
             if needed > less:
                 moves[cpu, needed, needed] += count * (parts - less)
-        # Who takes nothing at all would be asked for ever.
+        # A class that takes nothing would never end the filling.
         self._moves = [(cpu, parts or int(not cpu), needed, count) for (cpu, parts, needed), count in moves.items()]
         self._table: list[list[float]] = []
 
@@ -215,7 +215,7 @@ class _Stranded:
         return found + further * (found - _between(row, parts - _CARD_PARTS)) if further else found
 
     def _fill(self, cpus: int, parts: int) -> None:
-        """For at least so many steps: twice as many as before, so that it is seldom done."""
+        """For at least this many steps: twice as many as before, so that it is seldom done."""
         if self._table:
             cpus = min(_twice(len(self._table), cpus), _MOST_CPU_STEPS)
             parts = min(_twice(len(self._table[0]), parts), _MOST_PARTS)

@@ -34,8 +34,8 @@ class Question:
     """A request, and what of the whole cluster matters to it.
 
     ``policy`` is its own or the cluster's; ``home`` the cards, by node, on which pods are that it shares a card with (empty: it is
-    the first, or shares with nobody in particular). ``outlook`` is there where the policy asks for it, and then the pod's
-    ``cpu_milli`` and the ``free_cpu`` of nodes, where that is known, count too.
+    the first, or it wishes for none). ``outlook`` is there if the policy needs it, and then the pod's ``cpu_milli`` and the
+    ``free_cpu`` of nodes count too, if they are known.
     """
 
     request: Request
@@ -58,13 +58,13 @@ class Question:
         return is_one and wishes.allow_uuid(device.uuid)
 
     def cpu_left(self, node: str) -> int | None:
-        """Milli-CPUs that a node has left with this pod; None where nobody counts them."""
+        """Milli-CPUs that a node has left with this pod; None if CPU is not counted."""
         free = self.free_cpu.get(node)
         return None if free is None else max(free - self.cpu_milli, 0)
 
 
 def question(request: Request, snapshot: Snapshot, policy: str = wire.POLICY_BINPACK, cpu_milli: int = 0) -> Question:
-    """What is to be asked of each node; ``policy`` is the cluster's. Before the first pod nothing is expected: binpack."""
+    """The question for each node; ``policy`` is the cluster's. Before the first pod nothing is expected: binpack."""
     group, policy = request.wishes.group, request.wishes.policy or policy
     home = _home(group, snapshot) if group else {}
     if policy != wire.POLICY_FRAGMENTATION:
@@ -94,7 +94,7 @@ def choose(node: NodeInfo, asked: Question) -> Shares:
 
 
 def reason_against(node: NodeInfo, asked: Question) -> str:
-    """Why no card of the node holds the request, "" where one does: a constant text, so that the scheduler can count equal ones."""
+    """Why no card of the node holds the request, "" if one does: a constant text, so that the scheduler can count equal ones."""
     if asked.outlook is not None:
         # Whether there is a card does not depend on which the policy likes best.
         asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
@@ -117,7 +117,7 @@ def find(node: NodeInfo, asked: Question) -> Shares | str:
 
 
 def _find_any(node: NodeInfo, asked: Question) -> Shares | str:
-    """For whoever takes any card of a node that counts no containers: nearly everybody, so without a look at each card."""
+    """For a pod that takes any card of a node that counts no containers, as nearly all do: without a look at each card."""
     units, rooms = asked.request.units, node.rooms
     if node.largest_free >= units:
         fitting = rooms[bisect_left(rooms, (units,)) :]
@@ -184,7 +184,7 @@ def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares
 
 
 def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
-    """The cards that may be chosen where they have room; or why this pod can have none of the node, whoever ends."""
+    """The cards that may be chosen if they have room; or why this pod can have no card of the node, even if pods end."""
     request = asked.request
     if node.refusal or not node.devices:
         return node.refusal or wire.REASON_NOT_A_GPU_NODE

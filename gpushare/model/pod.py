@@ -1,4 +1,4 @@
-"""What a pod requests, and whether its memory is still in use."""
+"""The request of a pod, and whether its memory is still in use."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def slot_request(pod: Pod) -> int:
 
 
 def worst_moment(pod: Pod, amount_of: Callable[[Container], int]) -> int:
-    """What a pod holds of something when it holds most of it.
+    """The most that a pod holds of something at any moment of its life.
 
     Ordinary init containers run one after the other, each beside the sidecars started before it; then all
     containers run beside all sidecars.
@@ -87,9 +87,9 @@ def _all_containers(pod: Pod) -> tuple[Container, ...]:
 
 
 class Request(NamedTuple):
-    """What a pod asks of one card: units of its memory, slots where the node counts containers; and which card it wishes for.
+    """A pod's request of one card: units of its memory, slots if the node counts containers, and its wishes for a card.
 
-    ``names_slots`` says that each container which asks for memory also asks for exactly one ``gpu-slot``: without it, a
+    ``names_slots``: each container that asks for memory also asks for exactly one ``gpu-slot``. Without it, a
     kubelet in slots mode would start the container without a variable of ours, and it would see every card.
     """
 
@@ -100,10 +100,10 @@ class Request(NamedTuple):
 
 
 def request_of(pod: Pod) -> Request:
-    """What the pod asks for. Raises InvalidQuantityError, and InvalidWishError for wishes that make no sense."""
+    """The request of a pod. Raises InvalidQuantityError, and InvalidWishError for wishes that make no sense."""
     containers = pod.spec.containers or ()
     if len(containers) == 1 and not pod.spec.init_containers:
-        # Nearly every pod; and who asks a question about it waits.
+        # Nearly every pod has one container, and a scheduler waits for this answer.
         units, slots = container_request(containers[0]), 1
     else:
         units, slots = pod_request(pod), slot_request(pod)
@@ -134,7 +134,7 @@ def gpu_containers(pod: Pod) -> tuple[tuple[str, int], ...]:
 
 
 def split_container(pod: Pod) -> int | None:
-    """The position of the one container that asks for card memory; None where several do, or an init container."""
+    """The position of the one container that asks for card memory; None if several do, or an init container."""
     asking = [at for at, container in enumerate(pod.spec.containers or ()) if container_request(container)]
     return asking[0] if len(asking) == 1 == len(gpu_containers(pod)) else None
 
@@ -174,14 +174,14 @@ def _is_running(status: ContainerStatus) -> bool:
 
 
 def is_deleting(pod: Pod) -> bool:
-    """Has somebody asked for the pod's deletion?"""
+    """Is the pod's deletion under way?"""
     return pod.metadata.deletion_timestamp is not None
 
 
 def was_started(pod: Pod) -> bool:
-    """Has a container of the pod been let onto its card before, as the device plugin noted or the kubelet says?
+    """Has a container of the pod been let onto its card before, by the device plugin's note or the kubelet's status?
 
-    The note alone is not enough: it is copied with a pod's manifest. A kubelet that admitted the pod tells of its containers.
+    The note alone is not enough: it is copied with a pod's manifest. A kubelet that admitted the pod reports its containers.
     """
     status = pod.status
     if status is None:

@@ -12,7 +12,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.model.outlook import Card, Outlook
 
-# Of a card's free and total units: the less, the better.
+# From a card's free and total units; the lowest rank is best.
 Rank = Callable[[int, int], float]
 
 
@@ -29,7 +29,7 @@ RANKS: Final[Mapping[str, Rank]] = {wire.POLICY_BINPACK: _binpack, wire.POLICY_S
 
 
 def without(cards: tuple[Card, ...], card: Card, units: int) -> tuple[Card, ...]:
-    """A node's cards when so many units of one of them are taken."""
+    """A node's cards after ``units`` of one of them are taken."""
     left = list(cards)
     left.remove(card)
     free, total, model = card
@@ -39,5 +39,5 @@ def without(cards: tuple[Card, ...], card: Card, units: int) -> tuple[Card, ...]
 def fragments_without(
     outlook: Outlook, cards: tuple[Card, ...], cpu_milli: int | None, card: Card, units: int
 ) -> float:
-    """What the next pod could not use of them, when so many units of one card are taken: that alone tells a node's cards apart."""
+    """Units of these cards that the next pod could not use after ``units`` of one are taken: only this differs between cards."""
     return outlook.fragments(without(cards, card, units), cpu_milli)

@@ -95,7 +95,7 @@ class MemoryUnit:
         return cls(mib)
 
     def __str__(self) -> str:
-        """The name that ``parse`` reads back: ``GiB`` and ``MiB`` where they are exact."""
+        """The name that ``parse`` reads back: ``GiB`` and ``MiB`` if they are exact."""
         if self.mib == MIB_PER_GIB:
             return "GiB"
         return "MiB" if self.mib == 1 else f"{self.mib}MiB"

@@ -13,10 +13,10 @@ from gpushare.model.outlook import Outlook
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every node that is known, by name; nodes without cards too. The maps are to be read alone; each node is a value.
+    """Every node that is known, by name; nodes without cards too. The maps must not be changed; each node is a value.
 
-    ``outlook`` says what pods are expected to come, None where there were none yet; ``free_cpu`` has the milli-CPUs that no pod of
-    a node asks for, where somebody counts them. ``budgets`` protect pods from eviction.
+    ``outlook`` predicts which pods will come, None if none came yet; ``free_cpu`` has the milli-CPUs that no pod of
+    a node asks for, if CPU is counted. ``budgets`` protect pods from eviction.
     """
 
     nodes: Mapping[str, NodeInfo] = field(default_factory=lambda: MappingProxyType({}))

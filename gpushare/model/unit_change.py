@@ -1,4 +1,4 @@
-"""What a booking is worth on a node that counts in another unit than when the pod was bound. Pure.
+"""The amount of a booking on a node that counts in another unit than when the pod was bound. Pure.
 
 An amount of ``aliyun.com/gpu-mem`` is a number without its unit, and pods outlive a change of ``--memory-unit``. The size of the
 card, which the binder writes on the pod in the same unit (``ALIYUN_COM_GPU_MEM_DEV``), shows which unit that was: no card has
@@ -18,7 +18,7 @@ _MIB: Final = 1
 
 
 def unit_of_size(card_units: int) -> int:
-    """MiB of the unit in which a card has so many units: a GiB, or one MiB."""
+    """MiB of the unit in which a card has ``card_units`` units: a GiB, or one MiB."""
     return _MIB if card_units >= MIB_PER_GIB else MIB_PER_GIB
 
 

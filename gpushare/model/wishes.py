@@ -1,4 +1,4 @@
-"""What a pod wishes of its card, by annotations that people write. Pure.
+"""The wishes of a pod for its card, by annotations that people write. Pure.
 
 A wish that cannot be read is an error with its reason, never no wish: a pod that named a card must not get another. The
 texts are constant for each annotation, so that the scheduler can count them over nodes. An annotation that is too large is refused
@@ -71,7 +71,7 @@ NONE: Final = Wishes()
 
 
 def wishes_of(pod: Pod) -> Wishes:
-    """What the pod's annotations wish. Raises InvalidWishError for one that cannot be read."""
+    """The wishes in the pod's annotations. Raises InvalidWishError for one that cannot be read."""
     annotations = pod.metadata.annotations
     if not annotations or not any(name.startswith(wire.PEOPLE_PREFIX) for name in annotations):
         return NONE

@@ -1,1 +1,1 @@
-"""Which nodes, which card, whose end: pure functions of a moment of the book."""
+"""The choice of nodes, of a card, and of pods that must end: pure functions of one moment of the book."""

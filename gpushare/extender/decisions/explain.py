@@ -33,7 +33,7 @@ JUDGED: Final = "cards only: nodeSelector, affinity, taints and other resources 
 def explain(
     asked: Question, snapshot: Snapshot, last: Mapping[str, str], names: Iterable[str], priority: int = 0
 ) -> dict[str, Any]:
-    """What ``names`` answer now to a pod of this priority, with their cards.
+    """The answers of ``names`` now to a pod of this priority, with their cards.
 
     ``last`` is what they answered before, if that is kept ("": it fits).
     """
@@ -52,7 +52,7 @@ def explain(
 
 
 def describe_request(asked: Question) -> dict[str, Any]:
-    """What the pod asks for, in the words of its annotations."""
+    """The request of a pod, by the names of its annotations."""
     request, wishes = asked.request, asked.request.wishes
     words: dict[str, Any] = {
         wire.WISH_MODEL: [model.strip() for model in wishes.models],
@@ -115,7 +115,7 @@ def wanted_of(request: Request) -> int:
 
 
 def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
-    """Why this card does not do; "" where it does (of a split: for its smallest part)."""
+    """Why this card does not hold the pod; "" if it does (for a split: its smallest part)."""
     request, wishes = asked.request, asked.request.wishes
     wanted = wanted_of(request)
     checks: Mapping[str, bool] = {

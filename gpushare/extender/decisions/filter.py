@@ -30,10 +30,10 @@ class FilterResult:
 
     @property
     def reason(self) -> str:
-        """One for all nodes, "" where one fits: of the first that the end of pods would cure, else of the first.
+        """One reason for all nodes, "" if one fits: the first that the end of pods would cure, else the first.
 
-        Schedulers begin with another node each time, so over many answers all reasons show; to look at each node would cost more
-        than it tells.
+        Schedulers begin with another node each time, so over many answers all reasons show. A look at each node is not worth
+        its time.
         """
         if self.fitting:
             return ""
@@ -45,7 +45,7 @@ def filter_nodes(
 ) -> FilterResult:
     """Ask each node whether one healthy card holds the request. A pod that asks nothing fits everywhere.
 
-    ``known`` are the answers of all nodes to the same question, by name, where somebody keeps them: the reason, "" where it fits.
+    ``known`` are the answers of all nodes to the same question, by name, if they are kept: the reason, "" if it fits.
     """
     if asked.request.units == 0:
         return FilterResult(list(dict.fromkeys(names)), {}, {})
@@ -63,12 +63,12 @@ def filter_nodes(
 def _answers(names: Collection[str], known: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """The names, each once, with the answer of each.
 
-    A scheduler names no node twice, and none that is not there: what tells so costs less than what does without. A repeated name
+    kube-scheduler never repeats a node or names an unknown one, so the fast path comes first. A repeated name
     must not come back twice (it would count as two nodes).
     """
     try:
         if 2 * len(names) >= len(known):
-            # What has been taken out is not found again. A set of so many names would be larger than the copy.
+            # A name that was taken out is not found a second time. A set of all names would be larger than the copy.
             return zip(names, list(map(dict(known).pop, names)), strict=True)
         if len(set(names)) == len(names) > 1:
             # One look at each: few of 5,000 are in a processor's cache, and that takes the time.

@@ -1,4 +1,4 @@
-"""The answer of ``/gpushare-scheduler/inspect``: who has which card. Pure.
+"""The answer of ``/gpushare-scheduler/inspect``: which pod has which card. Pure.
 
 Keys and nesting are the original's (``data/upstream/extender/filter.json``). Ours sorts nodes and pods by name, and
 lists a pod from the moment it is booked; the original lists it only once its copy of the pod runs.
@@ -18,7 +18,7 @@ def nodes_with_cards(snapshot: Snapshot) -> list[NodeInfo]:
 
 
 def inspect_node(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    """One node; ``error`` says when it is not known (the original closes the connection, defect D19)."""
+    """One node; ``error`` is there if it is not known (the original closes the connection, defect D19)."""
     node = snapshot.nodes.get(name)
     if node is None:
         return {"nodes": [], "error": f"node {name} is not known to the extender"}

@@ -1,13 +1,13 @@
 """Which pods must end so that one gets a card: the answer to kube-scheduler's preempt. Pure.
 
-The scheduler proposes nodes and, on each, victims whose end leaves enough of everything in sum; it knows nothing of cards. Here the
-victims of each node become those whose end frees one sufficient card, and a node goes where no end of pods of lower priority
-does that. As in the scheduler's own search all of these are taken off (one card, or the node), and then as many as possible are
+The scheduler proposes nodes and, on each, victims that leave enough of everything in sum; it knows nothing of cards. Here the
+victims of each node become those whose end frees one sufficient card. A node is dropped if no end of pods of lower priority
+does that. As in the scheduler's own search, all of these are taken off (one card, or the node), and then as many as possible are
 kept: first those whose eviction would break a PodDisruptionBudget, and always the one of highest priority first.
 
-A proposed victim that is of no use for the card is spared only where that is safe: it shares cards too, it and the pod that is to
-come ask for nothing but resources, and what it would have given back of these others give back as well. Otherwise the pod
-would not fit after all, and its victims would have died for nothing.
+A proposed victim that is of no use for the card is spared only if that is safe: it shares cards too, it and the preemptor ask for
+nothing but resources, and the other victims give back as much of these. Otherwise the pod would not fit after all, and its victims
+would have died for nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpushare.model.node import Booking, NodeInfo, laid_anew, units_on
 from gpushare.model.placement import Question, reason_against
 from gpushare.model.snapshot import Snapshot
 
-# Of priorities, which are 32 bits wide.
+# Half of the range of priorities, which are 32 bits wide.
 _OFFSET: Final = 2**31
 
 
@@ -38,7 +38,7 @@ class Preemptor:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods of a node that are to end, by uid, and how many of them are protected by a budget that is used up."""
+    """The pods of a node that must end, by uid, and how many of them are protected by a budget that is used up."""
 
     uids: tuple[str, ...]
     violations: int = 0
@@ -59,7 +59,7 @@ def preempt(preemptor: Preemptor, proposed: Mapping[str, Victims], snapshot: Sna
 
 
 def _victims_on(node: NodeInfo, preemptor: Preemptor, proposed: Victims, budgets: Budgets) -> Victims | None:
-    """None where the pod gets no card here, whoever of lower priority ends."""
+    """None if the pod gets no card here even if all pods of lower priority end."""
     known = {booking.uid: booking for booking in node.bookings}
     lower = _by_worth(node.bookings, preemptor.priority)
     violating = dict(zip((one.uid for one in lower), protected(map(_as_pod, lower), budgets), strict=True))
@@ -77,7 +77,7 @@ def _victims_on(node: NodeInfo, preemptor: Preemptor, proposed: Victims, budgets
 def _needed(
     node: NodeInfo, lower: Sequence[Booking], asked: Question, violating: Mapping[str, bool], proposed: Collection[str]
 ) -> Set[str] | None:
-    """The pods whose end costs least, of those whose end gives a card; between equal ones those that were proposed.
+    """The pods whose end costs least, among sets whose end gives a card; between equal ones those that were proposed.
 
     ``lower`` are the most worth keeping first.
     """
@@ -107,8 +107,8 @@ def _reprieved(node: NodeInfo, pods: Iterable[Booking], asked: Question) -> Set[
 def _cost(pods: Iterable[Booking], violating: Mapping[str, bool]) -> tuple[int, int, int, int]:
     """As the scheduler compares nodes: broken budgets, the highest priority, all priorities together, how many. Least is best.
 
-    Priorities are 32 bits wide and may be negative; each pod counts more than any difference between priorities below it. Who
-    goes anyway costs nothing.
+    Priorities are 32 bits wide and may be negative; each pod counts more than any difference between priorities below it. A
+    pod that goes anyway costs nothing.
     """
     dying = [(one.uid, one.evictable.priority) for one in pods if one.evictable and not one.evictable.is_ending]
     return (

@@ -18,7 +18,7 @@ from gpushare.model.placement import Question, Shares, find
 from gpushare.model.policies import without
 from gpushare.model.snapshot import Snapshot
 
-# What an extender's score may be at most (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
+# The highest score of an extender (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).
 BEST: Final = 10
 _ALIKE: Final = 1e-6
 _DOES_NOT_FIT: Final = math.inf
@@ -29,7 +29,7 @@ def prioritize(
 ) -> dict[str, int]:
     """A score for every name. A node that does not hold the pod gets 0; for a pod that asks nothing most policies find all alike.
 
-    ``known`` is what nodes that have not changed since are worth for the same question: their scores, or what they cost where nodes
+    ``known`` are the values of nodes that have not changed since, for the same question: their scores, or their costs if nodes
     are compared (infinite: it does not hold the pod). It is added to.
     """
     if asked.request.units == 0 and asked.outlook is None:
@@ -45,7 +45,7 @@ def prioritize(
 
 
 def _looked_at(asked: Question, names: Sequence[str], snapshot: Snapshot, worth: dict[str, float]) -> list[float]:
-    """What each node is worth; those of which that was not known are looked at, and noted. Unknown nodes are not."""
+    """The value of each node; those whose value is not known are computed and noted. Unknown nodes have none."""
     worth_of, least = (_cost_of, _DOES_NOT_FIT) if asked.outlook is not None else (_score_of, 0)
     for name in names:
         if name not in worth and (node := snapshot.nodes.get(name)) is not None:
@@ -73,7 +73,7 @@ def _cost_of(node: NodeInfo, asked: Question) -> float:
 
 
 def _more_wasted(outlook: Outlook, node: NodeInfo, shares: Shares, asked: Question) -> float:
-    """What of the node's memory will stay unused with the pod, and did not without it, in units."""
+    """Units of the node's memory that will stay unused with the pod, and did not without it."""
     before = after = cards_of(node)
     cards = {device.index: device for device in node.devices}
     for index, units in shares:
