@@ -5,7 +5,7 @@ share room. No lock is held across the API call. The one request carries ``nodeN
 an extender killed between any two lines leaves either an unbound pod or a complete one, and the book is rebuilt from
 the API alone.
 
-An answer that never came is not a refusal: the pod may be bound. Its booking stays until the API says what happened.
+A lost answer is not a refusal: the pod may be bound. Its booking stays until the API shows what happened.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpushare.model.pod import Request, cpu_request, is_deleting, names_card_res
 
 _LOG = logging.getLogger(__name__)
 
-# How long a request whose answer was lost may still take effect, in seconds: the API server ends every request after
+# How long a request without an answer may still take effect, in seconds: the API server ends every request after
 # 60.
 UNKNOWN_OUTCOME_SECONDS = 90.0
 _NO_GUARD = Guard()
@@ -51,7 +51,7 @@ class _OvertakenError(BindError):
 
 
 class Binder:
-    """Binds pods; one at a time per pod, any number of pods at once."""
+    """Binds pods; one at a time per pod, any number of pods beside each other."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Binder:
         policy: str = wire.POLICY_BINPACK,
         guards: NodeGuards | None = None,
     ) -> None:
-        """``policy`` is that of pods which name none; ``guards`` are there where other extenders may bind as well."""
+        """``policy`` is for pods that name none; ``guards`` are there if other extenders may bind as well."""
         self._client = client
         self._cache = cache
         self._clock_ns = clock_ns
@@ -72,7 +72,7 @@ class Binder:
         self._guards = guards
         self._in_flight: dict[str, asyncio.Task[None]] = {}
         self._resolving: set[asyncio.Task[None]] = set()
-        # The node of each pod that the API server said is bound, newest last: our copy of the pod may not show it yet.
+        # The node of each pod that the API server reported as bound, newest last: our copy of the pod may not show it yet.
         self._bound: OrderedDict[str, str] = OrderedDict()
         # How often the API server was restored when these were noted; a later restore makes all of them doubtful.
         self._restores = 0
@@ -106,7 +106,7 @@ class Binder:
 
     def _landed(self, pod_key: str, task: asyncio.Task[None]) -> None:
         del self._in_flight[pod_key]
-        # Marked as seen: when the caller went away, nobody else looks at the outcome, and the log has it.
+        # Marked as seen: after the caller went away no one reads the outcome, and the log has it.
         if not task.cancelled() and task.exception() is not None:
             _LOG.info("refused pod=%s reason=%s", pod_key, task.exception())
 
@@ -149,14 +149,14 @@ class Binder:
         return self._annotations(pod, node, booking)
 
     def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = _NO_GUARD) -> Booking:
-        """Choose a card and book it, in memory. No await: nobody sees half of it."""
+        """Choose a card and book it, in memory. Without an await, so no reader sees half of it."""
         snapshot = self._cache.snapshot()
         node = snapshot.nodes.get(node_name)
         if node is None:
             raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node_name}")
         if self._cache.confirmed(pod.metadata.uid) is not None:
             raise _OvertakenError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was bound meanwhile")
-        # An earlier try whose outcome is not known, ours or another's: the same cards again, so that both requests say the same.
+        # An earlier try without a known outcome, ours or another's: the same cards again, so that both requests are equal.
         uid, metadata = pod.metadata.uid, pod.metadata
         assumed, reserved = self._cache.assumed(uid, node_name), guard.reserved.get(uid)
         if assumed is not None:
@@ -176,12 +176,12 @@ class Binder:
             try:
                 self._cache.assume(node_name, booking, cpu_request(pod))
             except ValueError as error:
-                # The watch was ahead of what we read: somebody bound or deleted the pod meanwhile.
+                # The watch was ahead of our read: the pod was bound or deleted in between.
                 raise _OvertakenError(str(error)) from error
         return booking
 
     def _annotations(self, pod: Pod, node_name: str, booking: Booking) -> dict[str, str]:
-        """What is written on the pod."""
+        """The annotations that are written on the pod."""
         node, shares = self._cache.snapshot().nodes.get(node_name), booking.shares
         totals = {device.index: device.total for device in (node.devices if node is not None else ())}
         indices = [index for index, _ in shares]
@@ -215,7 +215,7 @@ class Binder:
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
     def _bound_to(self, uid: str) -> str | None:
-        """The node of a pod that the API server said is bound, unless it was restored from a snapshot since."""
+        """The node of a pod that the API server reported as bound, unless it was restored from a snapshot since."""
         if self._restores != self._cache.restores:
             self._restores = self._cache.restores
             self._bound.clear()
@@ -263,7 +263,7 @@ class Binder:
         return pod
 
     def _accept_bound(self, pod: Pod, node: str) -> None:
-        """A pod that is already bound: success where it is bound as this order asks."""
+        """A pod that is already bound: success if it is bound as this order asks."""
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if pod.spec.node_name != node:
             raise BindError(f"pod {name} is already bound to node {pod.spec.node_name}")
@@ -295,7 +295,7 @@ class Binder:
         _LOG.info("forgot pod=%s/%s uid=%s node=%s", pod.metadata.namespace, pod.metadata.name, *key)
 
     async def _outcome(self, pod: Pod, sent: float) -> Pod | None:
-        """The pod once it is bound; None where it is gone, or can no longer be by a request sent then."""
+        """The pod once it is bound; None if it is gone, or cannot be bound any more by a request sent then."""
         metadata = pod.metadata
         while True:
             await asyncio.sleep(_ASK_SECONDS)

@@ -119,7 +119,7 @@ def _metrics_edge(
     controller: Controller,
     audit: Audit,
 ) -> HttpEdge | None:
-    """Where the metrics are served, listening; None where they are not."""
+    """The listener for the metrics; None if they are not served."""
     if address is None:
         return None
     # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
@@ -133,7 +133,7 @@ def _metrics_edge(
 
 
 async def _until_signal(*endless: Coroutine[Any, Any, None]) -> None:
-    """Run all of it until a signal; what fails ends the program, so that nobody schedules on a dead book."""
+    """Run all of it until a signal. A failure ends the program, so that no scheduler uses a dead book."""
     stop = asyncio.Event()
     tasks = [asyncio.create_task(one) for one in (*endless, stop.wait())]
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What kube-scheduler sends and reads, as values: ``ExtenderArgs``, ``ExtenderFilterResult``, ``ExtenderBindingArgs`` …
+"""The messages of kube-scheduler as values: ``ExtenderArgs``, ``ExtenderFilterResult``, ``ExtenderBindingArgs`` …
 
 The wire form is that of Go structs without json tags (k8s.io/kube-scheduler/extender/v1): keys are Go's field names,
 matched without regard to case when read, and ``null`` means absent. Schedulers up to 1.16 send lower case. msgspec
@@ -135,7 +135,7 @@ _ANSWER: Final = msgspec.json.Decoder(_FilterAnswer)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NODE_NAME: Final = msgspec.json.Decoder(_Named)
 _ENCODER: Final = msgspec.json.Encoder()
-# What Kubernetes allows as the name of a pod or a namespace (RFC 1123).
+# The names of pods and namespaces that Kubernetes allows (RFC 1123).
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
@@ -153,7 +153,7 @@ def decode_args(body: bytes) -> ExtenderArgs:
 
 
 def decode_binding(body: bytes) -> BindingArgs:
-    """The order in a bind's body. Raises MalformedMessageError, also where pod or node is missing."""
+    """The order in a bind's body. Raises MalformedMessageError, also if pod or node is missing."""
     _check(BINDING_BYTES, len(body))
     args = _decode(_BINDING, body)
     if not (args.pod_name and args.node):
@@ -167,7 +167,7 @@ def decode_binding(body: bytes) -> BindingArgs:
     if missing:
         raise MalformedMessageError(f"the request lacks {', '.join(missing)}")
     for name in (args.pod_name, args.pod_namespace):
-        # These become part of a URL path, where a slash would make them another object's.
+        # These become part of a URL path, in which a slash would make them another object's.
         if _OBJECT_NAME.fullmatch(name) is None:
             raise MalformedMessageError(f"{name[:100]!r} is not the name of an object")
     return args
@@ -213,7 +213,7 @@ def names_of(nodes: NodeList) -> list[tuple[str, msgspec.Raw]]:
 
 
 def encode_filter_result(result: FilterResult, nodes: list[msgspec.Raw] | None = None) -> bytes:
-    """The answer of filter: names, and where the question had full ``nodes`` those that fit, as they came."""
+    """The answer of filter: names, and if the question had full ``nodes`` those that fit, as they came."""
     full = _ENCODER.encode(None if nodes is None else {"metadata": {}, "items": nodes})
     failed, unresolvable = _reasons_by_name(result.failed), _reasons_by_name(result.unresolvable)
     return b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":""}' % (
@@ -239,7 +239,7 @@ def _with_reason(names: Sequence[str], reason: bytes) -> bytes:
 
 
 def reasons_in(answer: bytes) -> dict[str, str]:
-    """What filter has answered of each node: why it was refused, "" where it fits."""
+    """The answer of filter for each node: why it was refused, "" if it fits."""
     read = _ANSWER.decode(answer)
     return dict.fromkeys(read.fitting, "") | read.failed | read.unresolvable
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks, each a function of the body: decode, decide on one moment of the book, encode, and one line of log.
+"""The questions of kube-scheduler, each a function of the body: decode, decide on one moment of the book, encode, log one line.
 
 A refusal is an answer. Only what has no place for one, prioritize and preempt, raises MalformedMessageError.
 """
@@ -50,9 +50,9 @@ def _at_once(function: Callable[..., None], *arguments: Any) -> None:
 class Verbs:
     """filter, prioritize, preempt and bind.
 
-    ``is_ready`` says whether the book is complete; ``policy`` is the cluster's; ``verdicts`` remembers what filter has said;
+    ``is_ready``: is the book complete? ``policy`` is the cluster's; ``verdicts`` remembers the answers of filter;
     ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a scheduler waits for its
-    answer, and not for what is told of it.
+    answer, and not for the log and the counters.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Verbs:
         return messages.encode_filter_result(result, [item for name, item in full if name in fitting])
 
     def _decide(self, pod: Pod, names: Sequence[str]) -> tuple[Request | None, FilterResult]:
-        """No request where the pod's wishes make no sense."""
+        """No request if the pod's wishes make no sense."""
         try:
             request, snapshot = request_of(pod), self._cache.snapshot()
             known = self._cache.answers.reasons(request)
@@ -111,7 +111,7 @@ class Verbs:
             return None, refuse_everywhere(str(error), names)
 
     def _filtered(self, pod: Pod, request: Request | None, result: FilterResult, answer: bytes, names: int) -> None:
-        """What is told of an answer."""
+        """Count and log an answer, and remember it."""
         reason = BAD_WISH if request is None else reason_of(result.reason)
         self.metrics.count(FILTER, GRANTED if result.fitting else REFUSED, reason)
         if request is None or request.units:
@@ -131,16 +131,16 @@ class Verbs:
             scores = prioritize(asked, names, snapshot, self._cache.answers.costs(asked))
             self.metrics.count(PRIORITIZE, GRANTED)
         except GpushareError as error:
-            # Filter has said why; whoever asks all the same gets no preference.
+            # Filter has given the reason; a scheduler that asks nevertheless gets no preference.
             self.metrics.count_error(PRIORITIZE, error)
             scores = dict.fromkeys(names, 0)
         self._afterwards(_prioritized, pod, scores)
         return messages.encode_priorities(scores)
 
     def preempt(self, body: bytes) -> bytes:
-        """Whose end gives the pod a card, on each of these nodes. Raises MalformedMessageError.
+        """The pods that must end so that the pod gets a card, on each of these nodes. Raises MalformedMessageError.
 
-        As long as the book is not complete nobody is to end: no node is a candidate.
+        As long as the book is not complete no pod may be ended: no node is a candidate.
         """
         pod, proposed = messages.decode_preemption(body)
         found = self._preempt(pod, proposed)
@@ -163,7 +163,7 @@ class Verbs:
         return found
 
     def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """Why a pod of this name waits: its last answer and how things stand now. None where nobody has asked for it."""
+        """Why a pod of this name waits: its last answer and how things stand now. None if no scheduler has asked for it."""
         verdict = self._verdicts.of(namespace, name)
         if verdict is None:
             return None
@@ -222,7 +222,7 @@ class Verbs:
 
 
 def _asked_about(args: messages.ExtenderArgs) -> tuple[list[tuple[str, msgspec.Raw]] | None, list[str]]:
-    """The nodes in full where the question has them so, and their names in any case. Raises MalformedMessageError."""
+    """The nodes in full if the question has them so, and their names in any case. Raises MalformedMessageError."""
     if args.nodes is None or args.node_names is not None:
         return None, args.node_names or []
     full = messages.names_of(args.nodes)

@@ -1,1 +1,1 @@
-"""What is known: nodes, cards and who has them (``cache``, fed by ``controller``), and who waits (``verdicts``, ``wake``)."""
+"""The book: nodes, cards and their pods (``cache``, fed by ``controller``), and the pods that wait (``verdicts``, ``wake``)."""

@@ -1,4 +1,4 @@
-"""What every node answers to the questions that are usual, kept up as nodes change: a filter then only looks up names.
+"""The answers of every node to usual questions, kept current as nodes change: a filter then only looks up names.
 
 Most pods ask for one of a few amounts and take any card. For each such request all nodes are asked once, and those that have
 changed since when the request comes again: a burst of events costs no more than the nodes that it touches.
@@ -24,12 +24,12 @@ MOST_REQUESTS: Final = 32
 class _Answers:
     asked: Question
     changed: set[str]
-    # By node: why it does not hold the request, "" where it does.
+    # By node: why it does not hold the request, "" if it does.
     reasons: dict[str, str] = field(default_factory=dict)
 
 
 class KnownAnswers:
-    """Over the nodes of the book, which says what has changed."""
+    """``infos`` are the nodes of the book, which calls ``changed`` for each change."""
 
     def __init__(self, nodes: Mapping[str, NodeInfo], most: int = MOST_REQUESTS) -> None:
         """``most`` requests are kept."""
@@ -57,7 +57,7 @@ class KnownAnswers:
             costs.pop(name, None)
 
     def reasons(self, request: Request) -> Mapping[str, str] | None:
-        """For filter; None for who shares a card with certain pods (that depends on other nodes), and for who asks for nothing."""
+        """For filter; None for a pod that shares a card with certain pods (that depends on other nodes) or asks for nothing."""
         if not request.units or request.wishes.group:
             return None
         answers = self._by_request.get(request)
@@ -70,19 +70,19 @@ class KnownAnswers:
         return self._up_to_date(answers).reasons
 
     def known(self, request: Request) -> Mapping[str, str] | None:
-        """As ``reasons``, for one who looks now and then: None too where nobody else asks, and nothing is displaced."""
+        """As ``reasons``, for a reader that looks now and then: None if no other question needs them, and nothing is displaced."""
         answers = self._by_request.get(request)
         return None if answers is None else self._up_to_date(answers).reasons
 
     def costs(self, asked: Question) -> dict[str, float] | None:
-        """For prioritize, which adds to them; None for who shares a card with certain pods."""
+        """For prioritize, which adds to them; None for a pod that shares a card with certain pods."""
         if asked.request.wishes.group:
             return None
         if asked.outlook is not None and asked.outlook is not self._outlook:
             # Nothing of the former one is kept, nor it itself: its tables are large.
             self._costs.clear()
             self._outlook = asked.outlook
-        # CPU means something only where nodes are compared; and scores are no costs.
+        # CPU means something only if nodes are compared; and scores are no costs.
         key = asked.request, asked.policy, asked.cpu_milli if asked.outlook is not None else -1
         if key not in self._costs:
             self._costs[key] = {}

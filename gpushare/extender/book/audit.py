@@ -1,7 +1,7 @@
-"""The book audits itself: every few minutes it is compared with a fresh list of the API, and put right; ``audit_round`` says how.
+"""Compares the book with a fresh list of the API every few minutes, and puts it right; ``audit_round`` has the rules.
 
-Between two audits nothing but the watches feeds the book; a word that they lose would stay lost until the extender restarts.
-What an audit finds is counted by kind (``Audit.last``), logged object by object, and corrected.
+Between two audits nothing but the watches feeds the book; an event that they lose would stay lost until the extender restarts.
+The findings of an audit are counted by kind (``Audit.last``), logged object by object, and corrected.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _T = TypeVar("_T", Node, Pod)
 
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/pods"
-# Objects of one page: what is split at once keeps everybody waiting.
+# Objects of one page: while one is split into objects, every request waits.
 _PAGE: Final = 100
 # Work between two turns of the loop, in seconds: questions of schedulers come first.
 _SLICE_SECONDS: Final = 0.001
@@ -55,7 +55,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What one audit found. ``drift`` and ``odd`` have every kind of ``DRIFT_KINDS`` and ``ODD_KINDS``, by name.
+    """The findings of one audit. ``drift`` and ``odd`` have every kind of ``DRIFT_KINDS`` and ``ODD_KINDS``, by name.
 
     ``drift`` was corrected; ``odd`` is in the API itself; ``unsettled`` suspects changed while they were looked at, or could not be
     asked for, and are left to the next audit. ``longest_slice`` is the longest work on items without a turn of the loop.
@@ -112,7 +112,7 @@ class Audit:
                 await self.turn()
 
     async def turn(self) -> AuditResult | None:
-        """One audit; None where the API server would not have it."""
+        """One audit; None if the API server refused it or did not answer."""
         self._cache.heard.start()
         try:
             result = await self._turn()
@@ -153,7 +153,7 @@ class Audit:
         return result
 
     async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None], slices: _Slices) -> str:
-        """Show each object of a collection, never all at once; the version of the list."""
+        """Show each object of a collection, page by page; the version of the list."""
         decoder = msgspec.json.Decoder(kind)
         version = ""
         async with aclosing(self._client.pages(path, limit=_PAGE)) as pages:
@@ -220,7 +220,7 @@ class Audit:
         return frozenset(key for key, (_, since) in self._assumed.items() if now - since > ASSUMED_SECONDS)
 
     def _log_odd(self, odd: Sequence[Difference]) -> None:
-        """What was not said after the last audit already."""
+        """Log the findings that the last audit did not log already."""
         for one in odd:
             if one not in self._said:
                 _LOG.warning("odd kind=%s object=%s/%s uid=%s units=%d api=%s", *_words(one), one.units, one.api)
@@ -254,7 +254,7 @@ class _Slices:
 
 
 async def _there(asked: Awaitable[_T]) -> _T | None:
-    """The object; None where the API server itself, not something before it, says that there is none. Raises ApiError."""
+    """The object; None if the API server itself, not something before it, answers that there is none. Raises ApiError."""
     try:
         return await asked
     except NotFoundError as error:

@@ -40,7 +40,7 @@ DRIFT_KINDS: Final = (
     PENDING_MISSING, PENDING_PHANTOM, PENDING_OTHER, NODE_MISSING, NODE_PHANTOM, NODE_OTHER_CARDS,
 )  # fmt: skip
 
-# What is odd in the API itself; the book says the same.
+# Kinds of oddities in the API itself; the book has the same.
 UNPLACED: Final = "unplaced"
 """A bound pod with gpu-mem that no valid annotation puts on a card of its node."""
 OVER_COMMITTED: Final = "over_committed"
@@ -52,7 +52,7 @@ ODD_KINDS: Final = (UNPLACED, OVER_COMMITTED, CARDS_DISPUTED)
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Of one kind: how many units of card memory are booked wrongly, over how many pods (or nodes)."""
+    """How many units of card memory are booked wrongly, over how many pods (or nodes), for one kind."""
 
     units: int = 0
     objects: int = 0
@@ -92,7 +92,7 @@ class Held:
 
 
 def pod_difference(held: Held, pod: Pod, wanted: tuple[str, Booking] | None) -> Difference | None:
-    """What the book has wrong of a pod that the API shows so; None where both say the same. ``wanted`` is ``wanted_of(pod)``.
+    """The book's error about a pod that the API shows; None if both agree. ``wanted`` is ``wanted_of(pod)``.
 
     An assumption for a pod that is not bound is a bind in flight, unless it is old: the caller knows (``STALE_ASSUMPTION``).
     """
@@ -108,7 +108,7 @@ def pod_difference(held: Held, pod: Pod, wanted: tuple[str, Booking] | None) -> 
 
 
 def gone_difference(held: Held, namespace: str, name: str, uid: str) -> Difference | None:
-    """What the book has wrong of a pod that is not there any more."""
+    """The book's error about a pod that is not there any more."""
     had = [*([held.confirmed] if held.confirmed else []), *held.assumed]
     if had:
         return Difference(PHANTOM, namespace, name, uid, wrong_units(had, []), said(had), "gone")
@@ -118,7 +118,7 @@ def gone_difference(held: Held, namespace: str, name: str, uid: str) -> Differen
 
 
 def node_difference(name: str, book: tuple[Device, ...] | None, listed: tuple[Device, ...] | None) -> Difference | None:
-    """What the book has wrong of a node's cards; None stands for a node that is not there."""
+    """The book's error about a node's cards; None stands for a node that is not there."""
     if book == listed:
         return None
     kind = NODE_MISSING if book is None else NODE_PHANTOM if listed is None else NODE_OTHER_CARDS
@@ -129,7 +129,7 @@ def node_difference(name: str, book: tuple[Device, ...] | None, listed: tuple[De
 
 
 def wanted_of(pod: Pod, known: Belief | None = None, has_gap: bool = True) -> tuple[str, Booking] | None:
-    """Node and booking that the book is to have of a pod as the API shows it; None if it holds nothing.
+    """Node and booking that the book must have of a pod as the API shows it; None if it holds nothing.
 
     ``known`` is what the book believes of its cards already, and ``has_gap`` whether the book may have missed states of it.
     """
@@ -141,7 +141,7 @@ def wanted_of(pod: Pod, known: Belief | None = None, has_gap: bool = True) -> tu
 
 
 def wrong_units(had: Iterable[tuple[str, Booking]], wanted: Iterable[tuple[str, Booking]]) -> int:
-    """Units booked where they are not, or not booked where they are: the larger of the two."""
+    """The larger of two sums: units that are booked wrongly, and units that should be booked and are not."""
     book, api = _amounts(had), _amounts(wanted)
     return max((book - api).total(), (api - book).total())
 
@@ -173,13 +173,13 @@ def cards_disputed(node: Node) -> Difference | None:
 
 
 def assigned_shares(pod: Pod, booking: Booking) -> tuple[tuple[int, int], ...]:
-    """The cards onto which the plugin let the pod; nothing while it is booked on more than it asks for, as it is held meanwhile."""
+    """The cards onto which the plugin let the pod; none while it is booked on more than it asks for, because it is blocked then."""
     is_assigned = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
     return booking.shares if is_assigned and sum(units for _, units in booking.shares) == booking.units else ()
 
 
 def over_committed(node: str, index: int, units: int, cards: tuple[Device, ...] | None) -> Difference | None:
-    """A card on which containers run that book more than there is. Of a card that the node has not, nothing can be said."""
+    """A card on which containers run that book more than there is. Nothing is known of a card that the node does not have."""
     total = next((device.total for device in cards or () if device.index == index), units)
     if units <= total:
         return None
@@ -196,7 +196,7 @@ def tally(kinds: Iterable[str], found: Iterable[Difference]) -> dict[str, Drift]
 
 
 def has_reached(seen: str, version: str) -> bool | None:
-    """Has a watch that has seen one version passed another? None where they are no numbers, and nobody can tell."""
+    """Has a watch that has seen one version passed another? None if they are no numbers."""
     if seen == version:
         return True
     if seen.isascii() and seen.isdigit() and version.isascii() and version.isdigit():
@@ -228,7 +228,7 @@ def _kind_of(had: Booking, wanted: Booking) -> str | None:
 
 
 def _pending_kind(held: Held, pod: Pod, is_booked: bool) -> str | None:
-    """Of a pod whose booking is right."""
+    """For a pod whose booking is right."""
     known = held.pending if held.pending is not None and held.pending.metadata.uid == pod.metadata.uid else None
     if pod.spec.node_name:
         return None if known is None else PENDING_PHANTOM

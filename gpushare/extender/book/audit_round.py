@@ -3,22 +3,22 @@
 The list, the book and the answer to a later question are of different moments. A difference becomes a correction only so:
 
 1. ``see_*`` and ``end`` find *suspects*: what the list and the book say differently, of objects of which the book has
-   heard nothing since before the list was asked for. Of whatever was heard of since, the book may know more than the list.
+   no event since before the list was asked for. If there was an event since, the book may know more than the list.
 2. The caller waits until the watches have passed the version of the list: what was merely under way has come now.
-3. ``ask`` drops every suspect that was heard of meanwhile, and those with a bind of ours under way. For the others the caller asks
+3. ``ask`` drops every suspect that had an event since, and those with a bind of ours under way. For the others the caller asks
    the API for that one object (a GET without a version is answered from the newest state), and gives the answer to ``answer_*``.
-4. The answer is believed only if the object was not heard of since the question, and no bind of it is under way. Then
+4. The answer is believed only if the object had no event since the question, and no bind of it is under way. Then
 
    * *gone* (404, or another uid under the name) ends the booking: a uid never comes back, so this cannot take the card from a pod
      that was just bound, whatever happened between the answer and now;
    * *there, with the version that was listed* corrects the booking: it has not changed since the list, and the watch has gone
-     past that without a word, so the word is lost. If the pod is deleted just now, the word of it is not heard yet: it will come,
-     and end the booking. Had it come before, the answer would not be believed;
-   * *there, with another version* corrects nothing: the watch is to bring the change, in its order with those of other pods. Book
+     past that without an event for it, so the event is lost. If the pod is deleted just now, that event is still to come: it will
+     end the booking. Had it come before, the answer would not be believed;
+   * *there, with another version* corrects nothing: the watch will bring the change, in its order with those of other pods. Book
      a single pod ahead of the watch, and of two pods that exchange their cards both may stand on one, the other looking free.
 
-What is skipped so is looked at again by the next audit. An assumption is a bind in flight, not drift, unless it is old; it is
-dropped only where the answer shows the pod unbound and no request of ours was under way from the question to the answer.
+Such objects are looked at again by the next audit. An assumption is a bind in flight, not drift, unless it is old; it is
+dropped only if the answer shows the pod unbound and no request of ours was under way from the question to the answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_ODD: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A difference to look into. ``version`` is the resourceVersion that was listed; None where the list lacks the object."""
+    """A difference to look into. ``version`` is the resourceVersion that was listed; None if the list lacks the object."""
 
     difference: Difference
     is_node: bool
@@ -60,9 +60,9 @@ class Suspect:
 
 
 class Round:
-    """One audit. ``cache.heard`` must listen from before the first ``Round`` call to after the last.
+    """One audit. ``cache.heard`` must record from before the first ``Round`` call to after the last.
 
-    ``is_under_way`` says of a pod (namespace, name, uid) whether a request of ours may still bind it; ``old`` are the
+    ``is_under_way`` answers for a pod (namespace, name, uid) whether a request of ours may still bind it; ``old`` are the
     assumptions, by uid and node, that have lasted longer than a bind can.
     """
 
@@ -76,7 +76,7 @@ class Round:
         self._is_under_way = is_under_way
         self._old = old
         self._mark = cache.heard.mark()
-        # What the list has not shown yet, of what the book had when it was asked for.
+        # The part of the book that the list has not shown yet.
         self._unseen = cache.uids()
         self._unseen_pending = cache.pending_keys()
         self._unseen_nodes = set(cache.snapshot().nodes)
@@ -115,7 +115,7 @@ class Round:
                 self._let_onto(node, index, units)
 
     def end(self) -> list[Suspect]:
-        """The list is whole: all that is to be looked into."""
+        """The list is whole: return the suspects."""
         for name in sorted(self._unseen_nodes):
             self._suspect(node_difference(name, self._cache.devices(name), None), None, is_node=True)
         for uid in sorted(self._unseen):
@@ -130,7 +130,7 @@ class Round:
                 self._suspect(found, None, is_node=False)
         for odd in self._over_committed.values():
             self._note_odd(odd)
-        # What is gone first: another pod may have its name.
+        # Objects that are gone come first: another pod may have the name.
         return sorted(self._suspects.values(), key=lambda one: one.version is not None)
 
     def ask(self, suspect: Suspect) -> int | None:
@@ -138,7 +138,7 @@ class Round:
         return None if self._has_moved(suspect.difference, self._mark) else self._cache.heard.mark()
 
     def answer_node(self, suspect: Suspect, got: Node | None, mark: int) -> Difference | None:
-        """What was corrected. ``got`` is the node as the API has it, None where it has none."""
+        """The difference that was corrected. ``got`` is the node as the API has it, None if it has none."""
         name = suspect.difference.name
         if self._has_moved(suspect.difference, mark) or _has_changed(suspect, got):
             return None
@@ -153,7 +153,7 @@ class Round:
         return found
 
     def answer_pod(self, suspect: Suspect, got: Pod | None, mark: int) -> Difference | None:
-        """What was corrected. ``got`` is the pod as the API has it under that name, None where it has none."""
+        """The difference that was corrected. ``got`` is the pod as the API has it under that name, None if it has none."""
         old = suspect.difference
         if got is not None and got.metadata.uid != old.uid:
             got = None
@@ -170,7 +170,7 @@ class Round:
         return found
 
     def _wanted(self, pod: Pod) -> tuple[str, Booking] | None:
-        """What the book is to have of a listed pod."""
+        """The booking that the book must have of a listed pod."""
         return None if self._cache.was_ended(pod) else wanted_of(pod, *self._cache.known(pod))
 
     def _held(self, namespace: str, name: str, uid: str) -> Held:
@@ -188,11 +188,11 @@ class Round:
             self._suspects.setdefault(found.uid, Suspect(found, is_node, version))
 
     def _has_moved(self, found: Difference, mark: int) -> bool:
-        """Was it heard of since, or is it about to change by our own doing?"""
+        """Did it have an event since, or will a bind of ours change it?"""
         return self._cache.heard.since(found.uid, mark) or self._is_under_way(found.namespace, found.name, found.uid)
 
     def _let_onto(self, node: str, index: int, units: int) -> None:
-        """Summed up pod by pod: all cards of a large cluster at once would keep everybody waiting."""
+        """Summed up pod by pod: all cards of a large cluster in one go would let every request wait."""
         total = self._assigned.get((node, index), 0) + units
         self._assigned[node, index] = total
         found = over_committed(node, index, total, self._cache.devices(node))

@@ -1,4 +1,4 @@
-"""Which cards a bound pod has: what its Binding said, and of later annotations only what the device plugin can have written. Pure.
+"""Which cards a bound pod has: those of its Binding, and later ones only if the device plugin can have written them. Pure.
 
 The author of a pod may change its annotations at any time, and the containers still have the cards that they were started on.
 So the book remembers by uid what was bound. Two programs write a card: an extender once, with the Binding; and the device plugin,
@@ -6,7 +6,7 @@ which changes the index of a pod on one card before its containers start, in ste
 
     index x                     as bound
     index x, mark y             the pod is booked on both cards
-    index y, mark x             again on both; a pod that has no ids yet goes to (index y) at once
+    index y, mark x             again on both; a pod that has no ids yet goes to (index y) immediately
     index y                     the repair is done
 
 A watch shows every step; a list after a broken watch (a *gap*) shows the last one only. From that follow the rules:
@@ -15,8 +15,8 @@ A watch shows every step; a list after a broken watch (a *gap*) shows the last o
 * Before the pod was started a step of a repair counts. Another index without a mark is no step, so it changes nothing. After
   a gap it may be the end of a repair, so both cards are booked, which is called a *dispute*.
 * The first state in which the pod is seen started freezes the cards. If that state names a card which was never marked, it is in
-  dispute: a plugin that was started meanwhile may have let the containers onto it. After that a mark may only go away.
-* A later state that names the card of the Binding again is in dispute with where a repair seemed to lead: the plugin writes
+  dispute: a plugin that was started in between may have let the containers onto it. After that a mark may only go away.
+* A later state that names the card of the Binding again is in dispute with the end of a repair that was seen: the plugin writes
   that card back if the repair was the author's invention.
 * An allocation that is gone, that cannot be read, or that is spread over other cards, changes nothing.
 
@@ -43,7 +43,7 @@ _AUDITS: Final = 2
 class Belief:
     """The cards of one pod, as the book believes.
 
-    ``shares`` are where it has its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
+    ``shares`` are the cards with its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
     have instead. ``origin`` is the first card that was believed. ``named`` is what was read last, and ``audits`` how many audits
     have found that. ``card_size`` is the size of the card when the pod was bound, which shows the unit of the amounts.
     """

@@ -37,7 +37,7 @@ def booking_of(
             ignored = problem_of(belief, named, problem)
             problem = None if ignored is None else f"{IGNORED}: {ignored}"
     metadata = pod.metadata
-    # While the device plugin changes a pod's card it is on both: nothing may be put onto what it has or is to have.
+    # While the device plugin changes a pod's card it is on both: nothing may be put onto its present card or its next one.
     shares = belief.booked if belief is not None and units > 0 else ()
     card_size = belief.card_size if belief is not None else 0
     evictable = evictable_of(pod) if units > 0 else None

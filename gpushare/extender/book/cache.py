@@ -12,14 +12,14 @@ A pod's booking on a node lives through these states; everything not drawn leave
 
 Assumptions, each with its test:
 
-* The API is the truth. A pod that the API shows bound is booked where the API says, and every assumption for it ends.
+* The API is the truth. A pod that the API shows bound is booked on that node, and every assumption for it ends.
 * A pod is its uid. A pod re-created under the same name is another pod (defect D17), in whatever order events come.
 * What is gone stays gone: an answer or event that is older than the end of a pod does not bring it back. Only a restore of
   etcd does (``begin_anew``).
 * An event without a node never ends an assumption: it may be older than the bind.
 * A pod being deleted keeps its card until it is gone or finished with no container running (defect D15).
 * Bookings outlive the Node object: a node that is deleted and comes back still has its pods.
-* Nothing is frozen at first sight: every node event lays the node's pods out anew (defects D13, D14).
+* Nothing is fixed at first sight: every node event lays the node's pods out again (defects D13, D14).
 
 All methods are plain functions for one thread: a caller that does not await sees one consistent state.
 """
@@ -73,9 +73,9 @@ class SchedulerCache:
         self._disputed: set[str] = set()
         self._assumed_on: dict[str, set[str]] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
-        # Uids whose end was seen, oldest first; a uid never comes back, so a late word of it is old.
+        # Uids whose end was seen, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
-        # Uids that are assumed, and that the API server said it has bound.
+        # Uids that are assumed, and that the API server reported as bound.
         self._acknowledged: set[str] = set()
         # Uids that were bound in a history which the API server has lost, and that it has not shown since.
         self._doubtful: set[str] = set()
@@ -91,9 +91,9 @@ class SchedulerCache:
         )
 
         self._answers = KnownAnswers(self._infos, most_requests)
-        # Until somebody looks nothing is laid out: the first list changes each node once for every pod that it has.
+        # Nothing is laid out until the first snapshot: the first list changes each node once for every pod that it has.
         self._is_looked_at = False
-        # What was said of which pod or node lately: the audit believes no list over it.
+        # Which pods and nodes had an event lately: the audit believes no list over it.
         self.heard = Heard()
 
     def snapshot(self) -> Snapshot:
@@ -105,12 +105,12 @@ class SchedulerCache:
 
     @property
     def answers(self) -> KnownAnswers:
-        """What nodes answer to usual questions; to be asked as a snapshot is, without an await."""
+        """The answers of nodes to usual questions; like a snapshot, they must be read without an await."""
         self.snapshot()
         return self._answers
 
     def fate_of(self, booking: Booking) -> Fate:
-        """What became of the pod of a booking that somebody else holds."""
+        """What became of the pod of another extender's booking."""
         uid = booking.uid
         if uid in self._ended:
             return Fate(State.GONE)
@@ -129,7 +129,7 @@ class SchedulerCache:
         return pod is not None and pod.metadata.uid == metadata.uid
 
     def booked_pods(self) -> tuple[int, int]:
-        """How many pods have units as the API says, and how many only as we assume."""
+        """How many pods have units by the API, and how many by assumption alone."""
         return len(self._node_of), len(self._assumed_on)
 
     # Nodes
@@ -172,7 +172,7 @@ class SchedulerCache:
     def set_pod(self, pod: Pod, *, has_gap: bool = True) -> str | None:
         """A pod is new or changed. Answers what is wrong with its numbers or annotations, if anything is.
 
-        ``has_gap``: states of it before this one may not have been told, as with a list and with an answer to a question.
+        ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
         self.heard.note(uid)
@@ -211,7 +211,7 @@ class SchedulerCache:
         return [(booking, self._misplaced(node, booking)) for booking in bookings if booking.shares]
 
     def assumed(self, uid: str, node: str) -> Booking | None:
-        """What is assumed for a pod on a node."""
+        """The assumed booking of a pod on a node."""
         return self._assumed.get(node, {}).get(uid)
 
     def assume(self, node: str, booking: Booking, cpu_milli: int = 0) -> None:
@@ -250,7 +250,7 @@ class SchedulerCache:
     def bound(self, metadata: ObjectMeta, node: str, cpu_milli: int) -> None:
         """The API bound a pod, as the watch will tell. A pod without cards was not assumed: its CPU counts from now on.
 
-        Of a pod that the watch does not show waiting it may have told more already, or never tell anything.
+        If the watch does not show the pod waiting, it may be ahead already, or never show it at all.
         """
         assumed = self.assumed(metadata.uid, node)
         if assumed is not None:
@@ -272,7 +272,7 @@ class SchedulerCache:
         self._versions = dict.fromkeys(self._versions, 0)
         self._doubtful = {*self._node_of, *self._acknowledged}
 
-    # What else a decision looks at
+    # Other inputs of a decision
 
     def set_budget(self, budget: DisruptionBudget) -> None:
         """A PodDisruptionBudget is new or changed."""
@@ -314,7 +314,7 @@ class SchedulerCache:
         return belief, has_gap and self._versions.get(uid, -1) != _number(pod.metadata.resource_version)
 
     def audited(self) -> None:
-        """An audit has ended, so a dispute over a pod's card is one audit older. It can end only where our plugin runs."""
+        """An audit has ended, so a dispute over a pod's card is one audit older. It can end only on a node of our plugin."""
         for uid in tuple(self._disputed):
             node, before = self._beliefs[uid]
             if any(device.uuid for device in self._devices.get(node, ())):
@@ -329,7 +329,7 @@ class SchedulerCache:
         return self._lingering.was_ended(pod)
 
     def devices(self, name: str) -> tuple[Device, ...] | None:
-        """A node's cards with nothing booked, as last told; None where the node is not known."""
+        """A node's cards with nothing booked, by its last event; None if the node is not known."""
         return self._devices.get(name)
 
     def refusal_of(self, name: str) -> str:
@@ -337,7 +337,7 @@ class SchedulerCache:
         return self._refusals.get(name, "")
 
     def unhealthy(self, name: str) -> frozenset[int]:
-        """Its cards that somebody declared sick."""
+        """Its cards that are declared sick."""
         return self._unhealthy.get(name, frozenset())
 
     def correct(self, pod: Pod) -> None:
@@ -367,7 +367,7 @@ class SchedulerCache:
         self._pending[pod.metadata.namespace, pod.metadata.name] = kept_of(pod)
 
     def _is_old(self, pod: Pod) -> bool:
-        """Was a later state of this bound pod told already? An answer may be ahead of the watch."""
+        """Is this state older than the one that is known of this bound pod? An answer may be ahead of the watch."""
         seen = self._versions.get(pod.metadata.uid, 0)
         return bool(pod.spec.node_name) and 0 < _number(pod.metadata.resource_version) < seen
 
@@ -423,7 +423,7 @@ class SchedulerCache:
             self._answers.changed_cost(name)
 
     def _misplaced(self, node: str, booking: Booking) -> str | None:
-        """What is wrong with a booking that names a card which its node has not."""
+        """The fault of a booking that names a card which its node does not have."""
         indices = self._indices(node)
         wrong = [index for index, _ in booking.shares if index not in indices]
         if not wrong or not indices:

@@ -48,7 +48,7 @@ class _Nodes:
 
 
 class _Pods:
-    """``has_gap``: is a list read, so that states of a pod may not be told?"""
+    """``has_gap``: is a list read, so that states of a pod may be missed?"""
 
     def __init__(self, cache: SchedulerCache, odd: OddPods, has_gap: Callable[[], bool]) -> None:
         self._cache = cache
@@ -69,7 +69,7 @@ class _Pods:
 class _SickCards:
     def __init__(self, cache: SchedulerCache) -> None:
         self._cache = cache
-        # Entries that name no card, by ConfigMap: said once, not at each list.
+        # Entries that name no card, by ConfigMap: logged once, not at each list.
         self._said: dict[str, tuple[str, ...]] = {}
 
     def set(self, item: ConfigMap) -> None:
@@ -79,7 +79,7 @@ class _SickCards:
         self._declare(metadata, "")
 
     def begin_anew(self) -> None:
-        """A ConfigMap replaces what was known under its name, so nothing is to be forgotten."""
+        """A ConfigMap replaces the former one of its name, so nothing needs to be forgotten."""
 
     def _declare(self, metadata: ObjectMeta, text: str) -> None:
         node = metadata.name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
@@ -105,14 +105,14 @@ class _Budgets:
         self._cache.remove_budget(metadata)
 
     def begin_anew(self) -> None:
-        """A budget replaces what was known under its name, so nothing is to be forgotten."""
+        """A budget replaces the former one of its name, so nothing needs to be forgotten."""
 
 
 class Controller:
     """Feeds the cache. Not ready before nodes and pods were read once, whole.
 
     ConfigMaps and budgets are asked for but not waited for: a role without that right must not stop a cluster from scheduling.
-    ``events`` is where pods that cannot be booked are told of.
+    ``events`` gets reports of pods that cannot be booked.
     """
 
     def __init__(
@@ -136,12 +136,12 @@ class Controller:
         return self._nodes.synced.is_set() and self._pods.synced.is_set()
 
     async def pods_come_to(self, version: int, seconds: float) -> bool:
-        """Wait so long at most until the book has heard of pods up to a resourceVersion; whether it has."""
+        """Wait for at most ``seconds`` until the watch of pods has passed a resourceVersion; whether it has."""
         return await self._pods.come_to(version, seconds)
 
     @property
     def contacts(self) -> Mapping[str, Contact]:
-        """How each collection is heard of, by its resource."""
+        """The state of each watch, by its resource."""
         return {
             "nodes": self._nodes.contact,
             "pods": self._pods.contact,
@@ -150,7 +150,7 @@ class Controller:
         }
 
     def versions(self) -> Versions:
-        """How far the book has been told everything."""
+        """The versions that the watches have passed."""
         return Versions(self._nodes.version, self._pods.version)
 
     async def run(self) -> None:

@@ -4,7 +4,7 @@
     - {gpu-mem: 4, count: 120}
     - {gpu-mem: 16, cards: 2, cpu: 500m, card-model: [T4, A100], count: 3}
 
-``gpu-mem`` is what the pod asks of each of its ``cards`` (1 where nothing is said), in the units of the resource; ``cpu`` the
+``gpu-mem`` is the pod's request of each of its ``cards`` (1 by default), in the units of the resource; ``cpu`` the
 request of all its containers; ``count`` how often such pods come, in any measure. Pods that ask for no card are not expected: CPU
 that they will take is not kept for others.
 """
@@ -47,7 +47,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_expected(path: Path) -> Outlook:
-    """Raises UsageError, which says where in the file it is wrong."""
+    """Raises UsageError, which names the wrong place in the file."""
     try:
         text = read_file(path, EXPECTED_PODS_BYTES)
         _check_nesting(text)

@@ -1,4 +1,4 @@
-"""Of which objects the book was told lately, while somebody wants to know."""
+"""Which objects had an event lately, recorded while an audit needs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Heard:
     def __init__(self) -> None:
         self._last: dict[str, int] | None = None
         self._count = 0
-        # The count at which the book was told something of every object.
+        # The count at which every object had an event.
         self._all = 0
 
     def start(self) -> None:
@@ -24,13 +24,13 @@ class Heard:
         self._last = None
 
     def note(self, key: str) -> None:
-        """The book was told something of this object, be it old or new."""
+        """This object had an event, be it old or new."""
         if self._last is not None:
             self._count += 1
             self._last[key] = self._count
 
     def note_all(self) -> None:
-        """The book was told something of every object: the API server's history went back."""
+        """Every object had an event: the API server's history went back."""
         self._count += 1
         self._all = self._count
 
@@ -39,5 +39,5 @@ class Heard:
         return self._count
 
     def since(self, key: str, mark: int) -> bool:
-        """Was anything said of it after that mark? While nobody listens: perhaps, so yes."""
+        """Did it have an event after that mark? While nothing is recorded the answer is yes, because it may have had one."""
         return self._last is None or max(self._all, self._last.get(key, 0)) > mark

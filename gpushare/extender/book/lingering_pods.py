@@ -1,4 +1,4 @@
-"""Pods whose phase says that they have ended, while their status still shows running containers. Pure.
+"""Pods that have ended by their phase, while their status still shows running containers. Pure.
 
 Such a pod keeps its card (``model.pod.is_lingering``), because the processes may really run. Nothing may ever correct its status,
 so the next boot of its node ends it here: a pod whose phase has ended is never started again. The device plugin writes the same on
@@ -52,7 +52,7 @@ class LingeringPods:
         return pod.metadata.uid in self._over and is_lingering(pod)
 
     def booted(self, node: Node, version: int) -> list[str]:
-        """Uids of the pods that ended because the node has another boot; the node as it is told now."""
+        """Uids of the pods that ended because the node reports another boot in this event."""
         name, boot = node.metadata.name, boot_of(node)
         if not boot:
             return []

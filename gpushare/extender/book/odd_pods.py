@@ -1,4 +1,4 @@
-"""Bound pods whose annotations the book cannot go by, told where people look: a line of the log, and an event on the pod.
+"""Bound pods whose annotations the book cannot use, reported to people: a line of the log, and an event on the pod.
 
 No scheduler can tell of them: it has no more questions about a pod that is bound.
 """
@@ -20,15 +20,15 @@ EVENT: Final = "GPUShareNotBooked"
 EVENT_IGNORED: Final = "GPUShareIgnored"
 # Problems of one pod that are reported; its author may write another annotation many times a second.
 _MOST_PROBLEMS: Final = 5
-# Pods that wait to be told; past it only the log has them: an API server that stays away must not fill our memory, and of a
-# cluster where thousands are odd a few hundred tell enough.
+# Pods that wait for their event; beyond that they are only logged. An API server that stays away must not fill our memory, and
+# if thousands of pods are odd, a few hundred events show enough.
 _LONGEST_QUEUE: Final = 500
 # How long an API server that could not take an event is left alone, in seconds.
 _PAUSE_SECONDS: Final = 10.0
 
 
 class OddPods:
-    """Each is told once for each thing that is wrong with it, without keeping anybody waiting.
+    """Each fault of a pod is reported once, and no caller waits for it.
 
     Without ``events`` only the log has it.
     """
@@ -37,7 +37,7 @@ class OddPods:
         self._events = events
         self._said: dict[str, str] = {}
         self._counts: dict[str, int] = {}
-        # Of each pod who it is, and not its annotations, which may be large.
+        # The identity of each pod, without its annotations, which may be large.
         self._words: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def note(self, metadata: ObjectMeta, problem: str | None) -> None:

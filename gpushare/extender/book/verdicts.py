@@ -1,4 +1,4 @@
-"""What was answered last for each pod that waits: to explain it, and to see which would now get a card.
+"""The last answer for each pod that waits: to explain it, and to see which pod would now get a card.
 
 Only the newest verdicts are kept node by node; of older ones how many nodes gave which reason.
 """
@@ -27,8 +27,8 @@ LAST_PATIENCE: Final = 300.0
 class Verdict:
     """The last answer for one pod. Times are seconds of a monotonic clock.
 
-    ``request`` is None where the pod's own words make no sense. ``reason`` is why the pod waits, "" where a node held it;
-    ``reasons`` how many nodes gave each. ``answer`` is what was said of each node, as the scheduler has it; None once that is
+    ``request`` is None if the pod's annotations make no sense. ``reason`` is why the pod waits, "" if a node held it;
+    ``reasons`` how many nodes gave each. ``answer`` are the bytes that the scheduler got for each node; None once that is
     forgotten. ``priority`` is the pod's.
     """
 
@@ -67,7 +67,7 @@ class Verdicts:
         now: float,
         priority: int = 0,
     ) -> None:
-        """A pod was asked for, and answered so. The bytes are kept, not the names in them: fewer objects, and nobody walks them."""
+        """A scheduler asked for a pod and got this answer. Its bytes are kept, not the names in them: that is fewer objects."""
         uid = metadata.uid
         known = self._by_uid.pop(uid, None)
         times = 1 if known is None else known.times + 1
@@ -106,7 +106,7 @@ class Verdicts:
     def due(
         self, now: float, is_pending: Callable[[ObjectMeta], bool], most: int, passed_over: Set[str] = frozenset()
     ) -> Sequence[Verdict]:
-        """Pods that were refused everywhere and have waited long enough, at most so many. Who is not pending is dropped.
+        """Pods that were refused everywhere and have waited long enough, at most ``most``. A pod that is not pending is dropped.
 
         ``passed_over`` are uids that are not asked for this time.
         """
@@ -123,7 +123,7 @@ class Verdicts:
         return found
 
     def refused(self) -> Sequence[Verdict]:
-        """Of those that no node held when they were asked for; some may be gone by now."""
+        """The pods that no node held when they were asked for; some may be gone by now."""
         return [verdict for verdict in self._by_uid.values() if not verdict.fitting]
 
     def __len__(self) -> int:

@@ -1,9 +1,9 @@
-"""Calls pods that would now get a card, and whose scheduler has no reason to ask again (defect D29 of the original).
+"""Calls pods that would now get a card while their scheduler has no reason to ask again (defect D29 of the original).
 
-A scheduler asks again when a pod has ended. Where its copy of the cluster is ahead of ours it asks too early, is refused, and then
-nothing happens any more: the pod waits for the next flush, five minutes. The same where the scheduler does not search all nodes
+A scheduler asks again when a pod has ended. If its copy of the cluster is ahead of ours it asks too early, is refused, and then
+nothing happens any more: the pod waits for the next flush, five minutes. So it is if the scheduler does not search all nodes
 (from a hundred on) and missed the one that has room. A change of a node's annotation makes it look again at every pod that an
-extender has refused, so one is made: seldom, for one node at a time, and at longer and longer intervals where it does not help.
+extender has refused, so one is made: seldom, for one node at a time, and at longer and longer intervals if it does not help.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Waker:
         self._monotonic = monotonic
         self._on_call = on_call
         self._lacks_right = False
-        # Who was looked at since all were: those who wait longest may be those who wait for ever.
+        # Pods that were looked at since all were: those that wait longest may be those that wait for ever.
         self._looked_at: set[str] = set()
 
     async def run(self) -> None:

@@ -1,9 +1,9 @@
-"""What pods come, and what CPU they leave: what the policy ``fragmentation`` asks for beside the cards.
+"""Which pods come, and how much CPU they leave: the inputs of the policy ``fragmentation`` beside the cards.
 
-How often pods of a class come is counted as they are first seen with their cards. What is expected follows the cluster slowly: of
+Pods of a class are counted as they are first seen with their cards. The expectation follows the cluster slowly: it is made of
 some thousands of pods, those that came earlier counting ever less.
 
-CPU only tells nodes apart that hold the pod anyway, so nobody audits it: what a lost event leaves wrong here is right again with
+CPU only decides between nodes that hold the pod anyway, so it is not audited: an error that a lost event leaves here ends with
 the next list. A pod's CPU counts from when it is assumed, as its card does (on several nodes: on the latest), or bound by us.
 """
 
@@ -21,7 +21,7 @@ from gpushare.model.pod import cpu_request
 from gpushare.model.quantity import parse_milli
 from gpushare.model.wishes import Wishes
 
-# What is expected is worked out anew, which takes up to a second, when this part of all has come since, and no fewer than so many.
+# The expectation is computed again, which takes up to a second, after this part of all pods has come since, and this many at least.
 _NEWS: Final = 0.25
 _FEWEST_NEWS: Final = 10
 # With more pods than this all that came before counts half, and less than this of a class is forgotten.
@@ -32,19 +32,19 @@ _CPU_STEP: Final = 500
 
 
 def workload_for(policy: str, expected: Outlook | None = None) -> Workload:
-    """What a cluster of this policy asks for: CPU is counted for one alone, as that means a look at every pod."""
+    """The workload of a cluster with this policy: CPU is counted for one policy alone, because that means a look at every pod."""
     return Workload(counts_cpu=policy == wire.POLICY_FRAGMENTATION, expected=expected)
 
 
 def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
-    """Of a pod that asks for so many units in all."""
+    """The class of a pod that asks for this many units in all."""
     parts = wishes.split if sum(wishes.split) == units else (units,)
     models = Wishes(models=wishes.models, banned_models=wishes.banned_models)
     return PodClass(min(parts), len(parts), cpu_milli, models)
 
 
 class Workload:
-    """``counts_cpu``: look at every pod for its CPU. ``expected``: what is to be expected, in the place of what is seen."""
+    """``counts_cpu``: look at every pod for its CPU. ``expected`` replaces the classes that are seen."""
 
     def __init__(self, *, counts_cpu: bool = False, expected: Outlook | None = None) -> None:
         self._counts_cpu = counts_cpu
@@ -60,11 +60,11 @@ class Workload:
         self._pods: dict[str, tuple[str, int]] = {}
         self._used: defaultdict[str, int] = defaultdict(int)
         self._free: dict[str, int] = {}
-        # Of nodes that are known; to be read alone. What may be used already is 0, never less.
+        # For known nodes; must not be changed by readers. The value is 0 if more is used than there is.
         self.free_cpu = MappingProxyType(self._free)
 
     def outlook(self) -> Outlook | None:
-        """What pods are expected to come; None as long as none has."""
+        """The pods that are expected to come; None as long as none has."""
         if self._expected is not None:
             return self._expected
         if self._news and (self._outlook is None or self._news >= max(_NEWS * self._total, _FEWEST_NEWS)):
@@ -72,7 +72,7 @@ class Workload:
         return self._outlook
 
     def note(self, pod: Pod, booking: Booking, wishes: Wishes) -> None:
-        """A pod has cards; each counts once, however often it is told of until it has ended."""
+        """A pod has cards; each counts once, however often it is shown until it has ended."""
         if booking.uid in self._noted:
             return
         self._noted.add(booking.uid)
