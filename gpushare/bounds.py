@@ -47,7 +47,7 @@ METRICS_CONNECTIONS: Final = Bound("the number of connections to the metrics", 3
 METRICS_BYTES_IN_FLIGHT: Final = Bound("all scrapes on their way", 64 * 1024 * 1024, "bytes")
 # Kubernetes goes to 5,000 nodes, some providers to 65,000, of which a scheduler asks about a twentieth.
 NODES_OF_A_QUESTION: Final = Bound("the number of nodes of a question", 20_000, "nodes")
-# All of a question but its nodes and victims in full: so many names, and a pod as large as the API server takes one.
+# A question without its nodes and victims in full: as many names as are allowed, and a pod as large as the API server takes one.
 QUESTION_BYTES: Final = Bound("a question, without its nodes or victims in full,", 4 * 1024 * 1024, "bytes")
 # Commas say how many values there are, before any of them takes memory. A full node has some 300, a full pod 200; a scheduler
 # proposes victims on a tenth of the nodes.
@@ -98,12 +98,12 @@ ALLOCATION_CHARACTERS: Final = Bound("an annotation that names several cards", 8
 ALLOCATION_ENTRIES: Final = Bound("an annotation that names several cards", 512, "entries")
 # Any other annotation of ours is a number, a word or a uid; of any other text this much is kept, to show it in a reason.
 ANNOTATION_KEPT: Final = Bound("an annotation of a pod", 256, "characters")
-# A kubelet's message about a pod, which a person shall read.
+# A kubelet's message about a pod, which people read.
 MESSAGE_KEPT: Final = Bound("the message of a pod's status", 4096, "characters")
 # Ended pods of a node that a device plugin remembers, because the kubelet turned them away for one of our resources.
 TURNED_AWAY_PODS: Final = Bound("the number of pods that a kubelet turned away", 100, "pods")
 CONTAINERS_OF_AN_ENDED_POD: Final = Bound("the containers of a pod that a kubelet turned away", 32, "containers")
-# Pods of a node in one answer of the API server: each may have 1.5 MB, and all of an answer are in memory at once.
+# Pods of a node in one answer of the API server: each may have 1.5 MB, and a whole answer is in memory.
 PODS_OF_A_PAGE: Final = Bound("a page of the pods of a node", 25, "pods")
 # Likewise of all pods, of which an extender reads many thousands when it starts.
 PODS_OF_A_LIST: Final = Bound("a page of all pods", 100, "pods")

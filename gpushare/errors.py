@@ -19,7 +19,7 @@ from __future__ import annotations
 
 
 class GpushareError(Exception):
-    """Base of everything that we raise on purpose; its text says what, where and what to do."""
+    """Base of every error that is raised on purpose; its text names the cause, the place and what to do."""
 
 
 class UsageError(GpushareError):
@@ -27,7 +27,7 @@ class UsageError(GpushareError):
 
 
 class InvalidQuantityError(GpushareError):
-    """A text that is no Kubernetes quantity, or a quantity where only whole units make sense."""
+    """A text that is no Kubernetes quantity, or a quantity if only whole units make sense."""
 
 
 class InvalidAllocationError(GpushareError):

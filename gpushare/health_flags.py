@@ -1,4 +1,4 @@
-"""Flags and environment by which the device plugin is told when a card is sick, and when it is well. Read by ``settings``."""
+"""Flags and variables for when the device plugin takes a card for sick, and for well again. Read by ``settings``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from gpushare.plugin_flags import duration
 
-# Of NVIDIA's device plugin, with its meaning: see deviceplugin.xid_rules.
+# Variables of NVIDIA's device plugin, with its meaning: see deviceplugin.xid_rules.
 ENV_DISABLE: Final = "DP_DISABLE_HEALTHCHECKS"
 ENV_ENABLE: Final = "DP_ENABLE_HEALTHCHECKS"
 
@@ -54,7 +54,7 @@ def add_health_flags(parser: argparse.ArgumentParser, flag: Flag, switch: Flag) 
 
 
 def read_health_flags(parsed: argparse.Namespace, env: Mapping[str, str]) -> HealthFlags:
-    """What was said. Raises UsageError."""
+    """The flags and variables, checked. Raises UsageError."""
     return HealthFlags(
         check=parsed.health_check,
         disabled=env.get(ENV_DISABLE, ""),

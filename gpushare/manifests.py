@@ -1,7 +1,7 @@
 """The fields of Kubernetes objects that we read, as msgspec Structs. No code beyond defaults.
 
 Decoding builds only what is named here and skips the rest (5 µs for a 7 kB pod). Go sends ``null`` where a map or
-list is empty, so every field that may be null says so. Quantities stay text: the API server rewrites ``10000`` as
+list is empty, so every field that may be null has None among its types. Quantities stay text: the API server rewrites ``10000`` as
 ``10k``, and ``model.quantity`` is the only parser.
 """
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class OwnerReference(msgspec.Struct, gc=False):
-    """Whose object this is; the one ``controller`` replaces it when it is gone."""
+    """The owner of an object; the ``controller`` replaces the object when it is gone."""
 
     kind: str = ""
     name: str = ""
@@ -20,7 +20,7 @@ class OwnerReference(msgspec.Struct, gc=False):
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
-    """Identity of an object; ``uid`` tells a re-created object from the one before it under the same name."""
+    """Identity of an object; ``uid`` differs between a re-created object and the one before it under the same name."""
 
     name: str = ""
     namespace: str = ""
@@ -34,7 +34,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
 
 
 class Resources(msgspec.Struct, gc=False):
-    """What a container asks: resource name to quantity."""
+    """A container's requests: resource name to quantity."""
 
     limits: dict[str, str | int | float] | None = None
     requests: dict[str, str | int | float] | None = None
@@ -73,7 +73,7 @@ class Volume(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodSpec(msgspec.Struct, rename="camel", gc=False):
-    """What the pod asks for, and where it was bound."""
+    """The pod's requests, and the node that it was bound to."""
 
     node_name: str | None = None
     containers: list[Container] | None = None
@@ -85,7 +85,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class StateDetails(msgspec.Struct, gc=False):
-    """What is said of a container's state; nothing of it is read."""
+    """Details of a container's state; nothing of it is read."""
 
 
 class ContainerState(msgspec.Struct, gc=False):
@@ -97,7 +97,7 @@ class ContainerState(msgspec.Struct, gc=False):
 
 
 class ContainerStatus(msgspec.Struct, gc=False):
-    """What the kubelet says of one container."""
+    """The kubelet's report on one container."""
 
     name: str = ""
     state: ContainerState | None = None
@@ -138,14 +138,14 @@ class NodeAddress(msgspec.Struct, gc=False):
 
 
 class NodeSystemInfo(msgspec.Struct, rename="camel", gc=False):
-    """What the kubelet says of itself and of its machine; ``boot_id`` is another after each boot."""
+    """The kubelet's report on itself and its machine; ``boot_id`` is another after each boot."""
 
     kubelet_version: str = ""
     boot_id: str = msgspec.field(name="bootID", default="")
 
 
 class NodeStatus(msgspec.Struct, rename="camel", gc=False):
-    """What the node has."""
+    """The node's resources and addresses."""
 
     capacity: dict[str, str | int | float] | None = None
     allocatable: dict[str, str | int | float] | None = None
@@ -176,13 +176,13 @@ class LabelSelector(msgspec.Struct, rename="camel", gc=False):
 
 
 class DisruptionBudgetSpec(msgspec.Struct, gc=False):
-    """Whom a budget protects."""
+    """The pods that a budget protects."""
 
     selector: LabelSelector | None = None
 
 
 class DisruptionBudgetStatus(msgspec.Struct, rename="camel", gc=False):
-    """How many of them may be evicted now, and whose eviction is counted already, by name."""
+    """How many of them may be evicted now, and which evictions are counted already, by name of the pod."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] | None = None

@@ -1,4 +1,4 @@
-"""The flag by which a program is told where its metrics are read. Read by ``settings`` and ``plugin_flags``."""
+"""The flag for the address of a program's metrics. Read by ``settings`` and ``plugin_flags``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_metrics_flag(parser: argparse.ArgumentParser, flag: Flag, paths: str) ->
 
 
 def read_metrics_flag(parsed: argparse.Namespace) -> tuple[str, int] | None:
-    """Host and port, None for nowhere; no host is loopback: whoever wants to be reached from elsewhere says so.
+    """Host and port, None for nowhere; an address without a host is on loopback.
 
     Raises UsageError.
     """

@@ -1,6 +1,6 @@
-"""Flags by which the device plugin is told what to observe and report, and what a container gets. Read by ``settings``.
+"""Flags for the device plugin's observers and reports, and for the answer to a container. Read by ``settings``.
 
-Words that NVIDIA's device plugin has for the same thing are taken as they are there.
+Values that NVIDIA's device plugin has for the same thing have its names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CDI_ANNOTATIONS: Final = "cdi-annotations"
 CDI_CRI: Final = "cdi-cri"
 LIST_STRATEGIES: Final = (ENVVAR, VOLUME_MOUNTS, CDI_ANNOTATIONS, CDI_CRI)
 ID_STRATEGIES: Final = ("uuid", "index")
-# A tenth: room for what a context takes on a card, which nobody books.
+# A tenth: room for the memory that a context takes on a card, which no pod books.
 DEFAULT_TOLERANCE: Final = "10%"
 
 _MIB: Final = 1024 * 1024
@@ -52,7 +52,7 @@ class UsageFlags:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFlags:
-    """How a container's runtime is told its card."""
+    """How a container's runtime learns its card."""
 
     list_strategies: tuple[str, ...] = (ENVVAR,)
     """By a variable, by mounts, by the CDI; several are allowed."""
@@ -108,7 +108,7 @@ def add_flags(parser: argparse.ArgumentParser, flag: Flag, switch: Flag) -> None
 
 
 def read_flags(parsed: argparse.Namespace) -> PluginFlags:
-    """What was said. Raises UsageError that names the flag and what it takes."""
+    """The flags, checked. Raises UsageError, which names the flag and its values."""
     percent, size = _tolerance(parsed.overuse_tolerance)
     usage = UsageFlags(
         interval=duration(parsed.usage_interval, "usage-interval", least=1.0),

@@ -33,7 +33,7 @@ LOG_LEVELS: Final = {
 # glog's flags, which manifests of Go programs carry.
 _GLOG_SWITCHES: Final = ("logtostderr", "alsologtostderr")
 _GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at")
-# The original listens here where PORT is not set.
+# The original listens here if PORT is not set.
 DEFAULT_EXTENDER_PORT: Final = 39999
 # As many processes as NVIDIA's MPS serves on one card; each takes some hundred MiB for its context alone.
 DEFAULT_SLOTS: Final = 48
@@ -52,7 +52,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderSettings:
-    """What the extender is told."""
+    """The extender's settings."""
 
     address: str
     """Where to listen. All addresses where nothing is said, as the original's manifests need (with a warning)."""
@@ -80,7 +80,7 @@ class ExtenderSettings:
 
 @dataclass(frozen=True, slots=True)
 class DevicePluginSettings:
-    """What the device plugin is told."""
+    """The device plugin's settings."""
 
     node_name: str
     """The Node object that is ours."""
@@ -286,7 +286,7 @@ def device_plugin_settings(argv: Sequence[str], environment: Mapping[str, str] |
 
 
 def _slots(mode: str, slots: str) -> int:
-    """Slots of a card; 0 in ids mode. Raises UsageError for slots that nobody would count."""
+    """Slots of a card; 0 in ids mode. Raises UsageError for slots in a mode that does not count them."""
     if mode == "ids" and slots:
         raise UsageError("--slots means something with --mode slots only")
     return _number(slots, "slots", 1, 1000) if slots else DEFAULT_SLOTS if mode == "slots" else 0

@@ -25,7 +25,7 @@ ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 ANNOTATION_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
 # Ours, written with the Binding: the binder's book follows IDX, so the plugin may change it. (The original's would leak.)
 ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
-# Annotation of a pod whose phase says that it has ended, while its status still shows running containers: the id of the boot
+# Annotation of a pod that has ended by its phase, while its status still shows running containers: the id of the boot
 # that ended them. Written by the device plugin. Ours.
 ANNOTATION_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
 EXTENDER_BOOK: Final = "gpushare/1"
@@ -68,7 +68,7 @@ GUARDS_NAMESPACE: Final = "gpushare-guards"
 ANNOTATION_RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
 ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 
-# Annotation of a node, written by the extender when it has room for a pod that nobody asks about: schedulers look again. Ours.
+# Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
 # Variables of a container, set by the device plugin.
@@ -89,10 +89,10 @@ PATH_PRIORITIZE: Final = PATH_PREFIX + "/prioritize"
 PATH_PREEMPT: Final = PATH_PREFIX + "/preempt"
 PATH_BIND: Final = PATH_PREFIX + "/bind"
 PATH_INSPECT: Final = PATH_PREFIX + "/inspect"
-# Ours: /<namespace>/<pod> says why a pod has no card; a manifest posted here is explained without effect.
+# Ours: /<namespace>/<pod> explains why a pod has no card; a manifest posted here is explained without effect.
 PATH_EXPLAIN: Final = PATH_PREFIX + "/explain"
 PATH_VERSION: Final = "/version"
-# What /version answers; the original's constant, which monitoring compares.
+# The answer of /version: the original's constant, which monitoring compares.
 API_VERSION: Final = "0.1.0"
 
 # ConfigMap in kube-system that lists sick cards: data.gpus = "0,2".
@@ -108,7 +108,7 @@ DEVICE_PLUGIN_VERSION: Final = "v1beta1"
 # The folder is a constant of the kubelet: a moved --root-dir does not move it.
 DEVICE_PLUGIN_PATH: Final = "/var/lib/kubelet/device-plugins"
 POD_RESOURCES_SOCKET: Final = "/var/lib/kubelet/pod-resources/kubelet.sock"
-# What a kubelet takes in one gRPC message, in bytes (grpc-go's default; the kubelet sets no other).
+# The most that a kubelet takes in one gRPC message, in bytes (grpc-go's default; the kubelet sets no other).
 KUBELET_MESSAGE_LIMIT: Final = 4 * 1024 * 1024
 
 # Reasons that the scheduler shows in an event. Constant and without node names, so that it can count them.

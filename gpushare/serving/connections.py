@@ -29,7 +29,7 @@ class Connection(Protocol):
         """Does the caller wait for us?"""
 
     def waits_longer_than(self, idle: float, transfer: float) -> bool:
-        """Has it done nothing, or been slow, for so many seconds?"""
+        """Has it done nothing, or been slow, for this many seconds?"""
 
     def give_up(self) -> None:
         """Free what it makes us hold."""
@@ -38,7 +38,7 @@ class Connection(Protocol):
         """Close once what is under way is answered."""
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close it immediately."""
 
 
 class Connections:
@@ -64,7 +64,7 @@ class Connections:
         self.none_left.clear()
 
     def remove(self, connection: Connection) -> None:
-        """It is closed, or it will be at once."""
+        """It is closed, or will be immediately."""
         self._opened.discard(connection)
         if not self._opened:
             self.none_left.set()
@@ -79,7 +79,7 @@ class Connections:
         return True
 
     def hold(self, connection: Connection, amount: int) -> bool:
-        """Hold so many bytes more for this connection; False if it is itself the one that has to be given up."""
+        """Hold this many bytes more for the connection; False if the connection itself must be given up."""
         self.held += amount
         connection.held += amount
         while self._most_held.exceeded(self.held):

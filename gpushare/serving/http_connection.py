@@ -1,6 +1,6 @@
 """One HTTP/1.1 connection: bytes in, requests to the application, answers out, in their order.
 
-llhttp parses them, through httptools. Of HTTP there is what a kube-scheduler, a kubelet's probe and curl need: keep-alive,
+llhttp parses them, through httptools. It has the parts of HTTP that a kube-scheduler, a kubelet's probe and curl need: keep-alive,
 pipelining, lengths and chunks of a request, ``Expect: 100-continue``, HEAD. Every answer has a length: without one Go's client
 drops the connection after each. A framework would cost more than the decision that is asked for.
 """
@@ -34,7 +34,7 @@ _STATUS_LINES: Final = {
 
 
 class Request(NamedTuple):
-    """A request; ``is_known`` says that the caller has shown a certificate of ours, or that none is asked for."""
+    """A request; ``is_known``: the caller has shown a certificate of ours, or none is needed."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ Application = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, while it lasts, one of ``connections``; ``is_known`` tells from the transport who is there."""
+    """A connection, while it lasts, one of ``connections``; ``is_known`` reads from the transport which client it is."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class HttpConnection(asyncio.Protocol):
         self._resumed: asyncio.Future[None] | None = None
 
     def waits_longer_than(self, idle: float, transfer: float) -> bool:
-        """Has the client asked nothing for so long, or taken so long to ask or to listen? While we work we do not wait for it."""
+        """Has the client asked nothing for too long, or taken too long to ask or to read? Time in which we work does not count."""
         if self.is_busy:
             return False
         is_transfer = self._is_reading or self._is_stalled or self._is_closing
@@ -129,10 +129,10 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close it immediately."""
         self._transport.abort()
 
-    # What asyncio calls
+    # Called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
@@ -147,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         """It is gone. A bind that it asked for goes on; a body that was on its way in is freed.
 
         The parser knows this object, and this object the parser: without an end to that both, and the body, would stay until
-        Python's collector finds them, which in a program of so few new objects is seldom.
+        Python's collector finds them, which is seldom in a program that makes few objects.
         """
         self._drop()
         self._parser = None
@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
         self._go_on()
 
-    # What the parser calls
+    # Called by the parser
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -204,7 +204,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Of headers only one matters here; the parser has read the lengths."""
+        """Only one header matters here; the parser has read the lengths."""
         self._unfinished = 0
         self._head_size += len(name) + len(value)
         if self._head_size > HEAD_BYTES.most:
@@ -289,7 +289,7 @@ class HttpConnection(asyncio.Protocol):
     def _answered(self, size: int) -> None:
         """A body of this size is not held any more."""
         if size > _UNCOUNTED_BYTES:
-            # Nothing is held any more if the connection was given up meanwhile.
+            # Nothing is held any more if the connection was given up in between.
             self._connections.release(self, min(size, self.held))
 
     async def _later(self, request: Request, answer: Awaitable[Answer], is_kept: bool) -> None:
@@ -319,7 +319,7 @@ class HttpConnection(asyncio.Protocol):
         self._end(is_kept)
 
     async def _write_parts(self, method: str, answer: Answer, is_kept: bool) -> None:
-        """Write them as the client takes them: some MiB at once would be copied several times, and all others would wait."""
+        """Write them as the client takes them: several MiB in one go would be copied several times, and all others would wait."""
         parts = [answer.body, *answer.parts]
         size = sum(map(len, parts))
         is_kept = is_kept and not self._is_closing
@@ -335,7 +335,7 @@ class HttpConnection(asyncio.Protocol):
                     return
                 self._transport.write(part)
         finally:
-            # Nothing is held any more if the connection was given up meanwhile.
+            # Nothing is held any more if the connection was given up in between.
             self._connections.release(self, min(size, self.held))
         self._end(is_kept and not self._is_closing)
 
@@ -361,7 +361,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _head(answer: Answer, length: int, is_kept: bool) -> bytes:
-    """The lines before a body of so many bytes."""
+    """The lines before a body of this many bytes."""
     return b"".join(
         (
             _STATUS_LINES[answer.status],

@@ -149,7 +149,7 @@ class HttpEdge:
         asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def _accept(self) -> None:
-        """Accept those that wait, so many that the others have their turn."""
+        """Accept connections that wait, a few at a time so that other work has its turn."""
         for _ in range(_AT_ONCE):
             try:
                 client, _ = self._listener.accept()
@@ -231,7 +231,7 @@ def _descriptors() -> int:
 def listen(address: str, port: int, flags: str = "--address and --port") -> socket.socket:
     """A listening TCP socket; port 0 takes a free one. Raises UsageError that names ``flags``.
 
-    The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only where it knows that this is TCP.
+    The protocol is named: asyncio switches Nagle's algorithm off (40 ms an answer) only if it knows that this is TCP.
     """
     try:
         found = socket.getaddrinfo(

@@ -1,2 +1,2 @@
-"""HTTP: sockets and TLS (``http_edge``, ``tls``), bytes (``http_connection``), what stands where and for whom
+"""HTTP: sockets and TLS (``http_edge``, ``tls``), bytes (``http_connection``), paths and who may ask them
 (``routes``, ``metrics_routes``, ``health``)."""

@@ -1,4 +1,4 @@
-"""What a kubelet's probes ask: does it live, has it read the cluster?"""
+"""The answers to a kubelet's probes: is the program alive, has it read the cluster?"""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _NOT_READY: Final = Answer(503, TEXT, b"the first list of nodes and pods is not 
 
 
 def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
-    """The answers by path; ``is_ready`` says whether the book is complete."""
+    """The answers by path; ``is_ready``: is the book complete?"""
     return {"/healthz": lambda: _OK, "/readyz": lambda: _OK if is_ready() else _NOT_READY}

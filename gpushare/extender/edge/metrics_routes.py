@@ -1,4 +1,4 @@
-"""What stands at the address of the metrics: ``/metrics`` for Prometheus, and the kubelet's probes. All of it is only read."""
+"""The paths at the address of the metrics: ``/metrics`` for Prometheus, and the kubelet's probes. Nothing can be changed there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the 
 
 
 class MetricsRoutes:
-    """The application. ``is_ready`` says whether the book is complete."""
+    """The application. ``is_ready``: is the book complete?"""
 
     def __init__(self, exposition: Collector, is_ready: Callable[[], bool]) -> None:
         self._exposition = exposition

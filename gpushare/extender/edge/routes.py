@@ -1,4 +1,4 @@
-"""What stands at which path, for whom, and with which status.
+"""Each path with its function, the callers that it is open to, and its status.
 
 kube-scheduler reads an answer only when its status is exactly 200 (its pkg/scheduler/extender.go), so whatever an extender verb has
 to say, a refusal too, is 200 with ``Error``. Paths, the texts of 404 and 405 and the redirect of a trailing slash are
@@ -24,7 +24,7 @@ from gpushare.serving.http_connection import JSON, TEXT, Answer, Request
 
 _LOG = logging.getLogger(__name__)
 
-# Nodes that an inspection describes without looking whether somebody waits: half a millisecond of work.
+# Nodes that an inspection describes before it lets other requests run: half a millisecond of work.
 _NODES_AT_ONCE: Final = 8
 
 _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found\n")
@@ -34,12 +34,12 @@ _FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the 
 
 
 class Routes:
-    """The application. ``is_ready`` says whether the book is complete."""
+    """The application. ``is_ready``: is the book complete?"""
 
     def __init__(self, cache: SchedulerCache, verbs: Verbs, is_ready: Callable[[], bool]) -> None:
         self._cache = cache
         self._verbs = verbs
-        # At most one inspection is being described; the next waits for it, and has all who came meanwhile.
+        # At most one inspection is being described; the next waits for it, and answers all callers that came since.
         self._describing = asyncio.Lock()
         self._inspection: asyncio.Future[bytes] | None = None
         timed = verbs.metrics.timed
@@ -56,7 +56,7 @@ class Routes:
         self._probes = health(is_ready)
         self._gets: dict[str, Callable[[], Answer] | None] = {
             wire.PATH_VERSION: lambda: Answer(200, TEXT, wire.API_VERSION.encode()),
-            # Long where there are many nodes: others are answered meanwhile.
+            # It takes long if there are many nodes, and lets other requests run.
             wire.PATH_INSPECT: None,
             **self._probes,
         }
@@ -107,17 +107,17 @@ class Routes:
             return _failed(request)
 
     async def _inspect(self, request: Request) -> Answer:
-        """All nodes. Who asks while others wait for theirs gets the same answer, of a later moment than any of them asked."""
+        """All nodes. Callers that wait together get the same answer, of a later moment than any of them asked."""
         try:
             if self._inspection is None:
                 self._inspection = asyncio.ensure_future(self._describe_all())
-            # It is others' too: one who goes away does not end it.
+            # Other callers wait for it too: one that goes away does not end it.
             return Answer(200, JSON, await asyncio.shield(self._inspection))
         except Exception:
             return _failed(request)
 
     async def _describe_all(self) -> bytes:
-        """All nodes as they are when it begins, a few at a time: 5,000 at once would keep a filter waiting for 0.3 s."""
+        """All nodes as they are when it begins, a few at a time: 5,000 in one go would keep a filter waiting for 0.3 s."""
         async with self._describing:
             self._inspection = None
             described = []

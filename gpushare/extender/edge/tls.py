@@ -1,4 +1,4 @@
-"""The extender's certificates: read from files, and read anew when these change, as a renewed Secret does."""
+"""The extender's certificates: read from files, and read again when these change, as a renewed Secret does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 10.0
 
 
 def load(files: TlsFiles) -> ssl.SSLContext:
-    """For new connections. Raises UsageError that says which file is not what it should be.
+    """For new connections. Raises UsageError, which names the file that is wrong.
 
     A caller need not show a certificate (a probe has none), but one that it shows must be of our authority.
     """

@@ -1,8 +1,8 @@
 """One object for each node that a bind must win before it binds: what keeps two extenders from one card.
 
 Bindings of different pods cannot conflict in the API, so two extenders that do not know of each other's last seconds could give one
-card twice. With several of them each bind first writes its pod into the guard of its node, a Lease, on condition that nobody has
-changed it since it was read. Whoever wins has seen every reservation before its own; whoever loses reads again and chooses anew. An
+card twice. With several of them each bind first writes its pod into the guard of its node, a Lease, on condition that it has not
+changed since it was read. The extender that wins has seen every earlier reservation; one that loses reads and chooses again. An
 extender that was paused and wakes late holds a reservation that still counts, or loses. No clock decides.
 """
 
@@ -30,7 +30,7 @@ from gpushare.model.node import Booking
 
 _LOG = logging.getLogger(__name__)
 
-# How often a bind that was overtaken chooses anew.
+# How often a bind that was overtaken chooses again.
 _TRIES: Final = 10
 # How long our copy of the pods may take to come as far as the guard asks, in seconds.
 _BEHIND_SECONDS: Final = 2.0
@@ -59,8 +59,8 @@ class _Read:
 class NodeGuards:
     """The guards of all nodes.
 
-    ``fate_of`` says what became of a pod; ``come_to`` waits until our copy of the pods is as fresh as a resourceVersion, and
-    says whether it is.
+    ``fate_of`` returns the fate of a pod; ``come_to`` waits until our copy of the pods is as fresh as a resourceVersion, and
+    returns whether it is.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class NodeGuards:
         self._fate_of = fate_of
         self._come_to = come_to
         self._known: dict[str, _Read] = {}
-        # Pods whose Binding, which was ours alone, was refused for good; and pods that are no more. Until a write tells so.
+        # Pods whose Binding, which was ours alone, was refused for good; and pods that are gone. Kept until a write removes them.
         self._refused: defaultdict[str, set[str]] = defaultdict(set)
         self._gone: defaultdict[str, set[str]] = defaultdict(set)
         # Binds to one node wait for each other here: side by side they would only overtake each other.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def reserve(self, node: str, book: Callable[[Guard], Booking], unbook: Callable[[], None]) -> Booking:
-        """Write into the node's guard what ``book`` chooses in view of it; ``unbook`` takes that back where we are overtaken.
+        """Write into the node's guard what ``book`` chooses in view of it; ``unbook`` reverts that if another was faster.
 
         Raises GuardError, ApiError, and what ``book`` raises.
         """
@@ -118,7 +118,7 @@ class NodeGuards:
         self._refused[node].add(uid)
 
     def _is_dead(self, node: str, one: Reservation) -> bool:
-        """What another extender has tried as well may be bound by that, though ours was refused."""
+        """A pod that another extender has tried as well may be bound by that, though ours was refused."""
         uid = one.booking.uid
         return uid in self._gone[node] or (uid in self._refused[node] and one.by == {self._identity})
 

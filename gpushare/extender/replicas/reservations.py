@@ -1,7 +1,7 @@
-"""What the guard of a node holds: who is about to be bound there, and how fresh a book must be to do without the others. Pure.
+"""The content of a node's guard: pods that are about to be bound there, and how fresh a book must be to decide without them. Pure.
 
-A reservation is written before the Binding is sent, and removed by whoever has seen the pod bound (anywhere) or gone: before that
-its Binding may still take effect, however late. ``seen`` is the newest resourceVersion of a pod whose reservation was
+A reservation is written before the Binding is sent. An extender removes it once it has seen the pod bound (anywhere) or gone, because
+until then the Binding may still take effect, however late. ``seen`` is the newest resourceVersion of a pod whose reservation was
 removed because it is bound: a book that has not come so far may lack that pod, so nothing may be decided on it.
 """
 
@@ -50,7 +50,7 @@ class Guard:
 
 
 class State(Enum):
-    """What a book knows of a pod."""
+    """The state of a pod by a book."""
 
     PENDING = "pending"
     BOUND = "bound"
@@ -60,7 +60,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a pod; ``version`` is its resourceVersion as it was seen bound."""
+    """The fate of a pod; ``version`` is its resourceVersion as it was seen bound."""
 
     state: State
     version: int = 0
@@ -106,7 +106,7 @@ def encode(guard: Guard) -> str:
 
 
 def decode(text: str | None) -> Guard:
-    """The guard in an annotation; an empty one where there is none. Raises UnreadableGuardError."""
+    """The guard in an annotation; an empty one if there is none. Raises UnreadableGuardError."""
     if not text:
         return Guard()
     try:

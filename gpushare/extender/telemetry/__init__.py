@@ -1,1 +1,1 @@
-"""What is counted (``metrics``), the series of it and of the book (``exposition``), and their text (``scrape``)."""
+"""Counters (``metrics``), the series of these and of the book (``exposition``), and their text (``scrape``)."""

@@ -1,6 +1,6 @@
 """The extender's series, as Prometheus reads them.
 
-Three kinds: what happened was counted (``metrics``); what is true now (the book, the cards, who waits) is read at the scrape from
+Counts are kept as things happen (``metrics``); the present state (the book, the cards, pods that wait) is read at the scrape from
 values that do not change while they are read; so a node that is gone takes its series with it. Nothing of it is on the way of an
 answer. The label ``card`` is our index, as in the pods' annotations; labels are of sets that are bounded by the cluster's machines.
 
@@ -206,7 +206,7 @@ class _Summary:
             largest[device.model] = max(largest.get(device.model, 0), amount)
 
     def series(self) -> Iterator[Metric]:
-        """What is known of them."""
+        """The known facts about them."""
         yield _gauge("gpushare_extender_cards", "Cards in the book.", ("model", "state"), list(self._cards.items()))
         for name, text, largest in (
             ("bytes", "The most that one pod can still get of one card, over all nodes.", self._free_bytes),

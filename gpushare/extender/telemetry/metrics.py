@@ -1,7 +1,7 @@
-"""What the extender counts of itself: answers and how long they took. Plain numbers, for one thread.
+"""The extender's counters of itself: answers and how long they took. Plain numbers, for one thread.
 
-It is counted in any case and on the way of each answer, so it must cost next to nothing: these take less than half the time of
-Prometheus' own, which have locks. What shows them is loaded where ``/metrics`` is served.
+Each answer is counted before it is sent, so counting must cost next to nothing: these counters take less than half the time of
+Prometheus' own, which have locks. The library that shows them is loaded only if ``/metrics`` is served.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GRANTED: Final = "granted"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
 
-# Reasons: those of the scheduler, and some for which the text says more than a label may.
+# Reasons: those of the scheduler, and some whose text is longer than a label may be.
 REASONS: Final = frozenset(text for name, text in vars(wire).items() if name.startswith("REASON_"))
 BAD_WISH: Final = "bad wish"
 BAD_AMOUNT: Final = "bad amount"
@@ -64,18 +64,18 @@ class Latency:
 
 
 class ExtenderMetrics:
-    """What the rest of the extender calls. ``clock_ns`` is what answers are timed by."""
+    """The calls of the rest of the extender. ``clock_ns`` times the answers."""
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
         self.latencies = {verb: Latency() for verb in VERBS}
-        # By verb, verdict and reason. What is known beforehand is there, as 0, from the first scrape on: a rate needs a beginning.
+        # By verb, verdict and reason. Known combinations are there, as 0, from the first scrape on: a rate needs a begin.
         self.requests: Counter[tuple[str, str, str]] = Counter(
             dict.fromkeys(((verb, GRANTED, "") for verb in VERBS), 0)
         )
         self.requests.update(dict.fromkeys(((FILTER, REFUSED, reason) for reason in sorted(REASONS)), 0))
         self.calls: Counter[str] = Counter({CALLED: 0, NOT_CALLED: 0})
-        # Whether anybody who reaches this machine may ask, and nobody can tell who it is.
+        # May every program that reaches this machine ask, without a sign of which program it is?
         self.is_open = False
 
     def count(self, verb: str, verdict: str, reason: str = "") -> None:
@@ -91,7 +91,7 @@ class ExtenderMetrics:
         self.calls[CALLED if is_done else NOT_CALLED] += 1
 
     def timed(self, verb: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-        """The verb's function, timed; what it raises is counted here, what it answers by itself."""
+        """The verb's function, timed; an exception is counted here, and an answer by the function."""
         clock_ns, latency = self._clock_ns, self.latencies[verb]
 
         def observed(body: bytes) -> bytes:
