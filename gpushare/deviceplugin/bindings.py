@@ -90,7 +90,7 @@ class Bindings:
 
 
 def _stays(name: str, text: str) -> bool:
-    """Is this one of our annotations that says nothing of the card that a pod has, and makes sense?"""
+    """Is this one of our annotations that does not name a card, and makes sense?"""
     if name == wire.ANNOTATION_EXTENDER:
         return text == wire.EXTENDER_BOOK
     return name in _NUMBERS and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER

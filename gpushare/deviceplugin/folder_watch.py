@@ -1,8 +1,8 @@
-"""Waits until something comes or goes in a folder, by inotify; where the kernel gives none, by looking more often.
+"""Waits until something comes or goes in a folder, by inotify; if the kernel has none, by looking more often.
 
-A kubelet that starts removes the sockets of its plugins and makes its own anew. Until a plugin has registered again the
-node shows none of its cards, and pods that are admitted meanwhile fail for good: so it is told at once, and costs nothing
-while nothing happens.
+A kubelet that starts removes the sockets of its plugins and makes a new one of its own. Until a plugin has registered again
+the node shows none of its cards, and pods that are admitted in between fail for good. So the change must be noticed
+immediately, and a folder without changes must cost nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 # Device and inode. A folder's times tell nothing: they change with what lies in it.
 _Identity = tuple[int, int]
 
-# How often one looks in any case, in seconds: for a change that inotify did not tell, and where there is no inotify.
+# How often the folder is looked at in any case, in seconds: if inotify missed a change, and if there is no inotify.
 _TOLD_SECONDS: Final = 10.0
 _UNTOLD_SECONDS: Final = 0.5
 
@@ -51,13 +51,13 @@ class FolderWatch:
             self._inotify.close()
 
     async def changed(self, seconds: float = _TOLD_SECONDS) -> None:
-        """Until something came or went in the folder, or so many seconds at the most. It may also be nothing."""
+        """Until something came or went in the folder, or at most this many seconds. It may also be nothing."""
         if self._inotify is None:
             await asyncio.sleep(min(seconds, _UNTOLD_SECONDS))
             return
         here = _identity(self._folder)
         if here is None or here != self._watched:
-            # It was made anew, or is seen for the first time: what happened before the watch began is not told.
+            # The folder is another one, or is seen for the first time: changes before the watch began are not reported.
             self._watched = here if self._is_watched(self._inotify) else None
             await asyncio.sleep(0 if self._watched else min(seconds, _UNTOLD_SECONDS))
             return

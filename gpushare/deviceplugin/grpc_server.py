@@ -40,7 +40,7 @@ Context = grpc.aio.ServicerContext[object, object]
 
 
 def plugin_options() -> pb.DevicePluginOptions:
-    """What we want of the kubelet: to be asked which ids, and before each container start."""
+    """The optional calls that we want: before the ids are chosen, and before each container starts."""
     return pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 
 
@@ -59,7 +59,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self._allocator = allocator
         self._node = node
         self._devices = devices
-        # What each open stream waits for, and the list as it was last encoded.
+        # The event of each open stream, and the list as it was last encoded.
         self._wakes: set[asyncio.Event] = set()
         self._encoded: tuple[Sequence[CardFacts], bytes] | None = None
         node.listeners.append(self.announce)
@@ -95,7 +95,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         return self.options
 
     async def ListAndWatch(self, request: pb.Empty, context: Context) -> AsyncIterator[bytes]:  # noqa: N802
-        """The full list at once, and again after each change of it; the stream stays open until we stop.
+        """The full list immediately, and again after each change of it; the stream stays open until we stop.
 
         Messages go out as bytes: encoded once for a change, however many streams there are.
         """
@@ -131,7 +131,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     async def GetPreferredAllocation(  # noqa: N802
         self, request: pb.PreferredAllocationRequest, context: Context
     ) -> pb.PreferredAllocationResponse:
-        """Ids on the card of the pod whose turn it is."""
+        """Ids on the card of the pod that is next."""
         answer = pb.PreferredAllocationResponse()
         for one in request.container_requests:
             chosen = await _answered(
@@ -142,7 +142,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         return answer
 
     async def Allocate(self, request: pb.AllocateRequest, context: Context) -> pb.AllocateResponse:  # noqa: N802
-        """What each container is told."""
+        """The answer for each container."""
         answers = [
             await _answered(self._allocator.allocate(one.devices_ids), context) for one in request.container_requests
         ]

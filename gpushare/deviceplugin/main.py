@@ -97,7 +97,7 @@ async def _until_signal(settings: DevicePluginSettings) -> None:
 
 
 def _single(error: BaseException) -> BaseException:
-    """What is in a group of one; a group says no more than its only member."""
+    """The member of a group of one, which tells as much as the group."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -143,7 +143,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     await _prepare(client, node, pods)
     await end_pods_of_former_boot(client, node, pods, events)
     watch.begin(remembered(node.cards_before))
-    # What became of them while nobody ran here.
+    # Changes of the cards while no plugin ran.
     news.tell(changes_between(node.cards_before, node.cards, {}))
     check_ids(node.cards, node.kubelet_version, settings.max_ids)
     node.listeners.append(news.tell)
@@ -168,7 +168,7 @@ async def _serve(
     metrics: PluginMetrics,
     group: asyncio.TaskGroup,
 ) -> tuple[DevicePluginServer, Allocator]:
-    """Serve the kubelet; the server of the resource that pods' memory comes with, and who answers there."""
+    """Serve the kubelet; the server of the resource that pods' memory comes with, and its allocator."""
     folder = Path(settings.device_plugin_path)
     book = KubeletBook(Path(settings.pod_resources_socket), folder)
     allocator = Allocator(
@@ -205,7 +205,7 @@ async def _serve(
 
 
 async def _until_units_agree(client: ApiClient, node: NodeStatus, pods: NodePods, events: EventRecorder) -> None:
-    """Return once no pod of the node holds memory in another unit than the node is to count in."""
+    """Return once no pod of the node holds memory in another unit than the node will count in."""
 
     async def look() -> str:
         others = pods_of_other_units(pods.in_admission_order(), node.cards, node.unit_before)
@@ -220,7 +220,7 @@ async def _until_units_agree(client: ApiClient, node: NodeStatus, pods: NodePods
 
 
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
-    """Kept in any case, served where an address is given: from the start, as a driver that is away is waited for."""
+    """Kept in any case, served if an address is given: from the start, because a driver that is away is waited for."""
     metrics = PluginMetrics()
     if settings.extra.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
@@ -232,12 +232,12 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
 
 
 def _node_watch(client: ApiClient, node: NodeStatus) -> Reflector[Node]:
-    """What others write on our Node: a kubelet that starts anew, an operator's word."""
+    """Changes of our Node by others: by a kubelet that starts again, by an operator."""
     return Reflector(client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}")
 
 
 def _xid_rules(settings: DevicePluginSettings) -> XidRules:
-    """Which Xids are critical: none where the health check is off."""
+    """Which Xids are critical: none if the health check is off."""
     rules, odd = read_rules(settings.health.disabled, settings.health.enabled)
     if odd:
         _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
@@ -263,7 +263,7 @@ async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
 
 
 def _boot_id() -> str:
-    """Which boot of the machine this is; empty where the kernel does not say."""
+    """The id of the machine's boot; empty if the kernel has none."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:

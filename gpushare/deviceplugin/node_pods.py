@@ -50,7 +50,7 @@ class _Names(NamedTuple):
 
 
 class NodePods:
-    """Pods of one node; feed it from a watch, and from a fresh list where the watch may be behind.
+    """Pods of one node; feed it from a watch, and from a fresh list if the watch may be behind.
 
     ``on_change`` is called after every change.
     """
@@ -59,7 +59,7 @@ class NodePods:
         self.on_change = on_change
         self.bindings = Bindings()
         self._pods: dict[str, KeptPod] = {}
-        # By uid: the lowest version seen, and the number of arrival where that says nothing.
+        # By uid: the lowest version seen, and the number of arrival, for versions that are no numbers.
         self._places: dict[str, tuple[int, int]] = {}
         # By uid, when those were created that were here before the kubelet was.
         self._found: dict[str, str] = {}
@@ -72,7 +72,7 @@ class NodePods:
         self._identities: dict[str, ObjectMeta] = {}
         # The newest of the failed pods that asked for cards.
         self._turned_away: dict[str, Pod] = {}
-        # Made anew when it is asked for after a change.
+        # Made again when it is needed after a change.
         self._names: _Names | None = None
         # The newest version that was seen of anything.
         self.newest = 0
@@ -160,7 +160,7 @@ class NodePods:
         self._arrivals = len(self._pods)
 
     def find(self, namespace: str, name: str) -> Pod | None:
-        """The pod of that name; the newest where an old one of the same name is still known."""
+        """The pod of that name; the newest if an old one of the same name is still known."""
         return self._pods.get(self._index().by_name.get((namespace, name), ""))
 
     def by_uid(self, uid: str) -> Pod | None:
@@ -225,7 +225,7 @@ class NodePods:
         return uid in self._lost or not ours or not version or version > ours
 
     def _is_newer(self, uid: str, version: str) -> bool:
-        """Do we know the pod as it was after that version? Not where one of the two is no number, or of a lost history."""
+        """Do we know the pod as it was after that version? Not if one of the two is no number, or of a lost history."""
         if uid in self._lost:
             return False
         ours, theirs = _number(self._pods[uid].metadata.resource_version), _number(version)
@@ -254,7 +254,7 @@ def _shorten(remembered: dict[str, Any], most: int) -> None:
 
 
 def _number(text: str) -> int:
-    """A version or a time as a number, 0 where it is none that could be one: it says nothing of an order then."""
+    """A version or a time as a number, 0 if it cannot be one: then it has no place in an order."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
 
 

@@ -1,4 +1,4 @@
-"""Who looks at the node beside those that answer the kubelet, as the flags say: real use, stuck pods."""
+"""Optional watchers of the node, beside the answers to the kubelet: real use, stuck pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpushare.plugin_flags import PluginFlags
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What an observer sees and whom it tells. The callables answer for this moment.
+    """The inputs and outputs of an observer. The callables answer for this moment.
 
     ``is_served``: does the kubelet hold our list? ``held``: pods held for good, by uid, and why.
     """

@@ -1,9 +1,9 @@
-"""Keep the kubelet informed: serve, register, and do both again when the kubelet starts anew.
+"""Keep the plugin registered: serve, register, and do both again when the kubelet starts again.
 
 A kubelet calls back GetDevicePluginOptions *inside* Register, so the server runs first. At its start it removes every
 socket in the folder and creates its own; a ListAndWatch stream that ended is never asked for again, and when the stream
 of a plugin before us ends late, it drops us instead. So whenever ``kubelet.sock`` is another file than the one we
-registered at, our own socket is gone, or nobody holds our list, the old server is stopped, then a new one registers.
+registered at, our own socket is gone, or no kubelet reads our list, the old server is stopped, then a new one registers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 
 _LOG = logging.getLogger(__name__)
 
-# How long nobody may hold our list before we register again, in seconds.
+# How long our list may have no reader before we register again, in seconds.
 _UNWATCHED_SECONDS: Final = 5.0
 # The kubelet dials us for up to 10 s inside Register.
 _REGISTER_SECONDS: Final = 30.0
-# Between two attempts, in seconds: the first, and the most. A kubelet's socket is there shortly before anybody answers at it.
+# Between two attempts, in seconds: the first, and the most. A kubelet's socket is there shortly before it answers.
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
@@ -40,7 +40,7 @@ Identity = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What is registered: a name of a resource, and the socket on which its service is."""
+    """A resource that is registered: its name, and the socket of its service."""
 
     name: str
     socket: str
@@ -59,7 +59,7 @@ async def stay_registered(
 ) -> None:
     """Serve and register for ever; ends only by cancellation, and then stops serving. One call for each resource.
 
-    ``registered`` is told the resource each time that the kubelet took it; ``kubelet_changed`` is called before that where
+    ``registered`` is called with the resource each time that the kubelet took it; ``kubelet_changed`` is called before that if
     it is not the kubelet of the time before.
     """
     own, kubelet = folder / resource.socket, folder / wire.KUBELET_SOCKET
@@ -102,7 +102,7 @@ async def _there(kubelet: Path, watch: FolderWatch) -> Identity:
 
 
 async def _rest(seconds: float, kubelet: Path, kubelet_identity: Identity, watch: FolderWatch) -> None:
-    """So long, or until there is another socket: one that ended leaves its own, at which nobody answers."""
+    """Wait this long, or until there is another socket: a kubelet that ended leaves one at which nothing answers."""
     now = asyncio.get_running_loop().time
     end = now() + seconds
     while identity(kubelet) == kubelet_identity and now() < end:

@@ -1,1 +1,1 @@
-"""Whose ids are these, and are they on the right card: from a kubelet's question to the container's start."""
+"""Which container gets which ids, and on the right card: from a kubelet's question to the container's start."""

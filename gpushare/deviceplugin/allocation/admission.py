@@ -29,9 +29,9 @@ _NOBODY: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
 class Admission:
-    """Knows whom it answered last; all else follows from the node's sight.
+    """Remembers the container of its last answer; all else follows from the node's sight.
 
-    ``between_pods`` is set while no Allocate is to follow a question.
+    ``between_pods`` is set while no question waits for its Allocate.
     """
 
     def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound, rules: ContainerFlags) -> None:
@@ -39,15 +39,15 @@ class Admission:
         self._exchange = exchange
         self._hand_bound = hand_bound
         self._rules = rules
-        # What was chosen, for the Allocate that follows with exactly these ids; a guess like any other meanwhile.
+        # The candidate of the last question, for the Allocate that follows with exactly these ids; until then it is a guess.
         self._chosen: dict[frozenset[str], Candidate] = {}
-        # The ids that were answered last, and whom we took them to be for.
+        # The ids that were answered last, and the pod that they were meant for.
         self._latest = _NOBODY
         self.between_pods = asyncio.Event()
         self.between_pods.set()
 
     def begin_anew(self) -> None:
-        """Another kubelet asks from now on, or this one was refused, which ends a pod: it goes on with nobody."""
+        """Another kubelet asks from now on, or a call was refused, which ends its pod: no pod is half done any more."""
         self._latest = _NOBODY
 
     def forget_question(self) -> None:
@@ -69,7 +69,7 @@ class Admission:
         return chosen
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
-        """What the container with these ids gets. Raises NoCandidateError, ApiError."""
+        """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
         key = frozenset(device_ids)
         candidate = self._take_question(key)
         self.between_pods.set()
@@ -99,14 +99,14 @@ class Admission:
         return answer(granted, self._view.node.nvml_indices, device_ids, self._rules)
 
     def _take_question(self, ids: frozenset[str]) -> Candidate | None:
-        """Whom these ids were chosen for. It is answered, or asked anew: whom the others were chosen for has nothing."""
+        """Return the candidate that these ids were offered to, and drop every other pending offer."""
         chosen, self._chosen = self._chosen, {}
         for one in chosen:
             self._view.guesses.pop(one, None)
         return chosen.get(ids)
 
     def _check_cards(self, sight: Sight, ids: Sequence[str]) -> None:
-        """Ids that a kubelet chose by itself mean one card, unless somebody waits for several. Raises NoCandidateError."""
+        """Ids that a kubelet chose alone mean one card, unless a pod waits for several. Raises NoCandidateError."""
         if sight.ids_are_counts or DeviceIds(sight.cards).one_card_of(ids) is not None:
             return
         if not any(len(candidate.cards) > 1 for candidate in self._waiting(sight)):
@@ -159,12 +159,12 @@ class Admission:
         return candidates(sight.pods, granted, sight.aims, self._latest_pod(sight), sight.admitted)
 
     def _latest_pod(self, sight: Sight) -> str:
-        """Whom the kubelet asked for last: by its book, else whom we took it for."""
+        """The pod of the kubelet's last call: by its book, else by our guess."""
         ids, guessed = self._latest
         return next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
 
     def _forget_guesses(self, sight: Sight) -> bool:
-        """The book never said so: the kubelet gave up on whomever we answered then, and the pod that we took it for waits."""
+        """The book never named it: the kubelet gave up the pod of that call, and the pod that was guessed waits."""
         doubtful = [grant.ids for grant in sight.holdings.grants if grant.is_guess]
         for ids in doubtful:
             self._view.guesses.pop(ids, None)
@@ -213,7 +213,7 @@ class Admission:
 
 
 def _may_ask(sight: Sight, size: int, pod: Pod) -> bool:
-    """May a call for so many ids be for a container of this pod?"""
+    """May a call for this many ids be for a container of this pod?"""
     return sight.counts_slots or any(units == size for _, units in gpu_containers(pod))
 
 

@@ -1,26 +1,26 @@
-"""The right card in the right container, though the kubelet never says whose container it asks for.
+"""The right card in the right container, although the kubelet's calls name no container.
 
 How a pod gets its card. The extender writes a card on the pod with the Binding. The kubelet then *admits* the pods that
 were bound to its node, one after the other, and for each GPU container of a pod it calls:
 
-1. GetPreferredAllocation: which ids shall it take? Ids stand for units (in slots mode, for containers) of one card, so the
-   choice of ids is the choice of the card. Nobody says which pod this is for; but pods are admitted in a known order
-   (``node_pods``), container by container, so there is one that is most likely (``candidates``). We choose ids of that
-   pod's card, and the kubelet obeys. Where these are not of the card that is written on the pod (a guess before was wrong, or the
-   card is full of others' ids), the pod is first marked with it: booked there before it has them.
-2. Allocate: which variables does the container with these ids get? After the last guard had a look (``last_guard``), those
-   of the card and of that pod. An error here ends the pod for good, with our text in its status.
-3. PreStartContainer, later, when the kubelet has written down whose ids these are (``owner``): may the container start? If
-   the annotation of the pod to which the ids belong names their card: yes. If not, we had taken one pod for another.
-   What a container has cannot be changed any more, but what is written can: the pods' annotations are exchanged
+1. GetPreferredAllocation: which ids should it take? Ids stand for units (in slots mode, for containers) of one card, so the
+   choice of ids is the choice of the card. The call does not name the pod. But pods are admitted in a known order
+   (``node_pods``), container by container, so one pod is the most likely (``candidates``). We choose ids of that
+   pod's card, and the kubelet obeys. If they are not of the card that is written on the pod (an earlier guess was wrong, or the
+   card is full of other pods' ids), the pod is first marked with their card: it is booked there before it has them.
+2. Allocate: which variables does the container with these ids get? Those of the card and of that pod, once the last guard
+   has agreed (``last_guard``). An error here ends the pod for good, with our text in its status.
+3. PreStartContainer, later, when the kubelet has written down which container has these ids (``owner``): may it start? If
+   the annotation of its pod names the card of the ids: yes. If not, the guess was wrong and took one pod for another.
+   The ids of a container cannot be changed any more, but annotations can: they are exchanged between the pods
    (``repair`` finds the writes, ``exchange`` makes them), and then the container starts. While that is not possible an
-   error holds the container; the kubelet tries again.
+   error keeps the container from starting; the kubelet tries again.
 
-So a guess that is wrong costs a few writes, and never a container on another card than its annotation names. Nothing
-need be remembered for that: which ids lie on which card follows from the ids, whose they are from the kubelet's book, and
-what is half repaired from marks on the pods. Every process can go on where another one was killed.
+So a wrong guess costs a few writes, and never puts a container on another card than its annotation names. The plugin does
+not have to remember anything for that: the ids show their card, the kubelet's book shows their container, and marks on
+the pods show a repair under way. Every process can continue the work of one that was killed.
 
-Pods that came past the extender are given a card as soon as they are seen (``hand_bound``).
+Pods that came past the extender get a card as soon as they are seen (``hand_bound``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from gpushare.plugin_flags import ContainerFlags
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# How often marks are looked at that must stand for a while, and everything else where nothing is heard of it, in seconds.
+# How often marks are looked at that must stand for a while, and everything else if no event comes, in seconds.
 _MARKED_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 10.0
 # After the API server refused, in seconds.
@@ -66,7 +66,7 @@ _ADMISSION_SECONDS: Final = 2.0
 class Allocator:
     """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
 
-    ``repairs`` is False where annotations that name the wrong card are to be reported only.
+    ``repairs`` is False if annotations that name the wrong card are only reported.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Allocator:
             return await self._counted(self._admission.prefer(available, must_include, size))
 
     async def allocate(self, device_ids: Sequence[str]) -> ContainerAnswer:
-        """What the container with these ids gets. Raises NoCandidateError, ApiError."""
+        """The answer for the container with these ids. Raises NoCandidateError, ApiError."""
         async with self._called():
             answer = await self._counted(self._admission.allocate(device_ids))
         if self._metrics is not None:
@@ -138,7 +138,7 @@ class Allocator:
                 self._metrics.release(pod.uid)
 
     async def _verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
-        """Whose the ids are is asked: not during an admission, and one after the other."""
+        """Find the owner of the ids: not during an admission, and one after the other."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ADMISSION_SECONDS):
                 await self._admission.between_pods.wait()
@@ -158,7 +158,7 @@ class Allocator:
         return {uid: f"{pod.reason.value}: {pod.text}" for uid, pod in self.held().items() if pod.is_final}
 
     async def keep_right(self) -> None:
-        """Until cancelled: give pods without a card one, and end repairs that somebody began."""
+        """Until cancelled: give pods without a card one, and end repairs that were begun."""
         while True:
             pause = _RETRY_SECONDS
             try:
@@ -167,7 +167,7 @@ class Allocator:
                     pause = await self._put_right()
                     was_refused = bool(self._view.refused)
                 if was_refused:
-                    # Our own look at what is there wakes us: not at once again.
+                    # Our own look at the node wakes this loop, so it must not go on immediately.
                     await asyncio.sleep(_RETRY_SECONDS)
             except GpushareError as error:
                 _LOG.warning("cannot put annotations right error=%s", error)
@@ -204,7 +204,7 @@ class Allocator:
         return self._calls > 0
 
     async def _put_right(self) -> float:
-        """Do what can be done; how long to rest after it where nothing is heard, in seconds."""
+        """Do all that can be done; how long to rest after it if no event comes, in seconds."""
         self._view.refused.clear()
         sight = self._view.now()
         if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):

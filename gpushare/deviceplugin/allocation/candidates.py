@@ -1,10 +1,10 @@
-"""Which container a kubelet's call is for: Allocate names nobody. Pure.
+"""Which container a kubelet's call is for, because Allocate does not name it. Pure.
 
 A kubelet admits one pod at a time, in the order of ``node_pods``, and asks container by container: ordinary init
 containers and sidecars first, then the containers (measured on 1.36, see the conformance notes in ``e2e/README.md``). So
 the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
 Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
-the kubelet's book says after each call whose it was, and the owner is verified before the container starts.
+the kubelet's book shows after each call which pod it was for, and the owner is verified before the container starts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a call leaves to choose from: how many ids it wants, and by card index the ids that may and that must be among them.
+    """The choice in a call: how many ids it wants, and by card index the ids that may and that must be among them.
 
     ``room`` are the units that are physically left on each card, apart from the ids offered. ``counts_slots``: an id is
     a container, not a unit. ``must_pod`` is the only pod that it can be for (its init container's ids are reused).
@@ -68,13 +68,13 @@ def candidates(
     """The next container of each pod that is not fully granted, most likely first.
 
     ``pods`` are the node's, in the order of their admission; ``granted`` names by uid the containers that have their ids,
-    ``latest`` the pod that was answered last, ``admitted`` those that the kubelet's book has ever named. ``aims`` says by
-    uid the card for pods of one card, where that is not the annotated one.
+    ``latest`` the pod that was answered last, ``admitted`` those that the kubelet's book has ever named. ``aims`` has by
+    uid the card for pods of one card, if that is not the annotated one.
     Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
     kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for
-    all its containers; but only once, and then takes their ids back. A pod that was started and of which nothing is
-    granted comes last: the kubelet lost its book, and asks for it again. Of a pod that is half done and was not answered
-    last the kubelet was ended, or gave it up: it has no better place than its own.
+    all its containers; but only once, and then takes their ids back. A pod that was started and has no
+    ids comes last: the kubelet lost its book, and asks for it again. A pod that is half done and was not answered last
+    keeps its place: its kubelet was ended, or gave it up.
     """
     waiting: list[Candidate] = []
     for pod in pods:
@@ -124,10 +124,10 @@ def _goes_on(pod: Pod, done: Collection[str]) -> bool:
 
 
 def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
-    """The cards of one container: what the multi-card annotation says of it, else the pod's one card.
+    """The cards of one container: by the multi-card annotation, else the pod's one card.
 
     That annotation knows the containers only; an init container gets its units of the pod's cards in their order, as
-    far as each goes. Answers no cards where the amounts do not agree.
+    far as each goes. Answers no cards if the amounts do not agree.
     """
     if allocation.by_container is None:
         return ((allocation.index if aim is None else aim, units),)
@@ -144,7 +144,7 @@ def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim
 
 
 def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
-    """How many ids of each card the container needs; none where slots are counted and it has several cards."""
+    """How many ids of each card the container needs; none if slots are counted and it has several cards."""
     if not counts_slots:
         return dict(candidate.cards)
     return {index: 1 for index, _ in candidate.cards} if len(candidate.cards) == 1 else {}
@@ -155,12 +155,12 @@ def match(
     offer: Offer,
     elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: (),
 ) -> Candidate:
-    """The candidate for a call. Raises NoCandidateError that says who waits for what.
+    """The candidate for a call. Raises NoCandidateError, which names the pods that wait.
 
-    It is the first whose call would look like this. Where its card has no room for its pod (the ids are another's, who
-    was taken for it or came past the extender), it gets another of the cards that ``elsewhere`` allows; only where there
-    is none is the call perhaps another pod's. A pod that is half done cannot go elsewhere; nor can the call be another's
-    where it was answered last.
+    It is the first whose call would look like this. If its card has no room for its pod (another pod, which was taken for it
+    or came past the extender, has the ids), it gets another of the cards that ``elsewhere`` allows; only if there is none
+    may the call be for another pod. A pod that is half done cannot go elsewhere; and if it was answered last, the call
+    cannot be for another pod.
     """
     likely = [candidate for candidate in waiting if is_of_size(candidate, offer)]
     for candidate in likely:
@@ -203,7 +203,7 @@ def fits(candidate: Candidate, offer: Offer) -> bool:
 
 
 def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
-    """Units of a card that a container newly takes: where slots are counted its pod's, with the first of its containers."""
+    """Units of a card that a container newly takes: if slots are counted those of its pod, with the first of its containers."""
     if candidate.is_counted:
         return 0
     if not offer.counts_slots:
@@ -217,7 +217,7 @@ def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
     if not same:
         what = "a slot" if offer.counts_slots else f"{offer.size} units"
         return f"no pod bound to this node with a card waits for {what} (waiting for other amounts: {len(waiting)})"
-    # One that waits for the kubelet alone says more than the first.
+    # A pod that waits for the kubelet alone is a better reason than the first pod.
     first = next((one for one in same if _kept_for_ended(one, offer)), same[0])
     wanted = ids_by_card(first, offer.counts_slots)
     wrong = [index for index in offer.must if index not in wanted]
@@ -240,7 +240,7 @@ def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
 def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:
     """Units that no pod has any more and the kubelet does not offer yet, of cards that would have room with them.
 
-    A kubelet that has started takes nobody's ids back before it has admitted the pods that it found.
+    A kubelet that has started takes no ids back before it has admitted the pods that it found.
     """
     if offer.counts_slots:
         return {}

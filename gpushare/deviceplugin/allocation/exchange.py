@@ -1,9 +1,8 @@
-"""Carry out what ``repair`` finds: one write after the other, each found anew from what is there.
+"""Carry out the writes that ``repair`` finds: one after the other, each computed from the present state.
 
-Nothing is kept of a repair but the marks on the pods, so a process that is killed between any two writes, or beside which
-another one works, leaves what the next look goes on with. Each write is refused where its pod has changed since it was
-looked at. A pod that the API server lets nobody change (an admission webhook) is left where it is for a while: the
-others' repairs go on without it.
+The marks on the pods are the only memory of a repair, so the next look can continue after a process was killed between any
+two writes, or while another process works. Each write is refused if its pod has changed since it was looked at. A pod
+that the API server refuses to change (an admission webhook) is left as it is for a while: the other repairs go on.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from gpushare.manifests import Pod
 _LOG = logging.getLogger(__name__)
 
 # How long a mark must have stood before room that was free is taken for it, in seconds: an extender that had not seen it has by
-# then bound what it had decided on, which a new list shows, or its request has ended. Should one come later all the same, the
+# then bound by its decision, which a new list shows, or its request has ended. If one comes later nevertheless, the
 # last guard lets its pod onto no card without room.
 SETTLED_SECONDS: Final = 15.0
-# Writes in one go; against a loop that nobody thought of.
+# Writes in one go; against a loop that was not foreseen.
 _MOST_WRITES: Final = 500
 
 
@@ -59,10 +58,10 @@ class Exchange:
         return any(one.mark is not None for one in sight.standings)
 
     async def mark(self, look: Callable[[], Sight]) -> None:
-        """Write the marks that are missing, and nothing else. What cannot be written is left for later.
+        """Write the marks that are missing, and nothing else. Marks that cannot be written are left for later.
 
-        Before ids are given away: the pod that is written on a card may end, and who has its ids, or comes next, must be
-        booked there before an extender hears of that.
+        This comes before ids are given away: the pod that is written on a card may end, and the pod that has its ids, or comes
+        next, must be booked there before an extender sees that end.
         """
         failed: set[str] = set()
         for _ in range(_MOST_WRITES):
@@ -80,7 +79,7 @@ class Exchange:
                 return
 
     async def run(self, look: Callable[[], Sight], stop: Callable[[], bool] = lambda: False) -> Sight:
-        """Write until nothing can be done now, or until ``stop`` says so; what is there then.
+        """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment.
 
         ``look`` answers for the moment. Raises ApiError.
         """

@@ -39,16 +39,16 @@ _UNKNOWN_CARD: Final = "it has ids of another device plugin, which do not say on
 
 
 def without_card(sight: Sight) -> tuple[Pod, ...]:
-    """Pods that ask for card memory and that no valid annotation puts on a card, but for those that are ending."""
+    """Pods that ask for card memory and that no valid annotation puts on a card, except those that are ending."""
     return tuple(pod for pod in sight.pods if _asks(pod) and allocation_of(pod) is None and not _ends(pod))
 
 
 def choose_cards(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
     """The cards of the pod, or why it gets none.
 
-    A pod that has ids already has the card on which they lie. Any other is judged by the rules that the extender goes by: the same
-    wishes, and the same reasons. Pods of other nodes and the policy of the cluster are not known here. Of ids that are another
-    plugin's nobody can tell the card, if the node has several. ``node`` is ``as_a_node(sight)``.
+    A pod that has ids already has the card on which they lie. Any other is judged by the extender's rules: the same wishes, and the
+    same reasons. Pods of other nodes and the policy of the cluster are not known here. The card of another plugin's ids cannot be
+    known if the node has several. ``node`` is ``as_a_node(sight)``.
     """
     held = sight.holdings.cards(pod.metadata.uid)
     is_held = bool(sight.holdings.of_pod(pod.metadata.uid)) or was_started(pod)
@@ -131,7 +131,7 @@ class HandBound:
         *,
         reports: bool = True,
     ) -> None:
-        """Give each of those ``wanted`` its cards, first bound first, until ``stop`` says so. Raises ApiError.
+        """Give each of those ``wanted`` its cards, first bound first, until ``stop`` is true. Raises ApiError.
 
         With ``reports`` the pods that get none are reported, once each. A kubelet's call does without, so it waits for no event.
         """
@@ -147,7 +147,7 @@ class HandBound:
                 await self._report(pod, found)
             else:
                 continue
-            # Others may have changed the node meanwhile.
+            # Others may have changed the node since.
             sight = look()
             node = as_a_node(sight)
 

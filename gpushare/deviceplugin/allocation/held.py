@@ -31,12 +31,12 @@ class HoldReason(enum.Enum):
     """The container was told another pod's amount, and what it was told cannot be changed."""
 
 
-# What no retry mends: only a new pod does.
+# Reasons that no retry mends: only a new pod does.
 FINAL = frozenset({HoldReason.FIXED, HoldReason.SEVERAL_CARDS, HoldReason.WRONG_AMOUNT})
 
 
 class HeldError(GpushareError):
-    """The container must not start yet; the kubelet tries again. ``pod`` is whose it is, where that is known."""
+    """The container must not start yet; the kubelet tries again. ``pod`` is its pod, if that is known."""
 
     def __init__(self, reason: HoldReason, message: str, pod: ObjectMeta | None = None) -> None:
         super().__init__(message)
@@ -77,6 +77,6 @@ class HeldPods:
         self._pods.pop(uid, None)
 
     def among(self, alive: Collection[str]) -> Mapping[str, HeldPod]:
-        """Who is held, of the pods that are there."""
+        """The pods that are held, among those that are there."""
         self._pods = {uid: held for uid, held in self._pods.items() if uid in alive}
         return dict(self._pods)

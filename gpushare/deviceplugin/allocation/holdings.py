@@ -1,8 +1,8 @@
-"""What containers of the node hold of its cards, from the kubelet's book. Pure.
+"""The ids and cards of the node's containers, from the kubelet's book. Pure.
 
-The kubelet's book says which ids which container has. Where our ids lie says the card, so this knowledge survives a
-restart of everybody. Ids that we never announced (the Go plugin's) lie on the card that their pod's annotation names.
-What we answered a moment ago and the kubelet has not written down yet is a guess, until the book says whose it was.
+The kubelet's book has the ids of each container. Our ids show their card, so this knowledge survives a restart of every
+program. Ids that we never announced (the Go plugin's) lie on the card that their pod's annotation names. An answer that
+the kubelet has not written down yet is a guess, until the book shows its container.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Entry:
     """A line of the kubelet's book: a container has these ids.
 
     The pod is named by ``uid`` (the checkpoint) or by namespace and name (PodResources). ``told`` are the variables of
-    our answer, where the book keeps it.
+    our answer, if the book keeps it.
     """
 
     container: str
@@ -79,7 +79,7 @@ def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 class Holdings:
-    """Who holds what, of pods that the API shows and that have not ended."""
+    """The holdings of all pods that the API shows and that have not ended."""
 
     def __init__(self, grants: Iterable[Grant]) -> None:
         self.grants = tuple(grants)
@@ -88,7 +88,7 @@ class Holdings:
             self._of_pod.setdefault(grant.uid, []).append(grant)
 
     def of_pod(self, uid: str) -> tuple[Grant, ...]:
-        """What the containers of a pod hold."""
+        """The holdings of a pod's containers."""
         return tuple(self._of_pod.get(uid, ()))
 
     def containers(self) -> dict[str, list[str]]:
@@ -146,9 +146,9 @@ def _told_cards(entry: Entry) -> dict[str, int]:
 def used_units(
     holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool, besides: Collection[str] = ()
 ) -> Counter[int]:
-    """Units of each card in the hands of containers that have not ended, but for the ids ``besides``.
+    """Units of each card that containers hold which have not ended, without the ids ``besides``.
 
-    An id is a unit; where slots are counted, a pod holds what it asks for. Ids that are not ours count on the cards
+    An id is a unit; if slots are counted, a pod holds its request. Ids that are not ours count on the cards
     that their pod's annotation names, and so does a pod that was started and is in no book (the kubelet lost it).
     """
     used: Counter[int] = Counter()
@@ -175,7 +175,7 @@ def _request(pod: Pod) -> int:
 
 
 def _annotated(pod: Pod, units: int) -> Mapping[int, int]:
-    """Where the annotations put so many units."""
+    """The cards on which the annotations put the units."""
     allocation = allocation_of(pod)
     if allocation is None:
         return {}

@@ -1,4 +1,4 @@
-"""All that the plugin knows of its node at one moment: pods as the API shows them, holdings as the kubelet's book says."""
+"""All that the plugin knows of its node at one moment: pods by the API, holdings by the kubelet's book."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpushare.model.cards import MODE_SLOTS, CardFacts
 _LOG = logging.getLogger(__name__)
 
 # How often a list of pods is asked for before a kubelet's call fails, and the pause between, in seconds. A kubelet puts no limit
-# on Allocate, but admits no other pod meanwhile.
+# on Allocate, but admits no other pod until it ends.
 LIST_ATTEMPTS: Final = 10
 LIST_PAUSE_SECONDS: Final = 1.0
 # The first kubelet that asks which ids; before it, ids are drawn over all cards and mean nothing but their number.
@@ -39,7 +39,7 @@ _ASKS_SINCE: Final = (1, 19)
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """One moment. ``units`` are those of each healthy card that pods on one card may have, ``aims`` where each of them shall be.
+    """One moment. ``units`` are those of each healthy card for pods on one card, ``aims`` the card that each of them should be on.
 
     ``admitted`` are pods that the kubelet's book names or has named.
     """
@@ -69,7 +69,7 @@ class Sight:
         return self.standing_of.get(uid)
 
     def booked(self, besides: str = "") -> Counter[int]:
-        """What is spoken for on each card by anything but one pod."""
+        """The units of each card that are taken by anything but one pod."""
         fixed = {card.index: card.units - self.units.get(card.index, card.units) for card in self.cards}
         return booked_units((one for one in self.standings if one.uid != besides), fixed)
 
@@ -85,11 +85,11 @@ class NodeView:
         self.book = book
         self.repairs = repairs
         self._client = client
-        # By ids, who was answered for them, from the question which ids on; until the kubelet's book says who has them.
+        # By ids, the container that they were answered for, from the question on until the kubelet's book names their container.
         self.guesses: dict[frozenset[str], Grant] = {}
-        # By uid, pods whose annotations the API server refused to change a moment ago, and what it said.
+        # By uid, pods whose annotations the API server refused to change a moment ago, and its reason.
         self.refused: dict[str, str] = {}
-        # Pods of which the book has said something, while we looked; what it says is taken back when a pod ends.
+        # Pods that the book has named at some look; the book drops a pod when it ends.
         self._admitted: frozenset[str] = frozenset()
         # The book as it was when no file could be read: at our start, and whenever it was asked for whole.
         self._last: tuple[Entry, ...] = ()
@@ -105,7 +105,7 @@ class NodeView:
     def forget_unwritten(self) -> None:
         """The kubelet asks again. It writes each answer down before: what is in no line of its file, it never took.
 
-        Where the file cannot be read nobody knows.
+        If the file cannot be read this is not known.
         """
         if self.book.checkpoint() is not None:
             self.guesses.clear()
@@ -120,7 +120,7 @@ class NodeView:
                 await list_living(self.pods, self._client, self.node.name)
                 return
             except ApiError:
-                # Of any kind: an API server that has just started answers 401 and 403 before it knows who may do what.
+                # An error of any kind: an API server that has just started answers 401 and 403 before it has read its roles.
                 if attempt == (attempts or LIST_ATTEMPTS) - 1:
                     raise
                 await asyncio.sleep(LIST_PAUSE_SECONDS)
@@ -146,7 +146,7 @@ class NodeView:
         return self._last
 
     def now(self, entries: Iterable[Entry] | None = None) -> Sight:
-        """What is known now; without ``entries`` by the kubelet's file, which may be read at any time."""
+        """The state now; without ``entries`` by the kubelet's file, which may be read at any time."""
         if entries is None:
             file = self.book.checkpoint()
             entries = self._last if file is None else file
@@ -180,7 +180,7 @@ class NodeView:
         )
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
-        """Take from the kubelet's book what pods have whose annotations were changed while nothing here remembered them."""
+        """Take the cards of pods from the kubelet's book if their annotations were changed before this process knew them."""
         found = False
         for pod in pods:
             shown = functools.partial(self.pods.bindings.shown_allocation, pod)
@@ -196,9 +196,9 @@ class NodeView:
     def _forget_guesses(
         self, entries: Iterable[Entry], have: Collection[tuple[str, str]], alive: Collection[str]
     ) -> None:
-        """A guess ends when its pod does, when the book says whose the ids are, or what the container really has.
+        """A guess ends when its pod does, or when the book names the container of the ids or the ids of the container.
 
-        What the book has said once, it has said: a guess must not come back when the ids' owner ends.
+        That is for good: a guess must not come back when the owner of the ids ends.
         """
         written = {one for entry in entries for one in entry.ids}
         self.guesses = {

@@ -1,9 +1,9 @@
 """The kubelet's own book: which container has which ids.
 
 PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
-that containers got, and ordinary init containers besides, and is all there is where the other socket is not mounted (the
-original's manifests) or its kubelet is older than 1.20. Reading the file disturbs nobody. ``List`` does: a kubelet that is
-asked frees what ended pods had, and makes its note of taken ids anew, without those of an Allocate that is under way. So
+that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
+original's manifests) or the kubelet is older than 1.20. Reading the file disturbs nothing. ``List`` does: a kubelet that is
+asked frees the ids of ended pods, and computes its taken ids again, without those of an Allocate that is under way. So
 ``List`` is never called during an admission, and the file alone is read there.
 """
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
 # A List answer carries every id of the node, and whoever may write to this socket is the kubelet: any size is taken.
 _OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
-# PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses at once more than 100 calls a second.
+# PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses more than 100 calls a second.
 _BUDGET_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
@@ -59,7 +59,7 @@ class KubeletBook:
     def __init__(self, pod_resources_socket: Path, device_plugin_path: Path) -> None:
         self._socket = pod_resources_socket
         self._path = device_plugin_path / _CHECKPOINT
-        # The file as it was read last: it is large where there are many ids, and rarely changes between two questions.
+        # The file as it was read last: it is large if there are many ids, and rarely changes between two questions.
         self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
 
     async def entries(self) -> tuple[Entry, ...]:
@@ -67,7 +67,7 @@ class KubeletBook:
         return merge(await self._from_pod_resources(), self.checkpoint() or ())
 
     def checkpoint(self) -> tuple[Entry, ...] | None:
-        """The file, or None where there is none that can be read."""
+        """The file, or None if there is none that can be read."""
         try:
             stat = self._path.stat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -81,7 +81,7 @@ class KubeletBook:
         return self._read[1]
 
     async def _from_pod_resources(self) -> tuple[Entry, ...]:
-        """Patient: over 100 calls a second the kubelet refuses. Nothing where it does not answer in time."""
+        """Patient: over 100 calls a second the kubelet refuses. Nothing if it does not answer in time."""
         if not self._socket.exists():
             return ()
         pause = _FIRST_PAUSE_SECONDS
@@ -135,7 +135,7 @@ def _decode(content: bytes) -> tuple[Entry, ...]:
 
 
 def _told(response: str | None) -> dict[str, str] | None:
-    """The variables in an answer of ours that the kubelet keeps; None where it keeps none that can be read."""
+    """The variables in an answer of ours that the kubelet keeps; None if it keeps none that can be read."""
     if not response:
         return None
     try:

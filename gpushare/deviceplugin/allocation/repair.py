@@ -1,7 +1,7 @@
-"""What to write so that every annotation names the card that its pod's containers have. Pure.
+"""The writes after which every annotation names the card that its pod's containers have. Pure.
 
-Where the kubelet gave a pod ids of another card than its annotation names, the ids stay and the annotation follows:
-what a container has cannot be changed, what is written can. Each write changes one pod's pair (index, mark), and the
+If the kubelet gave a pod ids of another card than its annotation names, the ids stay and the annotation follows:
+the ids of a container cannot be changed, annotations can. Each write changes one pod's pair (index, mark), and the
 next write is found from what is there, so that any process can go on wherever another one was killed. A marked pod is
 booked on both cards by every reader, so at no moment is less booked on a card than its containers hold.
 
@@ -11,18 +11,18 @@ The states of a pod, and what each means::
     x      -     x or nothing   as it should be
     x      -     y              guessed wrong: 1. mark it with y
     x      y     y              2. once y has room: write index y and, in the same write, mark x
-    y      x     y              3. once nobody needs what it still keeps on x: take the mark away. It may start already
+    y      x     y              3. once no pod needs the room that it keeps on x: take the mark away. It may start already
     y      -     nothing        bound to y, but its room there is another's now, which has the ids: 1. mark it with x,
-                                where that one leaves room
+                                if that one leaves room
     y      x     nothing        2. once the other is written on y: write index x and, in the same write, no mark;
-                                where nobody needs it to leave, take the mark away
-    x      -     nothing yet    was answered ids of y (the kubelet's book does not say yet whose they are): mark it with y,
-                                and leave the mark until the book says so
+                                if no pod needs it to leave, take the mark away
+    x      -     nothing yet    was answered ids of y (the kubelet's book does not name their container yet): mark it
+                                with y, and leave the mark until the book does
 
-Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card at once only where the card
+Room. An extender may have decided on a bind before it saw our marks. So a pod goes to a card immediately only if the card
 holds no more afterwards than was booked there all along: pods that change places, in pairs or in a ring, and equal
-requests. Else its mark must have stood until such binds have landed, and the card must have the units. What is left: where
-several exchanges overlap, or a pod is answered on free room elsewhere, a bind decided meanwhile may still find its card
+requests. Else its mark must have stood until such binds have landed, and the card must have the units. One case is left: if
+several exchanges overlap, or a pod is answered on free room elsewhere, a bind decided in between may still find its card
 too full. The last guard (``last_guard``) then refuses that pod; no card ever holds too much.
 """
 
@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 class PodCard:
     """A pod that is booked on one card: the card that is written, the one where its ids lie (None: it has none yet).
 
-    ``may_move`` is False where the index may not be changed: bound by an extender whose book would not follow, a wish
+    ``may_move`` is False if the index may not be changed: bound by an extender whose book would not follow, a wish
     of the pod for a card, repairs switched off. ``answered`` is the card of ids that were given for it and that
     the kubelet's book does not name yet: perhaps they are another pod's, so it is marked with that card, and not written there.
     """
@@ -57,7 +57,7 @@ class PodCard:
 
     @property
     def cards(self) -> frozenset[int]:
-        """The cards on which nobody else may have its units."""
+        """The cards on which no other pod may have its units."""
         return frozenset(card for card in (self.index, self.mark, self.held) if card is not None)
 
 
@@ -73,7 +73,7 @@ class Step:
 def next_step(
     pods: Sequence[PodCard], units: Mapping[int, int], settled: Collection[str], untouchable: Collection[str] = ()
 ) -> Step | None:
-    """The next write, or None where nothing can be done (now).
+    """The next write, or None if nothing can be done (now).
 
     ``pods`` are all that are booked on one card of the node, in a fixed order; ``units`` are the sizes of its healthy
     cards; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way.
@@ -83,12 +83,12 @@ def next_step(
 
 
 def aims(pods: Sequence[PodCard], units: Mapping[int, int]) -> Mapping[str, int]:
-    """The card that each pod shall be written on in the end."""
+    """The card that each pod will be written on in the end."""
     return _Plan(pods, units).aim
 
 
 def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) -> bool:
-    """Would the card where a misplaced pod's ids lie have room for it, once all that is planned is done?"""
+    """Would the card of a misplaced pod's ids have room for it, once all that is planned is done?"""
     plan = _Plan(pods, units)
     card = plan.aim[pod.uid]
     return plan.load[card] <= max(units.get(card, 0), plan.kept[card])
@@ -97,7 +97,7 @@ def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) ->
 def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> list[int]:
     """Cards that a pod which has no ids yet, and may move, could have instead of its own: all annotations could follow.
 
-    First those where they could at once, the fuller ones first.
+    First those where they could immediately, the fuller ones first.
     """
     found = []
     for card in units:
@@ -124,7 +124,7 @@ def _steps(pods: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> It
 
 
 def _moves(moving: Sequence[PodCard], plan: _Plan, settled: Collection[str]) -> Iterator[Step]:
-    """Who has ids on a card comes before who leaves it: the one's mark then keeps the other's new room."""
+    """A pod that has ids on a card comes before one that leaves it: its mark then keeps the new room of the other."""
     coming = {plan.aim[pod.uid] for pod in moving if pod.held is not None}
     for pod in moving:
         if pod.held is not None and _may_go(pod, moving, plan, settled):
@@ -143,7 +143,7 @@ def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: _Plan, settled: Colle
 
 
 def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
-    """Is the mark of a pod without use: it is where it should be, and nobody counts on the room that it keeps?"""
+    """Is the mark of a pod without use: it is where it should be, and no pod counts on the room that it keeps?"""
     if plan.aim[pod.uid] != pod.index or pod.is_misplaced:
         return False
     if pod.held is None:
@@ -152,10 +152,10 @@ def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: _Plan) -> bool:
 
 
 class _Plan:
-    """Where everybody shall be: pods with ids where these lie, the others where there is room.
+    """The card of each pod in the end: pods with ids where these lie, the others where there is room.
 
-    ``load`` are the units of each card then; ``kept`` are the units that were booked on it all along: what is written
-    there, and what pods that came from there still keep.
+    ``load`` are the units of each card then; ``kept`` are the units that were booked on it all along: of pods that are
+    written there, and of pods that came from there and still keep them.
     """
 
     def __init__(self, pods: Sequence[PodCard], units: Mapping[int, int]) -> None:
@@ -177,12 +177,12 @@ class _Plan:
         was_there = {card: min(self.kept[card], size) for card, size in units.items()}
         for card in cards:
             self._make_room(card, self.kept, was_there)
-        # And where somebody has come for whom another was to leave, whose new room a third one has by now.
+        # And the cards onto which a pod has come for which another had to leave, while a third one has the new room of that.
         for card in sorted({*cards, *(pod.index for pod in pods if pod.mark is not None)}):
             self._make_room(card, self.units, self.units)
 
     def _go_on(self) -> None:
-        """Who was about to leave a card that another one is already written on leaves it."""
+        """A pod that was about to leave a card, on which another one is written already, leaves it."""
         come = {pod.index for pod in self.pods if pod.held == pod.index and pod.mark is not None}
         for pod in self._waiting():
             if pod.mark is None or pod.index not in come or pod.answered not in (None, pod.mark):

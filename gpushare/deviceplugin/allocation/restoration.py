@@ -1,7 +1,7 @@
-"""Puts back the annotations that somebody changed after a pod was bound, and reports the change on the pod.
+"""Puts back annotations that were changed after their pod was bound, and reports the change on the pod.
 
-Nothing in the plugin depends on these writes: it remembers what counts (``bindings``), and the kubelet's book says where the ids
-lie. The writes are for other readers of the API. So no call of the kubelet waits for them, and a pod is written a few times a
+Nothing in the plugin depends on these writes: it remembers what was bound (``bindings``), and the kubelet's book has the
+ids. The writes are for other readers of the API. So no call of the kubelet waits for them, and a pod is written a few times a
 minute only.
 """
 

@@ -20,7 +20,7 @@ def pod_cards(
 ) -> tuple[PodCard, ...]:
     """The pods that are booked on one card and have not ended, in their order; ``repairs`` are switched on.
 
-    ``refused`` are pods, by uid, that the API server lets nobody change now.
+    ``refused`` are pods, by uid, that the API server refuses to change now.
     """
     found = ((pod, None if is_finished(pod) else allocation_of(pod)) for pod in pods)
     return tuple(
@@ -49,7 +49,7 @@ def _pod_card(pod: Pod, allocation: Allocation, holdings: Holdings, repairs: boo
 
 
 def why_fixed(pod: Pod) -> str | None:
-    """Why the card of a pod may not be changed, or None where it may."""
+    """Why the card of a pod may not be changed, or None if it may."""
     annotations = pod.metadata.annotations or {}
     if annotations.get(wire.ANNOTATION_EXTENDER) != wire.EXTENDER_BOOK:
         return "the extender that bound it would not follow a change of its card"
@@ -72,7 +72,7 @@ def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFact
 
 
 def booked_units(pods: Iterable[PodCard], others: Mapping[int, int]) -> Counter[int]:
-    """What is spoken for on each card: by what is written, by marks, by ids; each pod once a card. ``others`` come on top."""
+    """Units that are taken on each card: by annotations, by marks, by ids; each pod once a card. ``others`` are added."""
     booked: Counter[int] = Counter(others)
     for pod in pods:
         booked.update(dict.fromkeys(pod.cards, pod.units))
@@ -82,7 +82,7 @@ def booked_units(pods: Iterable[PodCard], others: Mapping[int, int]) -> Counter[
 def allocation_by_book(
     pod: Pod, grants: Sequence[Grant], shown: Callable[[], Allocation | None], *, counts_slots: bool
 ) -> Allocation | None:
-    """The cards that a pod has by the kubelet's book, if that is to be written; None if what counts is right, or may follow.
+    """The cards that a pod has by the kubelet's book, if they must be written; None if the annotations are right or may follow.
 
     A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
     which a person wrote the card of a pod that is held is right as well (``shown`` is what the API shows).

@@ -26,7 +26,7 @@ from gpushare.model.pod import gpu_containers
 
 _LOG = logging.getLogger(__name__)
 
-# A kubelet waits 30 s for this answer and tries again by itself.
+# A kubelet waits 30 s for this answer and then tries again.
 _LIST_ATTEMPTS: Final = 3
 
 
@@ -42,7 +42,7 @@ class Verification:
         """The pod whose container may start, marked assigned; None for ids that we never announced.
 
         Those are the Go plugin's, or of another unit: the kubelet kept the answer that came with them. Raises HeldError, and
-        ApiError where the API server is needed and does not answer.
+        ApiError if the API server is needed and does not answer.
         """
         ids = DeviceIds(self._view.node.cards.cards)
         if all(ids.card_of(device_id) is None for device_id in device_ids):
@@ -59,7 +59,7 @@ class Verification:
         return await self._let_start(grant, entries)
 
     def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
-        """A container that starts again, of a pod that was found right before: nobody need be asked, and nobody may be there."""
+        """A container that starts again, of a pod that was found right before: no other program needs to answer."""
         sight = self._view.now()
         grant = sight.holdings.owner(device_ids)
         if grant is None or grant.is_guess:
@@ -90,7 +90,7 @@ class Verification:
             await self._check_one(pod, grant, look)
         pod = self._view.pods.by_uid(grant.uid) or pod
         if not _is_assigned(pod):
-            # With it whatever its author changed meanwhile.
+            # The same write puts back the changes of its author.
             changed = self._view.pods.bindings.differences(grant.uid)
             await self._view.write(pod, {**changed, wire.ANNOTATION_ASSIGNED: "true"})
             _LOG.info(
@@ -170,7 +170,7 @@ def _written(pod: Pod, allocation: Allocation, grant: Grant) -> dict[int, int]:
 
 
 def _check_several(pod: Pod, allocation: Allocation, grant: Grant) -> None:
-    """A pod on several cards: its ids lie as its annotation says, or it never starts. Raises HeldError."""
+    """A pod on several cards: its ids lie as its annotation names them, or it never starts. Raises HeldError."""
     written = _written(pod, allocation, grant)
     if dict(grant.by_card) != written:
         _hold(HoldReason.SEVERAL_CARDS, pod, grant, f"but its annotation names {_units(written)} for it")

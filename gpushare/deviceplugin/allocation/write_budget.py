@@ -1,4 +1,4 @@
-"""How often the annotations of one pod are put right: a few times a minute, whatever its author does meanwhile. Pure."""
+"""How often the annotations of one pod are put right: a few times a minute, whatever its author does. Pure."""
 
 from __future__ import annotations
 
