@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 import trustme
+import yaml
 from aiohttp import web
 
 _INSPECT: Final = Path(sys.executable).parent / "kubectl-inspect-gpushare"
@@ -215,6 +216,16 @@ _FIRST, _SECOND = {"token": "of-the-first"}, {"token": "of-the-second"}
         (["first", "second"], {"users": [{"name": "second", "user": {"token": "of-another"}}]}, {}),
         (["first", "second"], {"current-context": "second", "users": [{"name": "second", "user": {"token": "x"}}]}, {}),
         (["first", "broken"], {}, {}),
+        (["folder", "first"], {}, {}),
+        (["folder"], {}, {}),
+        (["yaml"], {}, {}),
+        (["yaml with a byte order mark"], {}, {}),
+        (["yaml with line ends of Windows"], {}, {}),
+        (
+            ["first"],
+            {"users": [{"name": "first", "user": {"token": "a"}}, {"name": "first", "user": {"token": "b"}}]},
+            {},
+        ),
         (["first"], {"current-context": "absent"}, {}),
         (["first"], {"contexts": [{"name": "first", "context": {"cluster": "absent", "user": "first"}}]}, {}),
         (["first"], {"contexts": [{"name": "first", "context": {"cluster": "first", "user": "absent"}}]}, {}),
@@ -227,6 +238,11 @@ async def test_files_are_merged_as_kubectl_merges_them(
     """The first file that has an entry or a current context counts; missing and empty files count for nothing."""
     site.write("first", _FIRST, {}, **first)
     site.write("second", _SECOND, {}, **second)
+    plain = yaml.safe_dump(json.loads((site.folder / "first.json").read_text()))
+    (site.folder / "yaml.json").write_text(plain)
+    (site.folder / "yaml with a byte order mark.json").write_text("\ufeff" + plain)
+    (site.folder / "yaml with line ends of Windows.json").write_text(plain.replace("\n", "\r\n"))
+    (site.folder / "folder.json").mkdir(exist_ok=True)
     (site.folder / "blank.json").write_text("")
     (site.folder / "broken.json").write_text("clusters: [")
     theirs, ours = await both(site, kubectl, ":".join(str(site.folder / f"{part}.json") for part in parts))

@@ -75,7 +75,8 @@ def connect(
     client with its memory. Raises UsageError.
     """
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]
-    existing = [path for path in named if path.is_file()]
+    # A folder or a file that may not be read is an error, and no reason to log in by another way.
+    existing = [path for path in named if _exists(path)]
     proxy = server_name = login = None
     reread: Callable[[], SingleConfig]
     if not existing and Path(service_account, "token").is_file():
@@ -121,6 +122,17 @@ def _lean(config: SingleConfig, tls: ssl.SSLContext, login: httpx2.Auth | None, 
     )
 
 
+def _exists(path: Path) -> bool:
+    """Is something there, or may not be looked at?"""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _in_cluster(service_account: str) -> SingleConfig:
     """The configuration that every pod is given. Raises UsageError."""
     try:
@@ -133,7 +145,7 @@ def _in_cluster(service_account: str) -> SingleConfig:
 
 def _from_files(paths: list[Path], context: str | None) -> tuple[SingleConfig, dict[str, Any], dict[str, Any]]:
     """The configuration of a context, and all fields of its cluster and of its user. Raises UsageError."""
-    missing = next((path for path in paths if not path.is_file()), None)
+    missing = next((path for path in paths if not _exists(path)), None)
     if missing is not None:
         raise UsageError(f"there is no kubeconfig {missing}; pass --kubeconfig or set KUBECONFIG")
     document = load(paths)

@@ -32,7 +32,11 @@ def load(paths: Sequence[Path]) -> dict[str, Any]:
     for path in paths:
         document = _read(path)
         merged["current-context"] = merged["current-context"] or document.get("current-context")
+        own: set[tuple[str, str]] = set()
         for section, name, content in _entries(path, document):
+            if (section, name) in own:
+                raise UsageError(f"{path}: {section} has two entries named {name!r}; kubectl refuses that too")
+            own.add((section, name))
             if (section, name) not in known:
                 known.add((section, name))
                 merged[section].append({"name": name, _SECTIONS[section]: content})

@@ -601,6 +601,23 @@ async def test_a_token_counts_if_its_file_has_none(
     assert len(api.calls) == 1
 
 
+def test_a_kubeconfig_that_is_a_folder_is_no_reason_to_log_in_otherwise(tmp_path: Path) -> None:
+    """In a pod with a service account, a path that cannot be read is an error, and not the service account's login."""
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "token").write_text("of-the-account")
+    with pytest.raises(UsageError, match="Is a directory"):
+        config.connect(str(tmp_path), service_account=str(account))
+
+
+def test_a_name_that_stands_twice_in_one_file_is_refused(tmp_path: Path, nowhere: str) -> None:
+    """It is not clear which one counts."""
+    path = tmp_path / "twice"
+    path.write_text("users: [{name: u, user: {token: a}}, {name: u, user: {token: b}}]")
+    with pytest.raises(UsageError, match="users has two entries named 'u'"):
+        config.connect(str(path), service_account=nowhere)
+
+
 def test_a_cluster_without_a_server_is_refused(write: Write, nowhere: str) -> None:
     """kubectl would ask localhost:8080."""
     with pytest.raises(UsageError, match="the cluster names no server"):
