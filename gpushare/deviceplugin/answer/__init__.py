@@ -1,1 +1,1 @@
-"""What a container is told with its ids."""
+"""The answer that a container gets with its ids."""

@@ -7,7 +7,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 
 
 def answer_message(answer: ContainerAnswer) -> pb.ContainerAllocateResponse:
-    """Mounts are read-only. What a kubelet does not know (``cdi_devices`` before 1.28) it leaves out."""
+    """Mounts are read-only. A kubelet ignores fields that it does not know (``cdi_devices`` before 1.28)."""
     return pb.ContainerAllocateResponse(
         envs=answer.variables,
         mounts=[

@@ -1,6 +1,6 @@
-"""What a container gets with its ids: variables, mounts, devices of the CDI. Pure.
+"""The answer to a container: variables, mounts, devices of the CDI. Pure.
 
-The variables are the original's contract. How the runtime is told the card is a choice, in NVIDIA's own words
+The variables are the original's contract. How the runtime learns the card is a choice, named as by NVIDIA
 (``--device-list-strategy`` of its device plugin): by ``NVIDIA_VISIBLE_DEVICES`` (``envvar``), by mounts below a folder
 that only an administrator can write (``volume-mounts``), or by the names of the CDI (``cdi-cri``,
 ``cdi-annotations``). Several may be given.
@@ -21,7 +21,7 @@ from gpushare.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNT
 # Where NVIDIA's runtime looks for cards that are named by mounts, and what is mounted there: only its name counts.
 _MOUNTS_FOLDER: Final = "/var/run/nvidia-container-devices"
 _MOUNTED: Final = "/dev/null"
-# What NVIDIA's runtime takes for "no card": without it, an image that says "all" would get all cards beside its own.
+# NVIDIA's runtime takes this for "no card": without it, an image with "all" would get all cards beside its own.
 _NO_CARD: Final = "void"
 
 
@@ -35,7 +35,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a container was given: its cards (nearly always one), and units of it and of its pod."""
+    """The grant of a container: its cards (nearly always one), and the units of it and of its pod."""
 
     cards: tuple[CardFacts, ...]
     units: int
@@ -58,7 +58,7 @@ def answer(
 ) -> ContainerAnswer:
     """The answer for a container that gets ``device_ids``.
 
-    ``nvml_indices`` are NVML's own, by UUID, for runtimes that are told an index. Of several cards, ``…_IDX`` names all
+    ``nvml_indices`` are NVML's own, by UUID, for runtimes that get an index. For several cards ``…_IDX`` names all
     with commas and ``…_DEV`` is their sum. Raises NoCandidateError for a card that NVML does not show (any more).
     """
     names = [_name(card, nvml_indices, rules.id_strategy) for card in granted.cards]
@@ -84,7 +84,7 @@ def _name(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:
 
 
 def _visible(names: Sequence[str], strategies: Sequence[str]) -> str:
-    """A list by mounts needs the folder here; where only the CDI names the card, this names none."""
+    """A list by mounts needs the folder here; if only the CDI names the card, this names none."""
     if VOLUME_MOUNTS in strategies:
         return _MOUNTS_FOLDER
     return ",".join(names) if ENVVAR in strategies else _NO_CARD

@@ -1,1 +1,1 @@
-"""What the cards of this node are and how they fare, and what kubelet and API server are told of them."""
+"""The cards of this node and their health, and how kubelet and API server learn of them."""

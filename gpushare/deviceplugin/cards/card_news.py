@@ -1,6 +1,6 @@
-"""What became of the cards, told where people look: on the Node, and on each pod that holds the card.
+"""Changes of the cards, as events for people: on the Node, and on each pod that holds the card.
 
-Telling never holds anybody up: what is to be said waits in a queue until the API server takes it.
+No caller waits for an event: events wait in a queue until the API server takes them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EVENT_NO_CARDS: Final = "GPUShareNoCards"
 # Between two attempts to tell, in seconds; how often at most, then the word is let go.
 _RETRY_SECONDS: Final = 2.0
 _ATTEMPTS: Final = 300
-# What waits to be told; past it the newest is dropped: an API server that stays away must not fill our memory.
+# The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
 
 _Level = Literal["Normal", "Warning"]
@@ -91,7 +91,7 @@ class CardNews:
         self._words.put_nowait(word)
 
     async def _our_node(self) -> ObjectMeta:
-        """Who we are to the API: an event without the uid is not shown with its Node. Raises ApiError."""
+        """The Node's identity: an event without its uid is not shown with the Node. Raises ApiError."""
         known = self._known()
         return known if known.uid else (await self._client.get_node(self._name)).metadata
 

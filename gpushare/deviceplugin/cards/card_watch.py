@@ -1,9 +1,9 @@
-"""Watches the cards through NVML: who fell ill, who recovered, who came and who went.
+"""Watches the cards through NVML: which fell ill, recovered, came or went.
 
-NVML is asked in a thread of its own and may take as long as it likes. Each turn hears what the cards reported and looks
-at those that are sick; turns in which nothing is heard and nobody is sick are the thread's own, and wake nobody. Now and then
-the cards are counted anew, where the kernel does not tell of changes in a fresh session of NVML, since a session never learns
-of a card that came later. Nobody listens during that, so it is done the more seldom the longer it takes.
+NVML is asked in a thread of its own and may take as long as it likes. Each turn reads the reports of the cards and looks
+at those that are sick; turns without a report and without a sick card stay in the thread and wake nothing else. Now and then
+the cards are counted again, in a fresh session of NVML if the kernel does not report changes, because a session never learns
+of a card that came later. No report is read during that, so it is done the more seldom the longer it takes.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from gpushare.nvml.thread import NvmlThread
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# How often the cards are heard, in seconds: a fault shows within this and the time to tell it.
+# How often the reports of the cards are read, in seconds: a fault shows within this time.
 TURN_SECONDS: Final = 1.0
-# The most turns that the thread takes by itself.
+# The most turns that the thread takes alone.
 _QUIET_TURNS: Final = 10
 # How often a node without a driver or without cards is looked at again, in seconds.
 NO_CARDS_SECONDS: Final = 1.0
-# A card that is lost, or a driver that is away, is counted again at once, then after this; twice as long each time, in seconds.
+# A card that is lost, or a driver that is away, is counted again immediately, then after this; twice as long each time, in seconds.
 FIRST_RETRY_SECONDS: Final = 1.0
 # A count may take no more than this part of the time between two.
 _DEAF_PART: Final = 1 / 500
-# But the time between two that took too long is no more than this, in seconds: who came or went must be seen some time.
+# But the time between two that took too long is no more than this, in seconds: cards that came or went must be seen some time.
 _LONGEST_REST: Final = 600.0
-# NVML that says nothing for so long is worth a line, in seconds.
+# NVML that does not answer for this long is worth a line, in seconds.
 _SILENCE_SECONDS: Final = 30.0
 
 
 class XidCounter(Protocol):
-    """Counts the Xids that were heard, critical or not."""
+    """Counts the Xids that were reported, critical or not."""
 
     def count_xid(self, uuid: str, xid: int) -> None:
         """One more."""
@@ -150,7 +150,7 @@ class CardWatch:
         await self._look_after_the_sick()
 
     def _hear(self, heard: Heard) -> bool:
-        """Take it to the book; whether anybody fell ill."""
+        """Enter it in the book; whether a card fell ill."""
         is_news = False
         for xid in heard.xids:
             is_critical = self._health.hear(xid.uuid, xid.code)
@@ -170,7 +170,7 @@ class CardWatch:
         return is_news
 
     async def _recount(self) -> None:
-        """Count the cards anew. Raises NvmlError."""
+        """Count the cards again. Raises NvmlError."""
         await self._count()
         self._trouble = ""
         self._health.miss_driver(is_away=False)
@@ -181,7 +181,7 @@ class CardWatch:
             self._retry_seconds = 0.0
 
     async def _reopen(self, error: NvmlError) -> None:
-        """NVML was shut under us, or the driver is away: open it again, and say so where that fails."""
+        """NVML was shut under us, or the driver is away: open it again, and log it if that fails."""
         _LOG.debug("opening NVML again reason=%s", error)
         if self._clock() < self._next_survey and self._trouble:
             return
@@ -216,7 +216,7 @@ class CardWatch:
             self._node.refresh(recoveries)
 
     async def _count(self) -> Survey:
-        """The cards now, in a fresh session where the one that is open may not know all. Raises NvmlError."""
+        """The cards now, in a fresh session if the open one may not know all. Raises NvmlError."""
         started = self._clock()
         try:
             self._survey = await self._patiently("count the cards", self._session.count)
@@ -230,11 +230,11 @@ class CardWatch:
         return self._survey
 
     def _take_stock(self) -> tuple[str, ...]:
-        """Compare the count with who was known; the cards that are lost."""
+        """Compare the count with the known cards; those that are lost."""
         survey = self._survey
         self._say_who_is_not_shared(survey)
         answering = [_physical(card) for card in survey.cards if card.uuid not in self._withheld]
-        # One that says its UUID is that card, and no other that is missing.
+        # A card that gives its UUID is that card, and no other that is missing.
         known = {card.uuid for card in self._known}
         places = [card.index for card in survey.unreadable if not card.uuid or card.uuid in known]
         roster = count_cards(self._known, answering, places, self._withheld)
@@ -242,7 +242,7 @@ class CardWatch:
         self._log_changes(roster.cards, roster.removed)
         self._known = roster.cards
         lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
-        # Of the others that cannot be read nobody knows what they are; a lost one is told of by its name.
+        # Which cards the other unreadable ones are is not known; a lost one is reported by its name.
         unknown = survey.unreadable if len(survey.unreadable) > len(roster.lost) else ()
         self._say_who_is_unknown(card for card in unknown if card.index not in lost)
         for uuid in roster.lost:
@@ -295,12 +295,12 @@ class CardWatch:
             _LOG.warning("card is gone uuid=%s", uuid)
 
     def _hurry(self) -> None:
-        """Count again, at once if nothing was wrong before (NVML may number the others anew), and the later the longer it lasts."""
+        """Count again, immediately if nothing was wrong before (NVML may renumber the others), and later the longer it lasts."""
         self._next_survey = min(self._next_survey, self._clock() + self._retry_seconds)
         self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), self._rest_seconds)
 
     async def _patiently(self, act: str, question: Callable[[], _T], turns: int = 1) -> _T:
-        """The answer, however long it takes; says so when it takes long. A false one is asked for again in so many turns."""
+        """The answer, however long it takes; logs a line if it takes long. A false one is asked for again after some turns."""
         alarm = asyncio.create_task(self._complain(act))
         try:
             return await self._thread.until_true(question, times=turns, every=TURN_SECONDS)

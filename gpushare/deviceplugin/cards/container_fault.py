@@ -2,8 +2,8 @@
 
 A container can lose its access to the devices while it runs: a reload of systemd rewrites its device rules, or the driver is
 replaced below the library that is loaded. NVML then fails in this process for ever, although the cards are well. So the plugin
-ends, and the kubelet makes a new container for it. At its start it waits longer, so that a node whose driver is really broken is
-no crash loop::
+ends, and the kubelet makes a new container for it. At its start it waits longer, so that a really broken driver does not
+become a crash loop::
 
     NVML answered before in this process    ends after 30 s of the fault
     it never answered                       ends after 5 minutes

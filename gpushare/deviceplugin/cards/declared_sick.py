@@ -1,7 +1,7 @@
-"""Cards that somebody declares sick: the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract.
+"""Cards that an operator declares sick: the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract.
 
-The extender follows it too, and stops placing there at once; here the kubelet hears of it. A role without the right to read
-it (the original's) is no fault: then only the extender knows.
+The extender follows it too, and stops placing there immediately; here the kubelet gets the new list. A role without the right
+to read it (the original's) is no fault: then only the extender knows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpushare.model.node import parse_unhealthy
 
 _LOG = logging.getLogger(__name__)
 
-# How often it is read, in seconds: people and scripts write it, and the extender acts on it meanwhile.
+# How often it is read, in seconds: people and scripts write it, and the extender acts on it before that.
 POLL_SECONDS: Final = 30.0
 
 
@@ -41,7 +41,7 @@ async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealt
             if health.declare(indices):
                 node.refresh()
         except ApiError as error:
-            # What it said last still holds, be it before our start.
+            # Its last content still holds, be it from before our start.
             _LOG.debug("cannot read path=%s error=%s", path, error)
         await asyncio.sleep(POLL_SECONDS)
 

@@ -1,7 +1,7 @@
 """From cards to the fake devices that a kubelet counts: indices, ids, and how many of them it can take. Pure.
 
 A fake device is one memory unit of one card; in slots mode it is room for one container on the card, whose memory is
-then an amount of the node that no ids stand for. Its id says the card by the beginning of the card's UUID, so whatever
+then an amount of the node that no ids stand for. Its id names the card by the beginning of the card's UUID, so whatever
 asks about an id later (after a restart of the plugin, of the kubelet, of the machine) gets the same card without any
 state of ours. The prefix belongs to us alone: kubelets of 1.36 look an id's owner up over all resources
 (kubernetes#140323).
@@ -31,7 +31,7 @@ _EXACT: Final = MemoryUnit(1)
 
 @dataclass(frozen=True, slots=True)
 class PhysicalCard:
-    """What NVML says of one card: its own index, its memory in MiB (1024² bytes), its NUMA node (0 if unknown)."""
+    """One card by NVML: its own index, its memory in MiB (1024² bytes), its NUMA node (0 if unknown)."""
 
     nvml_index: int
     uuid: str
@@ -101,7 +101,7 @@ class DeviceIds:
         return [f"{prefix}{number}" for number in range(id_count(card))]
 
     def prefix_of(self, card: CardFacts) -> str:
-        """What the ids of a card begin with; a number follows."""
+        """The prefix of the ids of a card; a number follows."""
         return f"{_PREFIX}{self._names[card.uuid]}-"
 
     def card_of(self, device_id: str) -> CardFacts | None:
@@ -110,7 +110,7 @@ class DeviceIds:
         return self._cards.get(name) if device_id.startswith(_PREFIX) else None
 
     def one_card_of(self, device_ids: Iterable[str]) -> CardFacts | None:
-        """The card on which all these ids lie, or None where that is not one card of ours."""
+        """The card on which all these ids lie, or None if that is not one card of ours."""
         cards = {card.uuid if card else "": card for card in map(self.card_of, device_ids)}
         return next(iter(cards.values())) if len(cards) == 1 else None
 

@@ -59,7 +59,7 @@ def _unit_of(pod: Pod, sizes: frozenset[int], unit: MemoryUnit) -> MemoryUnit:
 
 
 def advice(pods: Sequence[Pod], unit: str, before: MemoryUnit | None) -> str:
-    """What the plugin waits for, and what an operator can do; "" if there is no such pod."""
+    """The reason for the wait, and the steps of an operator; "" if there is no such pod."""
     if not pods:
         return ""
     names = sorted(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)

@@ -1,19 +1,19 @@
-"""Which cards of the node are sick, why, and by which rule each recovers. No I/O and no clock: what happened is told.
+"""Which cards of the node are sick, why, and by which rule each recovers. No I/O and no clock: events are passed in.
 
-A fault makes a card sick until a rule says that it is well again; nothing milder that follows hides it::
+A fault makes a card sick until a rule makes it well again; nothing milder that follows hides it::
 
     sick by              recovers by
-    an Xid               the machine booted anew; the driver asks for no recovery (NVML field 230) and the card answers, for a
-    (or missed: ...)     whole cool-down; an operator's word
-    lost                 the same, and where the driver does not know field 230, by answering for a whole cool-down
+    an Xid               the machine booted again; the driver asks for no recovery (NVML field 230) and the card answers, for a
+    (or missed: ...)     whole cool-down; an operator's annotation
+    lost                 the same, and if the driver does not know field 230, by answering for a whole cool-down
     the ConfigMap        being struck off it
     no driver            the driver's return
     taken out            coming back
 
-A card that merely answers is not well: memory and clocks can be read after most faults. So where field 230 is not known
-an Xid is for the operator or the next boot.
+A card that merely answers is not well: memory and clocks can be read after most faults. So if field 230 is not known,
+an Xid needs the operator or the next boot.
 
-The faults of the first two rows survive a restart of the plugin in the node's annotation, whose ``boot`` says since when.
+The faults of the first two rows survive a restart of the plugin in the node's annotation, whose ``boot`` is the boot of the faults.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REASON_LOST: Final = "lost"
 REASON_MISSED: Final = "recovery action"
 REASON_CONFIG_MAP: Final = "ConfigMap"
 REASON_NO_DRIVER: Final = "no driver"
-# What is no illness to a restart: it is seen again.
+# Reasons that a restart need not remember: they are seen again.
 _SEEN_AGAIN: Final = frozenset({REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKEN_OUT})
 
 RULE_BOOT: Final = "the machine booted anew"
@@ -59,7 +59,7 @@ class _Illness:
 
 
 class CardHealth:
-    """The book of sick cards of one node. ``boot`` is which boot of the machine this is, "" where nobody says."""
+    """The book of sick cards of one node. ``boot`` is the id of the machine's boot, "" if it is not known."""
 
     def __init__(self, rules: XidRules, cool_down_seconds: float, boot: str = "") -> None:
         self._rules = rules
@@ -99,7 +99,7 @@ class CardHealth:
         return msgspec.structs.replace(cards, boot=self._boot, cards=tuple(facts))
 
     def restore(self, cards: NodeCards) -> None:
-        """What the annotation says from before our start. Call ``booted`` after it.
+        """Take the faults in the annotation, from before our start. Call ``booted`` after it.
 
         What was declared holds until the ConfigMap is read again: a card must not be offered for that moment.
         """
@@ -110,7 +110,7 @@ class CardHealth:
                 self._ill.setdefault(card.uuid, _Illness(card.reason))
 
     def booted(self, boot: str) -> list[Recovery]:
-        """This is that boot of the machine; in another one than before all cards start anew. "" is no word of it."""
+        """The machine's boot has this id; in another one than before all cards are well. "" means that it is not known."""
         before, self._boot = self._boot, boot or self._boot
         if not before or before == self._boot:
             return []
@@ -121,7 +121,7 @@ class CardHealth:
         return self._rules.is_critical(xid) and self._fall_ill(uuid, f"{XID_PREFIX}{xid}")
 
     def miss(self, uuid: str) -> bool:
-        """The driver asks for a recovery, and began to while nobody listened: there was an Xid that nobody heard."""
+        """The driver asks for a recovery, and began to while no report was read: an Xid was missed."""
         return not self._rules.hears_nothing and self._fall_ill(uuid, REASON_MISSED)
 
     def lose(self, uuid: str) -> bool:
@@ -144,7 +144,7 @@ class CardHealth:
         return self._recover([uuid], RULE_ANSWERS if action is None else RULE_COOL_DOWN)
 
     def declare(self, indices: frozenset[int]) -> bool:
-        """The ConfigMap says that these cards (our indices) are sick, and no others; whether that is news."""
+        """By the ConfigMap these cards (our indices) are sick, and no others; whether that is news."""
         before, self._declared = self._declared, indices
         return before != indices
 
@@ -154,7 +154,7 @@ class CardHealth:
         return before != is_away
 
     def believe(self, uuids: Iterable[str]) -> list[Recovery]:
-        """An operator says that these cards are well."""
+        """By an operator's annotation these cards are well."""
         return self._recover(uuids, RULE_OPERATOR)
 
     def _fall_ill(self, uuid: str, reason: str) -> bool:

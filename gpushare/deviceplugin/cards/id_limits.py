@@ -1,12 +1,12 @@
-"""How many ids a kubelet takes, and what would fit instead. Pure.
+"""How many ids a kubelet takes, and which unit would fit instead. Pure.
 
-Four limits, none of which a kubelet or an API server explains to anybody:
+Four limits, none of which a kubelet or an API server explains:
 
 * 4 MiB in one message: past it the kubelet drops the list, and the node shows nothing.
 * From 1.36 on the kubelet looks each new id up in the ids of all containers, under its lock: 4,000 ids take about a
   second, tens of thousands minutes, in which the node stands still.
 * From 1.36 on the kubelet writes each id of a container into the pod's status (``allocatedResourcesStatus``), which the
-  API server and etcd take up to a size; past it nobody ever learns what became of the pod.
+  API server and etcd take up to a size; beyond that the state of the pod is never published.
 * An id has at most 63 characters (see ``devices``).
 """
 
@@ -27,12 +27,12 @@ _NEW_KUBELET: Final = (1, 36)
 # Ids that such a kubelet takes in about a second.
 DEFAULT_MAX_IDS: Final = 4000
 # Ids of one pod whose status such a kubelet can still write. Tried: API server 1.36.3 kept a status of 49,101 ids of 17
-# characters and refused one of 49,375 (etcd's request limit); the rest is for what else a pod is.
+# characters and refused one of 49,375 (etcd's request limit); the rest is for the other fields of a pod.
 MOST_IDS_OF_A_POD: Final = 40_000
 
 
 def check_ids(cards: NodeCards, kubelet_version: str, max_ids: int | None) -> None:
-    """Refuse a list that the kubelet would not take. Raises TooManyIdsError that says which unit or mode would fit.
+    """Refuse a list that the kubelet would not take. Raises TooManyIdsError, which names a unit or mode that fits.
 
     ``max_ids`` (the operator's word) replaces the limit that we assume for a kubelet of 1.36 or newer. A version that
     we cannot read counts as new.
@@ -54,7 +54,7 @@ def check_ids(cards: NodeCards, kubelet_version: str, max_ids: int | None) -> No
 
 
 def check_ids_of_pod(units: int, cards: NodeCards, kubelet_version: str) -> None:
-    """Refuse a pod whose units are so many ids that its status could not be written. Raises TooManyIdsError."""
+    """Refuse a pod with too many ids for its status to be written. Raises TooManyIdsError."""
     if units > MOST_IDS_OF_A_POD and cards.mode == MODE_IDS and is_new(kubelet_version):
         raise TooManyIdsError(
             f"a pod of {units} units of {cards.unit} is more than the API server can keep: kubelet "
@@ -70,13 +70,13 @@ def encoded_size(cards: Sequence[CardFacts]) -> int:
 
 
 def is_new(kubelet_version: str) -> bool:
-    """Is this kubelet of 1.36 or newer, or one whose version cannot be read?"""
+    """Is this kubelet of 1.36 or newer, or of a version that cannot be read?"""
     release = kubelet_release(kubelet_version)
     return release is None or release >= _NEW_KUBELET
 
 
 def kubelet_release(kubelet_version: str) -> tuple[int, int] | None:
-    """Major and minor of ``v1.36.3``, or None where the text does not begin like that."""
+    """Major and minor of ``v1.36.3``, or None if the text does not begin like that."""
     match = re.match(r"v?(\d+)\.(\d+)", kubelet_version)
     return (int(match[1]), int(match[2])) if match is not None else None
 
@@ -105,7 +105,7 @@ def _fitting(cards: NodeCards, ids: int) -> str:
 
 
 def _unit_for(cards: NodeCards, ids: int) -> MemoryUnit | None:
-    """The smallest unit, a power of two of MiB, that makes no more than ``ids`` ids; None where a card would have none."""
+    """The smallest unit, a power of two of MiB, that makes no more than ``ids`` ids; None if a card would have none."""
     mib = 1
     while sum(card.mib // mib for card in cards.cards) > ids:
         mib *= 2

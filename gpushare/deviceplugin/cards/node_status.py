@@ -1,19 +1,19 @@
-"""What we publish on our Node: how many cards, and what each of them is.
+"""Our part of the Node: how many cards there are, and the facts of each.
 
 The count lives in ``status.capacity``, which the kubelet keeps but zeroes when it starts without its checkpoint, and
 which is lost with a re-created Node; so it is asserted again and again. The cards annotation rides in the same write
-to ``nodes/status``: the original's role has no other right on nodes, and nobody ever sees the one without the other.
+to ``nodes/status``: the original's role has no other right on nodes, and no reader ever sees the one without the other.
 
 A reader believes the annotation while its units add up to the capacity of gpu-mem and its cards to gpu-count, and divides
-the one by the other where they do not. So there is a moment to fear: the cards are others, and the kubelet does not count
+the one by the other if they do not. So there is a moment to fear: the cards are others, and the kubelet does not count
 them yet (or the other way round); an average over that is wrong for every card. Hence the order when cards come or go:
 
 1. one write: the new annotation, and a count of 0, which means "no card of this node can be had" to every reader;
 2. the kubelet gets the new list, and puts the new sum into the capacity;
 3. the count, once the sum is there.
 
-Where only health changes sums and count stay, and every reader sees one book or the other. The kubelet hears it first: a card
-that is well again has its ids before anybody places a pod there.
+If only health changes, sums and count stay, and every reader sees the old state or the new one. The kubelet gets it first: a card
+that is well again has its ids before a scheduler places a pod there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from gpushare.model.quantity import MemoryUnit
 
 _LOG = logging.getLogger(__name__)
 
-# How often the Node is compared with what we published, in seconds: where our role may not watch it, and where it may.
+# How often the Node is compared with what we published, in seconds: if our role may not watch it, and if it may.
 REASSERT_SECONDS: Final = 10.0
 WATCHED_SECONDS: Final = 60.0
 # After a failure, and the least between two comparisons, in seconds.
@@ -78,7 +78,7 @@ class NodeStatus:
         self.name = name
         self.metadata = ObjectMeta(name=name)
         self.cards = describe_cards((), unit, boot, slots=slots)
-        # What the Node said before our start.
+        # The Node's annotation before our start.
         self.cards_before: NodeCards | None = None
         self.unit_before: MemoryUnit | None = None
         self.nvml_indices: Mapping[str, int] = {}
@@ -87,11 +87,11 @@ class NodeStatus:
         self.listeners: list[Listener] = []
         self._client = client
         self._physical = tuple(physical)
-        # UUIDs of the last count: who is announced and not among them is not there, be the Node written or not.
+        # UUIDs of the last count: an announced card that is not among them is not there, be the Node written or not.
         self._counted = _uuids(physical)
-        # Cards that are to be announced once their coming is published; None: nothing is to come.
+        # Cards that will be announced once their coming is published; None: no card will come.
         self._coming: tuple[PhysicalCard, ...] | None = None
-        # Cards that cannot be announced: said once.
+        # Cards that cannot be announced: logged once.
         self._refused: tuple[PhysicalCard, ...] | None = None
         self._unit = unit
         # The unit of the amounts on the Node: in slots mode exact MiB.
@@ -101,7 +101,7 @@ class NodeStatus:
         self._in_use = in_use
         self._check = check
         self._slots = slots
-        # The index that each card ever had: one that comes back gets its own again, if nobody has it.
+        # The index that each card ever had: one that comes back gets its own again, if no other card has it.
         self._facts: dict[str, CardFacts] = {}
         self._published: tuple[object, ...] = ()
         # The operator's word that was acted on and is still to be taken away.
@@ -129,7 +129,7 @@ class NodeStatus:
         self._adopt(self._physical, in_use)
 
     def begin(self, physical: Sequence[PhysicalCard]) -> None:
-        """The cards at the start, when nobody holds a list of ours yet."""
+        """The cards at the start, when no kubelet holds a list of ours yet."""
         self._counted = _uuids(physical)
         self._adopt(tuple(physical), self._in_use())
 
@@ -144,7 +144,7 @@ class NodeStatus:
         self.wake()
 
     def refresh(self, recoveries: Iterable[Recovery] = ()) -> None:
-        """Somebody fell ill or recovered: tell it at once where it changes anything."""
+        """A card fell ill or recovered: show it immediately if that changes anything."""
         self._log(recoveries)
         rules = {recovery.uuid: recovery.rule for recovery in recoveries}
         self._show(self._health.applied(self.cards, self._absent(self.cards, self._physical)), rules)
@@ -153,7 +153,7 @@ class NodeStatus:
         """Compare the Node with what should be on it, now."""
         self._wake.set()
 
-    # What a watch of our Node calls.
+    # Called by the watch of our Node.
 
     def set(self, item: Node) -> None:
         """The Node changed; most of its changes are not about us."""
@@ -170,7 +170,7 @@ class NodeStatus:
         self.wake()
 
     async def publish(self) -> None:
-        """Write cards and count where the Node does not have them. Raises ApiError."""
+        """Write cards and count if the Node does not have them. Raises ApiError."""
         node = await self._read()
         self._log_words(node)
         if self._coming is None and has_left(self.cards, self.nvml_indices, self._in_use()):
@@ -209,12 +209,12 @@ class NodeStatus:
     # Inside
 
     def _pause(self) -> float:
-        """A card that was taken out goes with its last pod, of whose end no watch of the Node tells."""
+        """A card that was taken out goes with its last pod, whose end does not change the Node."""
         waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
         return WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
 
     async def _exchange(self, node: Node, physical: tuple[PhysicalCard, ...]) -> None:
-        """Announce other cards, in the order that the head of this module says."""
+        """Announce other cards, in the order that the head of this module describes."""
         cards = self._describe(physical, self._in_use())
         try:
             self._check(cards)
@@ -242,7 +242,7 @@ class NodeStatus:
         return self._health.applied(cards, self._absent(cards, physical))
 
     def _absent(self, cards: NodeCards, physical: Sequence[PhysicalCard]) -> frozenset[str]:
-        """Of these cards those that are not in the machine, or not yet: a card's NVML index is known once it is adopted."""
+        """The cards that are not in the machine, or not yet: a card's NVML index is known once it is adopted."""
         return _uuids(cards.cards) - (self._counted & _uuids(physical))
 
     def _show(self, cards: NodeCards, rules: Mapping[str, str]) -> None:
@@ -265,7 +265,7 @@ class NodeStatus:
             return
         await self._client.patch_node_status(self.name, patch)
         if wire.ANNOTATION_RECOVERED in patch["metadata"]["annotations"]:
-            # Whoever says the same again means it.
+            # The same annotation, written again, counts again.
             self._recovered_word = ""
         count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
         _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
@@ -280,7 +280,7 @@ class NodeStatus:
         return node
 
     def _log_words(self, node: Node) -> None:
-        """What the Node tells us: another boot, an operator's word."""
+        """Log news on the Node: another boot, an operator's annotation."""
         self.boot = boot_of(node) or self._boot
         recoveries = self._health.booted(self.boot)
         word = (node.metadata.annotations or {}).get(wire.ANNOTATION_RECOVERED, "")

@@ -1,4 +1,4 @@
-"""What our Node should show of its cards, and what is new about them. Pure."""
+"""The content of our Node about its cards, and the changes since. Pure."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class CardChange:
 
 
 def shape(cards: NodeCards) -> tuple[object, ...]:
-    """What a kubelet counts of the cards, and where: all but their health."""
+    """The facts of the cards that a kubelet counts: all but their health."""
     return cards.mode, cards.unit, tuple((card.index, card.uuid, card.units, card.slots) for card in cards.cards)
 
 
 def amounts(node: Node, cards: NodeCards, *, is_moving: bool) -> dict[str, str]:
-    """What the capacity should say; a count of 0 while the kubelet's sum is that of other cards."""
+    """The capacity that the Node should have; a count of 0 while the kubelet's sum is that of other cards."""
     total = sum(card.units for card in cards.cards)
     if cards.mode == MODE_SLOTS:
-        # Ours to write: sum and annotation change together, and nobody sees the one without the other.
+        # Ours to write: sum and annotation change together, and no reader sees the one without the other.
         return {wire.RESOURCE_COUNT: "0" if is_moving else str(len(cards.cards)), wire.RESOURCE_MEMORY: str(total)}
     is_other = is_moving or capacity(node, wire.RESOURCE_MEMORY) not in (0, total)
     return {wire.RESOURCE_COUNT: "0" if is_other else str(len(cards.cards))}
@@ -42,7 +42,7 @@ def has_left(cards: NodeCards, here: Container[str], in_use: frozenset[int]) -> 
 
 
 def patch_for(node: Node, cards: NodeCards, word: str, *, is_moving: bool) -> dict[str, Any] | None:
-    """The one write to ``nodes/status`` that brings the Node to these cards; None where it is there already.
+    """The one write to ``nodes/status`` that brings the Node to these cards; None if it is there already.
 
     ``word`` is the operator's that was acted on: it is taken away, unless it is another by now.
     """
@@ -74,7 +74,7 @@ def about_us(node: Node) -> tuple[object, ...]:
 
 
 def changes_between(before: NodeCards | None, after: NodeCards, rules: Mapping[str, str]) -> tuple[CardChange, ...]:
-    """Who fell ill, recovered or was taken out; a card that is new and well is no news for anybody's pod. None: no cards."""
+    """Cards that fell ill, recovered or were taken out; a card that is new and well is no news for a pod. None: no cards."""
     shown = before.cards if before is not None else ()
     old = {card.uuid: card for card in shown}
     present = {card.uuid for card in after.cards}

@@ -1,6 +1,6 @@
 """Which cards a node has, from one count of NVML to the next. Pure.
 
-A lost card stays in NVML's count but says neither its UUID nor its memory, so it is recognised by who is missing. A
+A lost card stays in NVML's count without its UUID and its memory, so it is recognised by the card that is missing. A
 card that is not even counted any more was taken out.
 """
 
@@ -34,9 +34,9 @@ def count_cards(
     """The cards now.
 
     ``known`` are those before, ``answering`` those that NVML describes now, ``unreadable`` the NVML indices of those that
-    it only counts, ``withheld`` UUIDs that answer and are not shared (MIG mode). A known card that is missing is lost as long
-    as an unreadable one can be it, first the one of its index; else it was removed. An unreadable card that nobody knows
-    is left out: there is nothing to say of it.
+    it only counts, ``withheld`` UUIDs that answer and are not shared (MIG mode). A known card that is missing is lost if an
+    unreadable one can be it, first the one of its index; else it was removed. An unreadable card that cannot be a known one
+    is left out.
     """
     seen = {card.uuid for card in answering} | withheld
     missing = [card for card in known if card.uuid not in seen]
@@ -51,7 +51,7 @@ def count_cards(
 
 
 def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
-    """The cards of a node annotation of ours, as they were when it was written: what is known before NVML says more."""
+    """The cards of a node annotation of ours, as they were when it was written: all that is known before NVML answers."""
     facts = cards.cards if cards is not None else ()
     return tuple(PhysicalCard(NO_INDEX, card.uuid, card.model, card.mib, card.numa) for card in facts)
 
@@ -59,9 +59,9 @@ def remembered(cards: NodeCards | None) -> tuple[PhysicalCard, ...]:
 def known_cards(
     ever: Iterable[CardFacts], now: NodeCards, physical: Sequence[PhysicalCard], *, keep: bool
 ) -> tuple[CardFacts, ...]:
-    """Of all cards that were ``ever`` announced those that are here; with ``keep`` the others too.
+    """The cards that were ``ever`` announced and are here; with ``keep`` the others too.
 
-    Of two with one index (it was given away meanwhile) the one that has it now.
+    If two have one index (it was given away in between) it is the one that has it now.
     """
     present, here = {card.uuid for card in now.cards}, {card.uuid for card in physical}
     by_index: dict[int, CardFacts] = {}

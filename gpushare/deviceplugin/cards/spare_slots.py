@@ -1,4 +1,4 @@
-"""What a node in ids mode answers about ``gpu-slot``: there are some, and they mean nothing. Pure.
+"""The answers of a node in ids mode about ``gpu-slot``: there are some, and they mean nothing. Pure.
 
 Pods that name a slot (a policy of the cluster adds it, for nodes in slots mode) can so come to nodes in ids mode too;
 what their containers get is the answer for their memory ids alone.
@@ -12,7 +12,7 @@ from gpushare.deviceplugin.answer.container_answer import ContainerAnswer
 
 
 class SpareSlots:
-    """Stands where the allocator stands for ids that matter. Its options ask for Allocate only."""
+    """Takes the place that the allocator has for ids that matter. Its options ask for Allocate only."""
 
     async def prefer(self, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
         """Any will do; a kubelet does not ask."""

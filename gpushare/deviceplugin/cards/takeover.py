@@ -1,10 +1,10 @@
 """Before slots mode: wait until the kubelet has let go of ``gpu-mem``.
 
 A kubelet owns every resource for which a device plugin ever registered, until it forgets it: it writes its own count over
-any amount in the node's status, and refuses pods that ask for the resource while no plugin serves it. What it owns is
-in its checkpoint. A node that ran in ids mode (or the original's plugin) has such a one. Only an operator can decide
-when its pods may go, so the plugin says what to do, on the node too, and waits. (A kubelet that goes on running forgets by
-itself some minutes after the plugin has gone, once no pod has anything of the resource any more.)
+any amount in the node's status, and refuses pods that ask for the resource while no plugin serves it. Its
+checkpoint shows which it owns: on a node that ran in ids mode (or the original's plugin) ``gpu-mem`` is among them. Only
+an operator can decide when the pods may go, so the plugin reports the steps, on the node too, and waits. (A kubelet that goes
+on running forgets a resource some minutes after its plugin has gone, once no pod has any of it.)
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Checkpoint(msgspec.Struct, gc=False):
 
 
 async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) -> None:
-    """Return once the kubelet whose checkpoint lies in ``folder`` does not own ``gpu-mem``; until then report it."""
+    """Return once the kubelet with the checkpoint in ``folder`` does not own ``gpu-mem``; until then report it."""
 
     async def look() -> str:
         return advice(folder) if owns(checkpoint_in(folder), wire.RESOURCE_MEMORY) else ""
@@ -64,7 +64,7 @@ async def wait_while(look: Callable[[], Awaitable[str]], node: ObjectMeta, event
 
 
 def advice(folder: Path) -> str:
-    """What an operator has to do."""
+    """The steps of an operator."""
     path = folder / CHECKPOINT
     return (
         f"the kubelet still owns {wire.RESOURCE_MEMORY} (by {path}) and would overwrite the amount of slots mode: drain the "
@@ -73,7 +73,7 @@ def advice(folder: Path) -> str:
 
 
 def checkpoint_in(folder: Path) -> bytes:
-    """The kubelet's checkpoint; empty where there is none."""
+    """The kubelet's checkpoint; empty if there is none."""
     try:
         return (folder / CHECKPOINT).read_bytes()
     except FileNotFoundError:
@@ -83,7 +83,7 @@ def checkpoint_in(folder: Path) -> bytes:
 def owns(checkpoint: bytes, resource: str) -> bool:
     """Does a kubelet with this checkpoint count the resource's devices, or has it given some to a pod?
 
-    One that cannot be read says nothing: a kubelet that cannot read it either begins anew.
+    One that cannot be read counts for nothing: a kubelet that cannot read it either begins without it.
     """
     if not checkpoint:
         return False

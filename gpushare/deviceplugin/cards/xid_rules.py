@@ -34,7 +34,7 @@ class XidRules:
 
     @property
     def hears_nothing(self) -> bool:
-        """No Xid is critical: nobody needs to listen."""
+        """No Xid is critical: reports need not be read."""
         return self.ignores_all and not self.enabled and not self.enables_all
 
 

@@ -1,1 +1,1 @@
-"""What is counted, what pods really use, and how Prometheus reads it."""
+"""Counters, the real use of pods, and how Prometheus reads both."""

@@ -1,7 +1,7 @@
 """Which pod a control group belongs to, by its name. Pure.
 
-The kubelet names a pod's group by its uid, the runtime a container's by its id; how, depends on the cgroup driver, the
-runtime and the version of cgroups. What all of them share is read here::
+The kubelet names a pod's group by its uid, the runtime a container's by its id; the form depends on the cgroup driver,
+the runtime and the version of cgroups. Only the part that all of them share is read here::
 
     cgroupfs   /kubepods/burstable/pod<uid>/<id>                                                 (CRI-O: crio-<id>)
     systemd    /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid with _>.slice/cri-containerd-<id>.scope
@@ -35,10 +35,10 @@ class ContainerGroup:
 
 
 def containers_of(text: str) -> tuple[ContainerGroup, ...]:
-    """What ``/proc/<pid>/cgroup`` says, the outermost pod first; empty for a process of no pod.
+    """The containers in a ``/proc/<pid>/cgroup``, the outermost pod first; empty for a process of no pod.
 
-    More than one pod is seen where a node runs in a pod. The first line that names a pod counts: version 1 has a line
-    for each controller, and all of them say the same.
+    There is more than one pod if a node runs in a pod. The first line that names a pod counts: version 1 has a line
+    for each controller, and all of them name the same.
     """
     for line in text.splitlines():
         _, _, path = line.partition(":")

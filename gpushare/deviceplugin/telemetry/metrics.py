@@ -1,6 +1,6 @@
-"""What the plugin counts of itself, and where what is true now is read from.
+"""The plugin's counters of itself, and the sources of its present state.
 
-It is counted in any case and costs nothing; what Prometheus needs to show it is loaded where ``/metrics`` is served.
+Counting is always on and costs next to nothing; the library that shows it is loaded only if ``/metrics`` is served.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNADMITTED_ACTIONS: Final = ("reported", "deleted")
 
 
 class PluginMetrics:
-    """What the rest of the plugin calls: counted here, shown by ``metrics_exposition`` where anybody asks."""
+    """The calls of the rest of the plugin: counted here, shown by ``metrics_exposition`` if it is asked."""
 
     def __init__(self) -> None:
         self.cards: Callable[[], NodeCards] = lambda: NodeCards(CARDS_VERSION, "ids", "", "", ())
@@ -75,7 +75,7 @@ class PluginMetrics:
         self.held.discard((uid, container))
 
     def show_usage(self, seen: NodeUse, over: Iterable[PodCard], begun: int) -> None:
-        """The newest look at the processes; ``over`` are above their limit and told, ``begun`` of them just now."""
+        """The newest look at the processes; ``over`` are above their limit and reported, ``begun`` of them just now."""
         self.seen, self.over = seen, frozenset(over)
         self.overuse += begun
 

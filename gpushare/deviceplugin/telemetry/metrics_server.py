@@ -48,7 +48,7 @@ class MetricsServer:
 def listen(address: tuple[str, int]) -> socket.socket:
     """A listening socket on ``(host, port)``; port 0 takes a free one, which is logged. Raises UsageError.
 
-    Open it before anything is announced: a port that is taken is a mistake of the manifest, and to be seen at once.
+    Open it before anything is announced: a port that is taken is a mistake of the manifest, and must show immediately.
     """
     host, port = address
     listener = http_edge.listen(host, port, flags="--metrics-address (port 0 takes a free one)")

@@ -1,7 +1,7 @@
-"""From a process on a card to its pod: NVML says pids, the kernel says in which control group each of them is.
+"""From a process on a card to its pod: NVML has pids, and the kernel the control group of each.
 
 Both are of the host. A container sees the host's processes only with ``hostPID: true``. Without it NVML shows no process
-at all, or pids that mean nothing here; then nobody's use is known, which is not 0, and it is said once.
+at all, or pids that mean nothing here; then no use is known, which is not 0, and a line is logged once.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What pods use of the cards against what they booked. Pure.
+"""The use of the cards by pods, against their bookings. Pure.
 
 Scheduling is not isolation: nothing stops a process from taking more of a card than its pod booked, and then another
-pod's allocation fails. So the use is compared with the booking, and what stays above it for a while is said once, of
-the pod that does it.
+pod's allocation fails. So the use is compared with the booking, and a pod that stays above it for a while is
+reported once.
 
-What the driver does not say is not zero: a process without a figure makes its pod's sum a lower bound, and a pod none
-of whose processes has a figure has no use that could be shown or judged.
+An unknown figure is not zero: a process without a figure makes its pod's sum a lower bound, and a pod without any figure
+has no use that could be shown or judged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodCard:
-    """A pod on a card, by our index; ``uid`` tells two pods of one name apart."""
+    """A pod on a card, by our index; ``uid`` differs between two pods of one name."""
 
     namespace: str
     pod: str
@@ -46,7 +46,7 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class CardUse:
-    """What a pod booked and uses of a card, in bytes. ``used`` is None where the driver says it of none of its processes."""
+    """A pod's booking and use of a card, in bytes. ``used`` is None if the driver has a figure for none of its processes."""
 
     on: PodCard
     booked: int
@@ -54,7 +54,7 @@ class CardUse:
 
     @property
     def over(self) -> int:
-        """Bytes above the booking; 0 where the pod keeps to its share, or nobody knows."""
+        """Bytes above the booking; 0 if the pod keeps to its share, or its use is unknown."""
         return max((self.used or 0) - self.booked, 0)
 
 
@@ -69,7 +69,7 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far above its booking a pod may be before it is told: a share of the booking, and bytes."""
+    """How far above its booking a pod may be before it is reported: a share of the booking, and bytes."""
 
     percent: int = 0
     bytes: int = 0
@@ -81,7 +81,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that told?"""
+    """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that reported?"""
 
     since: float
     told: bool = False
@@ -89,7 +89,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one look changes: the episodes under way, and what is to be told now."""
+    """The result of one look: the episodes under way, and those that must be reported now."""
 
     episodes: Mapping[PodCard, Episode]
     begun: tuple[CardUse, ...] = ()
@@ -97,7 +97,7 @@ class Verdict:
 
 
 def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
-    """What each pod that has not ended booked of each card; a pod without a valid annotation booked nothing that we know."""
+    """The booking of each pod that has not ended, by card; a pod without a valid annotation has no known booking."""
     try:
         unit = MemoryUnit.parse(cards.unit).mib * MIB
     except InvalidQuantityError:
@@ -123,7 +123,7 @@ def uids_in_cgroups(pods: Iterable[ObjectMeta]) -> dict[str, ObjectMeta]:
 def on_other_cards(uses: Iterable[CardUse], pods: Iterable[Pod]) -> frozenset[PodCard]:
     """Pods with a process on a card that they did not book, or without any booking.
 
-    A pod that asks for cards, and of which no valid annotation says which, may have booked this one.
+    A pod that asks for cards without a valid annotation may have booked this one.
     """
     unknown = {pod.metadata.uid for pod in pods if allocation_of(pod) is None}
     return frozenset(use.on for use in uses if not use.booked and use.on.uid not in unknown)
@@ -138,7 +138,7 @@ def sum_up(
     """Sum the processes by pod and card. ``pods`` are by the uid that ``processes`` name them with.
 
     A pod that uses a card on which it booked nothing is in it too, with a booking of 0. ``silent`` cards did not
-    answer: nobody knows what is used of them.
+    answer: their use is unknown.
     """
     wanted = {use.on: use.booked for use in booked}
     used: dict[PodCard, int | None] = {}
@@ -163,10 +163,10 @@ def sum_up(
 def judge(
     before: Mapping[PodCard, Episode], uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float
 ) -> Verdict:
-    """Which pods are above their limit, since when, and what of that is news. A use without a booking is no overuse.
+    """Which pods are above their limit, since when, and which of that is news. A use without a booking is no overuse.
 
-    ``begun``: for ``after_seconds`` without a break, told once an episode. ``ended``: those told before that keep to
-    their share again. An unknown use changes nothing; a pod that is gone ends without a word.
+    ``begun``: for ``after_seconds`` without a break, reported once an episode. ``ended``: those reported before that keep
+    to their share again. An unknown use changes nothing; a pod that is gone ends without a report.
     """
     episodes: dict[PodCard, Episode] = {}
     begun, ended = [], []

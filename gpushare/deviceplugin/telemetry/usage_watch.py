@@ -1,6 +1,6 @@
-"""Looks at the processes on the cards now and then, and says on a pod that it uses more than it booked.
+"""Looks at the processes on the cards now and then, and reports on a pod that it uses more than it booked.
 
-The decisions are in ``usage``; this asks NVML and the kernel, and tells Prometheus and the pod.
+The decisions are in ``usage``; this asks NVML and the kernel, and publishes to Prometheus and on the pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports stuck pods once each, and deletes those that may be, where the operator said so. The decisions are in ``stuck_pods``."""
+"""Reports stuck pods once each, and deletes those that may be, if the operator allowed it. The decisions are in ``stuck_pods``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpushare.model.cards import NodeCards
 _LOG = logging.getLogger(__name__)
 
 REASON: Final = "GPUShareUnadmitted"
-# How often the node's pods are looked through, in seconds: a new pod is soon there, and nobody else waits for it.
+# How often the node's pods are looked through, in seconds: a new pod is soon there, and nothing else waits for it.
 LOOK_SECONDS: Final = 5.0
 DELETIONS_A_MINUTE: Final = 6
 
 
 class StuckPodSweeper:
-    """``is_served`` says whether the kubelet holds our list; ``held`` are the pods held for good, by uid, and why."""
+    """``is_served``: does the kubelet hold our list? ``held`` are the pods held for good, by uid, and why."""
 
     def __init__(
         self,

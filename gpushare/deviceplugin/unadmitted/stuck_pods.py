@@ -1,13 +1,13 @@
-"""Pods that the kubelet turned away for a reason that has passed, and what may be done with them. Pure.
+"""Pods that the kubelet turned away for a reason that has passed, and whether they may be deleted. Pure.
 
-Whoever is bound while the kubelet or the plugin starts is turned away for good: phase Failed, reason
+A pod that is bound while the kubelet or the plugin starts is turned away for good: phase Failed, reason
 ``UnexpectedAdmissionError`` ("no healthy devices present", "unregistered device", "endpoint … has been stopped", our own
 refusal) or ``OutOfaliyun.com/gpu-mem``. No kubelet tries such a pod again. The same fate has a pod whose container is held
 for good. Once the plugin serves again and has a healthy card on which the pod fits, the pod is *stuck*: it only stands
 in the way of a new one.
 
 Deleting it lets its controller make that new one, which the scheduler places afresh. Never deleted are a pod without a
-controller (nobody would replace it), a pod of a Job (the Job replaces a failed pod by itself, and counts it; on control
+controller (nothing would replace it), a pod of a Job (the Job replaces a failed pod, and counts it; on control
 planes that count pods without a finalizer, a deleted failure is a forgotten one, and a Job that should give up would go
 on), and a static pod's mirror (its file makes it, not the API).
 """
@@ -29,13 +29,13 @@ _ADMISSION: Final = "UnexpectedAdmissionError"
 _OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 _SHORT: Final = tuple(f"OutOf{resource}" for resource in _OURS)
 _MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-# Of a message of the kubelet this much is repeated.
+# This much of a kubelet's message is repeated.
 _LONGEST: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class StuckPod:
-    """A pod that cannot become what it should: why, and why it is not to be deleted ("" where it may be)."""
+    """A pod that can never run: why, and why it must not be deleted ("" if it may be)."""
 
     metadata: ObjectMeta
     cause: str
@@ -46,7 +46,7 @@ class StuckPod:
 def stuck_pods(pods: Iterable[Pod], cards: Sequence[CardFacts], held: Mapping[str, str]) -> list[StuckPod]:
     """The stuck pods of a node whose plugin serves these cards.
 
-    ``held`` are pods, by uid, one of whose containers may never start, with the reason.
+    ``held`` are pods, by uid, with a container that may never start, and the reason.
     """
     largest = max((card.units for card in cards if card.healthy), default=0)
     return [
@@ -64,7 +64,7 @@ def _request(pod: Pod) -> int:
 
 
 def _cause(pod: Pod, held: Mapping[str, str]) -> str:
-    """Why it is stuck, or "" where it is not, or for another's reason."""
+    """Why it is stuck, or "" if it is not, or for another's reason."""
     if pod.metadata.uid in held and not is_finished(pod):
         return held[pod.metadata.uid][:_LONGEST]
     status = pod.status
@@ -112,7 +112,7 @@ def _keep_because(pod: Pod) -> str:
 
 
 class DeletionBudget:
-    """At most so many deletions a minute: on a node that always refuses, the replacements fail too."""
+    """A limit of deletions a minute: on a node that always refuses, the replacements fail too."""
 
     def __init__(self, a_minute: int) -> None:
         self._times: deque[float] = deque(maxlen=a_minute)
