@@ -1,6 +1,6 @@
 """Requests to an API server: bytes of JSON in, Structs of the fields that we read out.
 
-Reads that are told to come later (429) are repeated as the server asks. Nothing else is: what a failure means differs
+Reads that must be repeated later (429) are repeated as the server asks. Nothing else is: the meaning of a failure differs
 from caller to caller (``ApiError.may_have_happened``). No error of the HTTP library leaves this module.
 """
 
@@ -39,7 +39,7 @@ _NOT_SENT: Final = (
     httpx2.ProxyError,
     httpx2.UnsupportedProtocol,
 )
-# How often a read that is told to come later is repeated, and how long at most each time, in seconds.
+# How often a read is repeated that must come later, and how long each wait is at most, in seconds.
 _REPEATS: Final = 5
 _LONGEST_RETRY_AFTER_SECONDS: Final = 10.0
 
@@ -52,7 +52,7 @@ class ListMeta(msgspec.Struct, rename="camel", gc=False):
 
 
 class RawList(msgspec.Struct, gc=False):
-    """A list whose items are still bytes."""
+    """A list with items that are still bytes."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -131,7 +131,7 @@ class ApiClient:
     async def list_raw(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[msgspec.Raw], str]:
         """All items of a collection, page by page, and the resourceVersion of the list. Raises ApiError.
 
-        Where a list takes so long that its next page is gone (410), it is read anew, in one piece.
+        If a list takes so long that its next page is gone (410), it is read again, in one piece.
         """
         items: list[msgspec.Raw] = []
         version = None
@@ -149,7 +149,7 @@ class ApiClient:
     async def pages(
         self, path: str, params: Mapping[str, str] | None = None, limit: int = PAGE
     ) -> AsyncGenerator[RawList, None]:
-        """A collection, page by page, all of one moment: for who need not have it all at once. Raises ApiError.
+        """A collection, page by page, all of one moment: for callers that need not have it whole. Raises ApiError.
 
         GoneError: the reader was so slow that the next page is gone; what it has read is not the whole.
         """
@@ -216,7 +216,7 @@ class ApiClient:
     async def annotate_pod(self, pod: Pod, annotations: Mapping[str, str | None], *, unchanged: bool = False) -> Pod:
         """Set annotations of this very pod, or remove those that are None; the pod after it. Raises ApiError.
 
-        One re-created under its name is refused by the uid (InvalidError); one that has changed since, where it must be
+        One re-created under its name is refused by the uid (InvalidError); one that has changed since, if it must be
         ``unchanged``, by its version (ConflictError).
         """
         metadata: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": dict(annotations)}

@@ -1,7 +1,7 @@
-"""Where the API server is and who we are: kubeconfig or in-cluster, through lightkube.
+"""The API server's address and our identity: from kubeconfig or in-cluster, through lightkube.
 
 lightkube reads certificates, tokens and token files (read again when they rotate); ``tls`` reads certificates again when they
-change. What lightkube lacks is added here: several files in KUBECONFIG, kubectl's choice of a login (``user_login``), the name by
+change. The rest is added here: several files in KUBECONFIG, kubectl's choice of a login (``user_login``), the name by
 which a server's certificate is verified, proxies of the kubeconfig, and no proxy for loopback. Fields that kubectl refuses, or that
 nothing here obeys, are refused by name (``kubeconfig.check_fields``).
 """
@@ -41,8 +41,8 @@ DEFAULT_TIMEOUT_SECONDS: Final = 10.0
 # How long a connection without requests is kept, in seconds. Longer than we pause between any two, as a TLS handshake costs
 # more than all the rest of a request; shorter than an API server keeps it (90 s).
 _IDLE_SECONDS: Final = 60.0
-# At most so many, and all are kept: with httpx's own limits (100, of which 20 are kept) 64 binds at once spend a third of their
-# processor time on handshakes and on looking through idle connections. The price: of an API server that takes a second for a
+# The most connections, and all are kept: with httpx's own limits (100, of which 20 are kept) 64 binds spend a third of their processor
+# time on handshakes and on looking through idle connections. The price: of an API server that takes a second for a
 # write no more than 28 pods a second are bound (four connections are watches); the others wait for their turn.
 _CONNECTIONS: Final = 32
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
@@ -71,7 +71,7 @@ def connect(
 
     ``kubeconfig`` may name several files, as KUBECONFIG does; those that exist are merged. Where none of them exists
     and a service account is mounted we run in-cluster: the original's manifests set a KUBECONFIG that is not there.
-    ``timeout_seconds`` limits each wait for the server; None waits for ever. Who ``sends_much`` pays for the leaner
+    ``timeout_seconds`` limits each wait for the server; None waits for ever. A program that ``sends_much`` pays for the leaner
     client with its memory. Raises UsageError.
     """
     named = [Path(part).expanduser() for part in (kubeconfig or "").split(":") if part]

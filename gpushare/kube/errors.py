@@ -1,16 +1,16 @@
-"""What an API server refuses, one class for each thing that a caller may want to do about it::
+"""The refusals of an API server, one class for each thing that a caller may want to do about it::
 
 ApiError
 ├── NotFoundError        404
-├── ConflictError        409: already bound, or changed meanwhile
+├── ConflictError        409: already bound, or changed since
 ├── GoneError            410: the resourceVersion is too old, list again
 ├── InvalidError         400, 422: the request makes no sense
-├── UnauthorizedError    401: who are you
-├── ForbiddenError       403: admission says no (a namespace that ends, a quota)
-│   └── MissingRightError    403: the authorizer says no, a role lacks a right
+├── UnauthorizedError    401: the login is not accepted
+├── ForbiddenError       403: refused by admission (a namespace that ends, a quota)
+│   └── MissingRightError    403: refused by the authorizer, a role lacks a right
 ├── TooManyRequestsError 429: later
-├── ServerError          5xx: it may have happened all the same
-└── UnreachableError     no answer; it may have happened where the request was sent
+├── ServerError          5xx: it may have happened nevertheless
+└── UnreachableError     no answer; it may have happened if the request was sent
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpushare.errors import GpushareError
 class ApiError(GpushareError):
     """A request that did not succeed. ``code`` is the HTTP status (0: no answer), ``reason`` the machine word.
 
-    ``may_have_happened``: nobody can tell from this answer whether a write took effect.
+    ``may_have_happened``: this answer does not show whether a write took effect.
     """
 
     may_have_happened = False
@@ -82,7 +82,7 @@ class UnreachableError(ApiError):
         self.may_have_happened = may_have_happened
 
 
-# Of a write: this object is not to be changed so (a role, an admission webhook, a webhook that is away). Says nothing of others.
+# Refusals of a write: this object may not be changed so (a role, an admission webhook, a webhook that is away). Others may.
 REFUSALS = (InvalidError, ForbiddenError, TooManyRequestsError, ServerError)
 
 _BY_CODE: dict[int, type[ApiError]] = {
@@ -97,7 +97,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
-# How the authorizer's refusals say who may not do what; those of admission name no user.
+# The form of the authorizer's refusals, which name a user; those of admission name none.
 _NO_RIGHT = re.compile(r'\bUser ".*" cannot ')
 
 _HINTS: dict[type[ApiError], str] = {

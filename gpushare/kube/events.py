@@ -1,4 +1,4 @@
-"""Events on objects, for whoever runs ``kubectl describe``: events.k8s.io/v1, or core/v1 where that is not served or not allowed.
+"""Events on objects, for readers of ``kubectl describe``: events.k8s.io/v1, or core/v1 if that is not served or not allowed.
 
 Roles made for the original name core/v1 alone. An event is a courtesy: a role without either right, or a server that does not
 answer, never disturbs the work.
@@ -36,7 +36,7 @@ _LONGEST_INSTANCE: Final = 128
 
 
 class _Key(NamedTuple):
-    """What was said of whom."""
+    """The object of an event, its reason and its text."""
 
     kind: str
     uid: str
@@ -45,9 +45,9 @@ class _Key(NamedTuple):
 
 
 class EventRecorder:
-    """Writes events; the same thing said again of the same object only raises the count of the first event.
+    """Writes events; the same event on the same object only raises the count of the first.
 
-    ``component`` is who reports, ``clock`` gives seconds since 1970, ``rng`` makes names unique. Two calls at once for the same
+    ``component`` is the reporter, ``clock`` gives seconds since 1970, ``rng`` makes names unique. Two calls together for the same
     thing may write two.
     """
 
@@ -58,7 +58,7 @@ class EventRecorder:
         self._clock = clock
         self._rng = rng
         self._is_core_only = False
-        # What was said, to the path of its event and how often.
+        # For each event, the path at which it was written and how often.
         self._said: dict[_Key, tuple[str, int]] = {}
 
     async def record(
@@ -66,7 +66,7 @@ class EventRecorder:
     ) -> bool:
         """Say something of a core/v1 object such as ``Pod``. Never raises for what the API server answers.
 
-        Answers False where it could not be said now and may be another time: who has to say it once wants to know.
+        Answers False if it could not be written now and may be another time, for callers that must write it once.
         """
         message = message.encode()[:_LONGEST_MESSAGE].decode(errors="ignore")
         key = _Key(kind, metadata.uid or f"{metadata.namespace}/{metadata.name}", reason, message)
@@ -79,7 +79,7 @@ class EventRecorder:
         return True
 
     async def _count_up(self, key: _Key) -> bool:
-        """Raise the count of the event that says this; False where there is none (any more)."""
+        """Raise the count of the event that was written; False if there is none (any more)."""
         if key not in self._said:
             return False
         path, count = self._said[key]
@@ -115,7 +115,7 @@ class EventRecorder:
             del self._said[next(iter(self._said))]
 
     async def _write(self, namespace: str, event: dict[str, Any], about: dict[str, Any], message: str) -> str:
-        """In the form that is had here; where that is was written. Raises ApiError."""
+        """In the form that this server has; where it was written. Raises ApiError."""
         if not self._is_core_only:
             path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             try:
@@ -126,7 +126,7 @@ class EventRecorder:
         path = f"/api/v1/namespaces/{namespace}/events"
         await self._client.request("POST", path, body=event | self._as_core_event(about, message))
         if not self._is_core_only:
-            # What was written in the other form is begun anew.
+            # An event of the other form is begun again.
             self._is_core_only = True
             self._said.clear()
         return path
@@ -138,7 +138,7 @@ class EventRecorder:
             "eventTime": self._now("microseconds"),
             "reportingController": self._component,
             "reportingInstance": self._instance,
-            # It must be said, and has no word of its own: what is done is said in the note.
+            # The field is required, and nothing here needs it: the action is in the note.
             "action": action,
             "regarding": about,
             "note": message,

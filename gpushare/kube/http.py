@@ -1,4 +1,4 @@
-"""What ``ApiClient`` needs of an HTTP client: httpx's is one, and ``lean_http`` has another."""
+"""The part of an HTTP client that ``ApiClient`` needs: httpx's is one, and ``lean_http`` has another."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import httpx2
 
 
 class HttpAnswer(Protocol):
-    """What is read of an answer."""
+    """The part of an answer that is read."""
 
     @property
     def status_code(self) -> int:
-        """Of the first line."""
+        """The status in the first line."""
 
     @property
     def is_success(self) -> bool:

@@ -50,7 +50,7 @@ def content_of(document: dict[str, Any], section: str, name: str) -> dict[str, A
 
 
 def check_fields(cluster: Mapping[str, Any], user: Mapping[str, Any], context: str) -> None:
-    """Refuse what kubectl refuses, and what would be done otherwise than the file says. Raises UsageError."""
+    """Refuse all that kubectl refuses, and all that would be done otherwise than in the file. Raises UsageError."""
     for reason in (_wrong_cluster(cluster), _wrong_user(user)):
         if reason:
             raise UsageError(f"of the kubeconfig's context {context!r} {reason}")

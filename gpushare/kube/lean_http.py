@@ -1,11 +1,11 @@
-"""HTTP for who sends much: what ``ApiClient`` needs of httpx's client, on aiohttp.
+"""HTTP for programs that send much: the part of httpx's client that ``ApiClient`` needs, on aiohttp.
 
 A small request over TLS takes httpx about a millisecond of processor time (httpcore, h11, anyio, a URL that is parsed twice) and
 aiohttp a quarter: a bind is such a request, and so is each event of a watch. The programs that send little stay with httpx,
 which lightkube brings anyway: aiohttp takes 7 MiB of memory. Proxies are httpx's as well.
 
-Errors are httpx's, so that nobody above can tell the two apart. Nothing is sent twice but after a 401, which says that nothing
-was done: by itself aiohttp repeats a PUT or DELETE whose connection broke, and the second finds what the first has done.
+Errors are httpx's, so that no caller can tell the two apart. Nothing is sent twice but after a 401, which shows that nothing
+was done: aiohttp itself repeats a PUT or DELETE whose connection broke, and the second would find the first one's work.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LeanAnswer:
         return self.content
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises httpx2.TransportError, also after so long a silence."""
+        """The body as it comes. Raises httpx2.TransportError, also after a silence of ``silence`` seconds."""
         content = self._response.content
         while not content.at_eof():
             # aiohttp's own limit is gone once it has met a chunk that is none.
@@ -75,8 +75,8 @@ class LeanAnswer:
 class LeanHttp:
     """A pool of ``connections`` to one server, each kept for ``idle_seconds`` without a request.
 
-    ``login`` is asked who we are, with the first request and whenever the server does not believe it. ``timeout_seconds`` limits
-    each wait; None: for ever. Raises ValueError and httpx2.InvalidURL for a URL that is none.
+    ``login`` is asked for our identity, with the first request and whenever the server does not accept it. ``timeout_seconds``
+    limits each wait; None: for ever. Raises ValueError and httpx2.InvalidURL for a URL that is none.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class LeanHttp:
         self._connections = connections
         self._idle_seconds = idle_seconds
         self._session: aiohttp.ClientSession | None = None
-        # What the login said when it was asked last, and how often it was.
+        # The headers of the last login, and how many logins there were.
         self._shown: list[tuple[str, str]] = []
         self._logins = 0
         self._logging_in = asyncio.Lock()
@@ -141,7 +141,7 @@ class LeanHttp:
             if response.status != _UNAUTHORIZED or self._login is None:
                 yield answer
                 return
-            # Its connection is somebody else's while we log in.
+            # Its connection is free for other requests while we log in.
             await answer.aread()
         await self._log_in(logins)
         if self._shown == shown:
@@ -158,7 +158,7 @@ class LeanHttp:
         with _as_transport_errors():
             async with asyncio.timeout(whole):
                 try:
-                    # The path is quoted by who made it.
+                    # The caller has quoted the path.
                     url = yarl.URL(self._url + asked.path, encoded=True)
                     return await self._opened().request(
                         asked.method,
@@ -177,7 +177,7 @@ class LeanHttp:
                     raise httpx2.UnsupportedProtocol(what) from error
 
     async def _log_in(self, logins: int) -> int:
-        """Ask the login, unless somebody else has since it had been asked so often; how often it has been now."""
+        """Ask the login, unless another request has since the count was ``logins``; the count now."""
         async with self._logging_in:
             if self._logins == logins:
                 self._shown = await self._credentials(again=logins > 0)
@@ -219,12 +219,12 @@ class LeanHttp:
 
 
 def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
-    """A large body is sent piece by piece: others have their turn meanwhile."""
+    """A large body is sent piece by piece, so that other requests have their turn."""
     return content if content is None or len(content) < _PIECEMEAL_BYTES else io.BytesIO(content)
 
 
 class _StaleError(aiohttp.ServerDisconnectedError):
-    """A kept connection on which the server has said something meanwhile. Nothing was sent."""
+    """A kept connection on which the server has sent something in between. Nothing was sent."""
 
 
 class _Request(aiohttp.ClientRequest):

@@ -14,12 +14,12 @@ from lightkube.core.exceptions import ConfigError
 from gpushare.kube.errors import UnauthorizedError
 
 _T = TypeVar("_T")
-# What lightkube's logins raise, besides what the operating system does.
+# The exceptions of lightkube's logins, besides those of the operating system.
 _ODD_ANSWERS: Final = (LookupError, TypeError, ValueError)
 
 
 class ExplainedLogin(httpx2.Auth):
-    """Another login, whose failures become UnauthorizedError. Nothing was asked of the API server then."""
+    """Another login, whose failures become UnauthorizedError. No request was sent to the API server then."""
 
     def __init__(self, login: httpx2.Auth) -> None:
         self._login = login
@@ -45,7 +45,7 @@ async def _explained(step: Awaitable[_T]) -> _T:
     except (ConfigError, OSError) as error:
         raise UnauthorizedError(f"the kubeconfig's token file or login plugin failed: {error}") from error
     except _ODD_ANSWERS as error:
-        # Only the kind of error is told: what a plugin prints may be a secret.
+        # Only the kind of error is shown: the output of a plugin may be a secret.
         raise UnauthorizedError(
             f"the kubeconfig's login plugin gave no token ({type(error).__name__}); client certificates from plugins"
             " are not supported"

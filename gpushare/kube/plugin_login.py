@@ -22,7 +22,7 @@ from gpushare.kube.errors import UnauthorizedError
 _VERSIONS: Final = tuple(f"client.authentication.k8s.io/{name}" for name in ("v1", "v1beta1", "v1alpha1"))
 _NEVER, _IF_AVAILABLE, _ALWAYS = "Never", "IfAvailable", "Always"
 _MODES: Final = (_NEVER, _IF_AVAILABLE, _ALWAYS)
-# What of a cluster a plugin is given, by the names that kubeconfig and plugin have for it.
+# The fields of a cluster that a plugin gets, by the names that kubeconfig and plugin have for them.
 _CLUSTER_FIELDS: Final = (
     "server",
     "tls-server-name",

@@ -9,12 +9,12 @@ Survives what an API server does (API conventions, "Efficient detection of chang
       (after a restore of etcd our version may
       lie in a future that never comes)
 
-with a pause that doubles until something succeeds. After a new list the handler hears what vanished meanwhile. An object
-re-created under its name is first removed, then set, even where the deletion itself was missed.
+with a pause that doubles until something succeeds. After a new list the handler gets the removals that happened in
+between. An object re-created under its name is first removed, then set, even if the deletion itself was missed.
 
 Restoring etcd from a snapshot takes the server's history back: versions that were given once are given again, for other
-contents. A list is read from the newest state, so a list below a version that was seen before shows such a restore. The handler is
-told (``begin_anew``) before the objects of that list. A watch from a version that the server has not reached yet may stay
+contents. A list is read from the newest state, so a list below a version that was seen before shows such a restore. The handler
+gets ``begin_anew`` before the objects of that list. A watch from a version that the server has not reached yet may stay
 silent for ever, so a watch is resumed after a broken connection only once the server was asked for its version.
 """
 
@@ -59,7 +59,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Handler(Protocol[T_contra]):
-    """Who is told. Plain functions: they run inside the loop's turn."""
+    """The receiver of changes. Plain functions: they run inside the loop's turn."""
 
     def set(self, item: T_contra) -> None:
         """An object is new or changed."""
@@ -146,7 +146,7 @@ class Reflector(Generic[T]):
         self.is_listing = True
         """Is what the handler is given now from a list? States between may be missing; a watch gives each of them."""
         self.contact = Contact()
-        # The resourceVersion up to which the handler was told, and who waits for a later one.
+        # The resourceVersion up to which the handler has everything, and the callers that wait for a later one.
         self._told = 0
         self._waiting: set[asyncio.Event] = set()
         # The resourceVersion that was read last, of a list that may still be under way or of an event.
@@ -155,7 +155,7 @@ class Reflector(Generic[T]):
         self._broke = False
 
     async def come_to(self, version: int, seconds: float) -> bool:
-        """Wait until the handler was told as much as this resourceVersion; False where that takes longer.
+        """Wait until the handler has everything up to this resourceVersion; False if that takes longer.
 
         Versions are compared as numbers, as Kubernetes allows within a resource (KEP-5504) and etcd always made them.
         """
@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
         return True
 
     def _tell(self, version: str) -> None:
-        """The handler was told so much."""
+        """The handler has everything up to this version."""
         if version.isdigit():
             self._told = self._seen = int(version)
         for news in self._waiting:
@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
 
     @property
     def version(self) -> str:
-        """The resourceVersion up to which the handler has been told everything; empty before the first list."""
+        """The resourceVersion up to which the handler has everything; empty before the first list."""
         return self._version
 
     async def run(self) -> None:
@@ -202,7 +202,7 @@ class Reflector(Generic[T]):
             await self._pause.wait()
 
     async def _list(self) -> None:
-        """Page by page: 50,000 pods at once, as bytes and as objects, are half a gigabyte."""
+        """Page by page: 50,000 pods together, as bytes and as objects, are half a gigabyte."""
         self.is_listing = True
         present: set[tuple[str, str]] = set()
         version = ""
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
                 version = version or self._begin(page.metadata.resource_version)
                 await self._take(page.items or (), present)
         except GoneError:
-            # It took so long that the next page is gone: all over again, and whole.
+            # It took so long that the next page is gone: begin again, and whole.
             present.clear()
             items, version = await self._client.list_raw(self._path, self._params)
             self._begin(version)
@@ -266,7 +266,7 @@ class Reflector(Generic[T]):
         except TooManyRequestsError as error:
             _LOG.warning("watch broke path=%s error=%s", self._path, error)
         finally:
-            # It held, though nothing happened; only a server that closes at once must not be asked in a tight loop.
+            # The connection held, though nothing happened; only a server that closes immediately must not be asked in a tight loop.
             if loop.time() - started > _LONGEST_PAUSE_SECONDS:
                 self._pause.reset()
 

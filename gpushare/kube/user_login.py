@@ -1,4 +1,4 @@
-"""How a user of a kubeconfig logs in, by kubectl's precedence, and as whom it acts.
+"""How a user of a kubeconfig logs in, by kubectl's precedence, and as which user it acts.
 
 A token file comes before a token, which counts if the file cannot be read; then comes a name with a password. A login plugin is
 called for a user that has none of these and no client certificate. ``e2e/kubectl/test_kubeconfig.py`` compares it with kubectl.

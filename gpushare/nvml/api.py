@@ -1,4 +1,4 @@
-"""What we ask NVML, and what it answers, in our own types."""
+"""The questions to NVML and its answers, in our own types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Card:
     """One card. ``index`` is NVML's and changes with the machine, ``uuid`` stays; memory in MiB (1024² bytes), whole.
 
     ``memory_mib`` is NVML's total, which counts memory that the driver keeps for itself from R510 on: the same card has
-    15109 under 470 and 15360 under 535. ``numa`` is None where nobody knows the nearest node. A card in MIG mode
+    15109 under 470 and 15360 under 535. ``numa`` is None if the nearest node is not known. A card in MIG mode
     (``mig``) gives no memory to a process that is not in one of its slices.
     """
 
@@ -40,7 +40,7 @@ class UnreadableCard:
 class Survey:
     """All cards that NVML counts, in its order: those that answer, and those that do not.
 
-    ``missed`` are UUIDs of cards whose driver began to ask for a recovery while nobody listened, before the first count
+    ``missed`` are UUIDs of cards whose driver began to ask for a recovery while no report was read, before the first count
     too (``nvml.session``).
     """
 
@@ -51,7 +51,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process on a card; ``mib`` is None where the driver does not say. The pid is the host's."""
+    """A process on a card; ``mib`` is None if the driver has no figure. The pid is the host's."""
 
     pid: int
     mib: int | None
@@ -67,7 +67,7 @@ class Xid:
 
 @dataclass(frozen=True, slots=True)
 class UnheardCard:
-    """A card whose events cannot be listened to, and why."""
+    """A card whose events cannot be read, and why."""
 
     uuid: str
     reason: str
@@ -75,9 +75,9 @@ class UnheardCard:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What was heard since the last time: Xids in their order, cards that are lost, cards that answer with an error.
+    """The reports since the last time: Xids in their order, cards that are lost, cards that answer with an error.
 
-    ``is_outdated``: the machine has other cards than NVML knows. False where it is all empty.
+    ``is_outdated``: the machine has other cards than NVML knows. False if it is all empty.
     """
 
     xids: tuple[Xid, ...] = ()
@@ -92,7 +92,7 @@ class Heard:
 @dataclass(frozen=True, slots=True)
 class Checkup:
     """Whether a card answers; ``action`` is what its driver asks for (NVML field 230: 0 nothing, 1 a reset, 2 a reboot,
-    ...), None where the driver or the card does not know that field."""
+    ...), None if the driver or the card does not know that field."""
 
     answers: bool
     action: int | None = None

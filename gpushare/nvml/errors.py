@@ -1,8 +1,8 @@
-"""What NVML refuses, one class for each thing that a caller may want to do about it::
+"""The refusals of NVML, one class for each thing that a caller may want to do about it::
 
 NvmlError
 ├── NoDriverError       no library, no kernel module, or the two do not match: no card of this machine can be used
-├── NotInitializedError somebody shut NVML down under us; open it again
+├── NotInitializedError NVML was shut down under us; open it again
 ├── CardLostError       the card fell off the bus; its place in the list stays
 ├── CardNotFoundError   no card of that UUID
 └── UnsupportedError    this card or this driver cannot answer that
@@ -21,7 +21,7 @@ CONTAINER_CODES: Final = BLOCKED_CODES | {18, 999}
 
 
 class NvmlError(GpushareError):
-    """NVML refused. ``code`` is its return code, 0 where it never got that far."""
+    """NVML refused. ``code`` is its return code, 0 if the call never got that far."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class NvmlError(GpushareError):
 
 
 class NoDriverError(NvmlError):
-    """There is no NVML to ask; the text says what to install or mount."""
+    """There is no NVML to ask; the text names the thing to install or mount."""
 
 
 class NotInitializedError(NvmlError):

@@ -1,6 +1,6 @@
 """Xid events: one event set for each card, so that one card's fault never hides or delays another's.
 
-What NVML does, and what follows from it: from the moment a card is lost its set answers GPU_IS_LOST at once and for ever,
+The behaviour of NVML, and its consequences: from the moment a card is lost its set answers GPU_IS_LOST immediately and for ever,
 so the set is freed and the card is looked at again later; and no question about the event's own handle is answered any
 more, so the event's card is the one of the set that it came from, whatever handle it carries. An event without a device
 (a fault of the whole machine) reaches each set, and counts for each set's card.
@@ -28,17 +28,17 @@ _NOT_WAITING_MS: Final = 0
 
 
 class EventSets:
-    """Listens to cards. Not for two threads at once."""
+    """Reads the reports of cards. Not for two threads together."""
 
     def __init__(self) -> None:
         self._sets: dict[str, Any] = {}
 
     def is_listening(self, uuid: str) -> bool:
-        """Are this card's events heard?"""
+        """Are this card's reports read?"""
         return uuid in self._sets
 
     def listen(self, uuid: str, handle: Any) -> None:
-        """Hear the Xids of a card from now on. Raises UnsupportedError where it reports none, other NvmlErrors."""
+        """Read the Xids of a card from now on. Raises UnsupportedError if it reports none, other NvmlErrors."""
         self.forget(uuid)
         with translated(f"listen to the events of card {uuid}"):
             if not pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
@@ -52,14 +52,14 @@ class EventSets:
         self._sets[uuid] = events
 
     def forget(self, uuid: str) -> None:
-        """Stop hearing a card; one that is not heard stays so."""
+        """Stop reading the reports of a card; a card that is not read stays so."""
         if uuid in self._sets:
             _free(self._sets.pop(uuid))
 
     def poll(self) -> Heard:
-        """What happened meanwhile. A card that is lost or fails is not heard any more.
+        """The reports since the last time. A card that is lost or fails is not read any more.
 
-        Raises NotInitializedError and NoDriverError, which concern all cards; where something was heard before, the next
+        Raises NotInitializedError and NoDriverError, which concern all cards; if there was a report before, the next
         one does.
         """
         xids: list[Xid] = []
@@ -96,7 +96,7 @@ class EventSets:
 
 
 def _next(events: Any) -> Any:
-    """The next event of a set, or None where there is none now. Asked of each card each second: no exception says so."""
+    """The next event of a set, or None if there is none now. Asked of each card each second, so it raises no exception for that."""
     event = pynvml.c_nvmlEventData_t()
     code = _waiter()(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
     if code == pynvml.NVML_ERROR_TIMEOUT:

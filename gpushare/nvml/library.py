@@ -1,7 +1,7 @@
-"""NVML through the real pynvml: loading it, and what it says of cards and processes.
+"""NVML through the real pynvml: how it is loaded, and its answers about cards and processes.
 
-pynvml keeps one library a process, and so do we: ``open_library`` twice in one process shares it. What a driver's age
-takes away (process lists before R510, MIG before R450) is asked in an older form, or answered with "not known".
+pynvml keeps one library a process, and so do we: ``open_library`` twice in one process shares it. Functions that an old
+driver lacks (process lists before R510, MIG before R450) are asked in an older form, or answered with "not known".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LIST_ATTEMPTS: Final = 4
 
 
 class NvmlLibrary:
-    """An initialised NVML. ``sysfs`` is where the kernel says which NUMA node a card is at, where NVML does not."""
+    """An initialised NVML. ``sysfs`` has a card's NUMA node by the kernel, for drivers that do not know it."""
 
     def __init__(self, sysfs: Path = SYSFS) -> None:
         self._sysfs = sysfs
@@ -130,7 +130,7 @@ class NvmlLibrary:
         return None if bus_id is None else self._numa_of_bus(bus_id)
 
     def _numa_of_bus(self, bus_id: str) -> int | None:
-        """What the kernel says; it writes the address with a domain of four digits, and -1 for "not known"."""
+        """The kernel's answer; it writes the address with a domain of four digits, and -1 for "not known"."""
         domain, _, rest = bus_id.lower().partition(":")
         try:
             folder = f"{int(domain, 16):04x}:{rest}"
@@ -143,7 +143,7 @@ class NvmlLibrary:
 def open_library(path: str | None, sysfs: Path = SYSFS) -> NvmlLibrary:
     """Load and initialise NVML: the library at ``path``, or the system's for None; ``sysfs`` as in NvmlLibrary.
 
-    Raises NoDriverError where there is no library or no driver under it. ``close`` what this returns.
+    Raises NoDriverError if there is no library or no driver under it. The caller must ``close`` the result.
     """
     if path is not None:
         _load(path)
@@ -204,7 +204,7 @@ def _oldest_list(handle: Any, symbol: str) -> list[Any]:
     for _ in range(_LIST_ATTEMPTS):
         if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE:
             break
-        # More than counted: processes may start meanwhile.
+        # More than were counted: processes may start in between.
         count.value = count.value * 2 + 5
         rows = (_OldProcess * count.value)()
         code = function(handle, ctypes.byref(count), rows)

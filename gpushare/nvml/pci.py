@@ -9,9 +9,9 @@ _DRIVER: Final = Path("bus/pci/drivers/nvidia")
 
 
 def bound_cards(sysfs: Path) -> frozenset[tuple[str, int]] | None:
-    """PCI address and inode of each card that the driver serves; None where the kernel does not say (no such driver, no sysfs).
+    """PCI address and inode of each card that the driver serves; None if the kernel does not show them (no such driver, no sysfs).
 
-    The kernel makes a link for a device when its driver takes it. One that is taken anew, be it the same device after a
+    The kernel makes a link for a device when its driver takes it. A device that is taken again, also the same one after a
     reset, has another inode.
     """
     try:

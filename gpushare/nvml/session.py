@@ -1,13 +1,13 @@
-"""One user of NVML for a whole program: opened anew now and then, listening to its cards, asked from one thread.
+"""One user of NVML for a whole program: opened again now and then, with the reports of its cards, asked from one thread.
 
-NVML fixes the list of cards when it is initialised, and counts its users: only when the last one lets go is the list
-made anew. So whoever in a program asks NVML asks this one session (through ``nvml.thread``), and ``renew`` is how a card
-that was added, removed or exchanged is seen. It costs: nobody listens meanwhile, and a driver whose last user lets go may
-shut the cards down. So where the kernel tells of such a change (``nvml.pci``), ``count`` does without it.
+NVML fixes the list of cards when it is initialised, and counts its users: the list is made again only when the last one lets
+go. So every part of a program asks this one session (through ``nvml.thread``), and ``renew`` shows a card that was added,
+removed or exchanged. It has a cost: no report is read until it ends, and a driver whose last user lets go may shut the
+cards down. So if the kernel shows such changes (``nvml.pci``), ``count`` does without it.
 
-While it is renewed nobody listens; what was heard until then is kept. A card whose driver begins to ask for a recovery
-(field 230) in that gap had a fault that nobody heard, and so had one that is met for the first time (at the start, or
-after the driver was away) and whose driver asks for one already; ``renew`` says so.
+Reports that came before a renewal are kept. A card whose driver begins to ask for a recovery (field 230) during it had a
+fault without a report, and so had a card that is seen for the first time (at the start, or after the driver was away) and
+whose driver asks for one already; ``renew`` returns these.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LOG = logging.getLogger(__name__)
 
 # NVML's field "GPU recovery action", and "none" in it. The constant is missing in older pynvml.
 _RECOVERY_ACTION: Final = 230
-# After so many seconds NVML is opened anew in any case: that a card is drained, only a new session shows.
+# After this many seconds NVML is opened again in any case: only a new session shows that a card is drained.
 _RENEWAL_SECONDS: Final = 600.0
 # Turns in which what waits in the event sets is taken out of them before they are freed: a storm must end some time.
 _LAST_POLLS: Final = 64
 NO_ACTION: Final = 0
-# Among what was said once: beside UUIDs of cards.
+# Logged once, beside UUIDs of cards.
 _BLIND: Final = "kernel"
 
 
 class NvmlSession:
-    """NVML from the library at ``path`` (None: the system's). Closed until ``renew``. Not for two threads at once."""
+    """NVML from the library at ``path`` (None: the system's). Closed until ``renew``. Not for two threads together."""
 
     def __init__(self, path: str | None, *, listen: bool = True, sysfs: Path = SYSFS) -> None:
         self._path = path
@@ -55,14 +55,14 @@ class NvmlSession:
         self._nvml: NvmlLibrary | None = None
         self._events = EventSets()
         self._handles: dict[str, Any] = {}
-        # Heard when the sets were freed, to be told at the next poll; who is lost, the new count says.
+        # Reports that were read when the sets were freed, for the next poll; the new count shows which cards are lost.
         self._late: tuple[Xid, ...] = ()
-        # Cards that were said to report no Xids, and a kernel that does not tell: worth one line each.
+        # Cards that report no Xids, and a kernel that shows no changes: logged once each.
         self._said: set[str] = set()
 
     def renew(self) -> Survey:
-        """Open NVML anew and count the cards; listens to those that answer. Raises NvmlError, and is closed then."""
-        # One that was met and is not listened to is not calm: it was said to be lost, or not to be heard.
+        """Open NVML again and count the cards; reads the reports of those that answer. Raises NvmlError, and is closed then."""
+        # A known card whose reports are not read is not calm: it was reported as lost, or as without reports.
         calm = {uuid: self._events.is_listening(uuid) and self._action(uuid) == NO_ACTION for uuid in self._handles}
         self._empty_sets()
         self.close()
@@ -72,7 +72,7 @@ class NvmlSession:
             survey = nvml.survey()
             for card in survey.cards:
                 self._meet(card, nvml)
-            # Where nobody means to listen nothing is missed; a card that was not met before was not heard before.
+            # If no reports are wanted none is missed; a card that was not known before was not read before.
             missed = {
                 uuid
                 for uuid in self._handles
@@ -88,11 +88,11 @@ class NvmlSession:
         return Survey(survey.cards, survey.unreadable, frozenset(missed))
 
     def count(self) -> Survey:
-        """The cards now; NVML is opened anew only where this session may not know all. Raises NvmlError, and is closed then."""
+        """The cards now; NVML is opened again only if this session may not know all. Raises NvmlError, and is closed then."""
         return self._survey_as_it_is() or self.renew()
 
     def poll(self) -> Heard:
-        """What the cards reported meanwhile. Raises NvmlError where NVML itself does not answer."""
+        """The reports of the cards since the last time. Raises NvmlError if NVML itself does not answer."""
         if self._nvml is None:
             raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
         heard = self._events.poll()
@@ -138,11 +138,11 @@ class NvmlSession:
                 self._late += xids
 
     def _is_outdated(self) -> bool:
-        """Has the driver taken or let go of a card since NVML was opened, as far as the kernel tells?"""
+        """Has the driver taken or let go of a card since NVML was opened, as far as the kernel shows?"""
         return self._bound is not None and bound_cards(self._sysfs) != self._bound
 
     def _survey_as_it_is(self) -> Survey | None:
-        """A count in this session, or None where one opened anew may differ; a card that was not heard is listened to again."""
+        """A count in this session, or None if a new one may differ; the reports of a card that was not read are read again."""
         if self._nvml is None or self._bound is None or self._is_outdated():
             return None
         if time.monotonic() - self._opened >= _RENEWAL_SECONDS:
@@ -170,7 +170,7 @@ class NvmlSession:
             _LOG.warning("card lost while it was counted uuid=%s", card.uuid)
 
     def _start_listening(self, uuid: str, handle: Any) -> None:
-        """A card that reports no Xids is not sick for that; it is only not heard."""
+        """A card that reports no Xids is not sick for that; its faults are only not seen."""
         if not self._listen:
             return
         try:
@@ -184,7 +184,7 @@ class NvmlSession:
                 self._said.add(uuid)
 
     def _action(self, uuid: str) -> int | None:
-        """What the card's driver asks for, or None where nobody says (a card that is gone, too). Never raises NvmlError."""
+        """The recovery that the card's driver asks for; None if it is not known, also for a card that is gone. Raises no NvmlError."""
         handle = self._handles.get(uuid)
         if handle is None:
             return None

@@ -1,4 +1,4 @@
-"""The thread that NVML is asked in: a driver may take seconds, or for ever, and the rest must go on meanwhile."""
+"""The thread in which NVML is asked: a driver may take seconds, or for ever, and the rest must go on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Work:
-    """A question, who waits for its answer, and how often it may yet be asked again at ``due`` (of ``time.monotonic``)."""
+    """A question, the future of its answer, and how often it may yet be asked again at ``due`` (of ``time.monotonic``)."""
 
     question: Callable[[], object]
     answer: asyncio.Future[object] | None
@@ -39,20 +39,20 @@ class NvmlThread:
         self._thread.start()
 
     async def run(self, question: Callable[[], _T]) -> _T:
-        """The question's answer, or what it raised. Who is cancelled stops waiting; the question runs to its end."""
+        """The question's answer, or its exception. A caller that is cancelled stops waiting; the question runs to its end."""
         return await self.until_true(question, times=1, every=0)
 
     async def until_true(self, question: Callable[[], _T], *, times: int, every: float) -> _T:
-        """Ask again each ``every`` seconds until the answer is true, at most so many times; the last answer.
+        """Ask again every ``every`` seconds until the answer is true, at most ``times`` times; the last answer.
 
-        The loop sleeps meanwhile, and other questions are asked in between.
+        The loop is free until then, and other questions are asked in between.
         """
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._work.put(_Work(question, answer, times - 1, every))
         return await answer  # type: ignore[return-value]  # the answer to this very question
 
     def silent_seconds(self) -> float:
-        """How long the question under way has had no answer; 0 where none is."""
+        """How long the question under way has had no answer; 0 if there is none."""
         asked = self._asked
         return 0.0 if asked is None else time.monotonic() - asked
 
@@ -62,7 +62,7 @@ class NvmlThread:
         self._work.put(None)
 
     def join(self, seconds: float) -> bool:
-        """Wait for the end, at most so long; whether it came."""
+        """Wait for the end, at most this long; whether it came."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -98,7 +98,7 @@ def _ask(work: _Work) -> bool:
         work.repeats -= 1
         work.due = time.monotonic() + work.every
         return False
-    # A loop that is closed has nobody left who waits.
+    # A closed loop has no caller that waits.
     with contextlib.suppress(RuntimeError):
         work.answer.get_loop().call_soon_threadsafe(_settle, work.answer, result, error)
     return True

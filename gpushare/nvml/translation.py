@@ -52,7 +52,7 @@ _KINDS: Final[dict[int, type[NvmlError]]] = {
 
 @contextlib.contextmanager
 def translated(act: str) -> Iterator[None]:
-    """Turn whatever pynvml raises into an NvmlError; ``act`` says what was tried."""
+    """Turn whatever pynvml raises into an NvmlError; ``act`` is the attempt, for its text."""
     try:
         yield
     except NvmlError:
@@ -75,7 +75,7 @@ def _words(error: Exception) -> str:
 
 
 def known(ask: Callable[[], Any]) -> Any:
-    """An answer, or None where there is none: a fact that is nice to have must not cost the card that lacks it."""
+    """An answer, or None if there is none: a card must not be lost for a fact that is only useful."""
     try:
         with translated("ask"):
             return ask()
@@ -94,5 +94,5 @@ def text_of(ask: Callable[[], str | bytes]) -> str:
 
 
 def text(value: str | bytes) -> str:
-    """Some pynvml versions answer bytes where others answer str."""
+    """Some pynvml versions answer bytes, and others str."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
