@@ -41,8 +41,8 @@ DEFAULT_TIMEOUT_SECONDS: Final = 10.0
 # How long a connection without requests is kept, in seconds. Longer than we pause between any two, as a TLS handshake costs
 # more than all the rest of a request; shorter than an API server keeps it (90 s).
 _IDLE_SECONDS: Final = 60.0
-# The most connections, and all are kept: with httpx's own limits (100, of which 20 are kept) 64 binds spend a third of their processor
-# time on handshakes and on looking through idle connections. The price: of an API server that takes a second for a
+# The most connections, and all are kept: with httpx's own limits (100, of which 20 are kept) 64 binds spend a third of their
+# processor time on handshakes and on looking through idle connections. The price: of an API server that takes a second for a
 # write no more than 28 pods a second are bound (four connections are watches); the others wait for their turn.
 _CONNECTIONS: Final = 32
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"

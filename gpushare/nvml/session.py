@@ -184,7 +184,7 @@ class NvmlSession:
                 self._said.add(uuid)
 
     def _action(self, uuid: str) -> int | None:
-        """The recovery that the card's driver asks for; None if it is not known, also for a card that is gone. Raises no NvmlError."""
+        """The recovery that the card's driver asks for; None if it is not known, or the card is gone. Raises no NvmlError."""
         handle = self._handles.get(uuid)
         if handle is None:
             return None
