@@ -93,7 +93,7 @@ _FIELDS: Final = {
     "nvmlDeviceGetUtilizationRates": ("utilization", "memory_utilization"),
 }
 RECOVERY_ACTION: Final = "nvmlDeviceGetFieldValues recovery action"
-# Functions that are written out in each library, and may be refused all the same.
+# Functions that are written out in each library, and may be refused too.
 _WRITTEN_OUT: Final = (
     *("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByUUID"),
     *("nvmlDeviceGetHandleBySerial", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetHandleByPciBusId_v2"),

@@ -45,7 +45,7 @@ def write_number(argument: Any, value: int) -> None:
 
 
 def write_text(buffer: Any, size: Any, value: bytes) -> None:
-    """Fill a text buffer of ``size`` bytes. Raises INSUFFICIENT_SIZE where text and NUL do not fit."""
+    """Fill a text buffer of ``size`` bytes. Raises INSUFFICIENT_SIZE if text and NUL do not fit."""
     if len(value) + 1 > number(size):
         raise ReturnCodeError(INSUFFICIENT_SIZE)
     target(buffer).value = value

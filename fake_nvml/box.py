@@ -42,7 +42,7 @@ _KEYS = {"driver", "cards", "simulated", "system"}
 class BoxCard:
     """One card of a box; ``serial`` is empty if the model has none, ``numa`` None if it is not known.
 
-    ``fields`` are those of a recorded card, instead of what the model says; ``refused`` the codes of what the card does
+    ``fields`` are those of a recorded card, instead of the model's; ``refused`` the codes of the calls that the card does
     not answer, by the keys of ``answers``.
     """
 

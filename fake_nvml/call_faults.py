@@ -1,4 +1,4 @@
-"""Faults of calls: rows that make a function of the library slow, or fail (``layout``, Faults, says what a row means)."""
+"""Faults of calls: rows that make a function of the library slow, or fail (``layout``, Faults, has the meaning of a row)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def add_fault(content: StateFile, fault: CallFault) -> None:
 
 
 def call_faults(content: StateFile) -> list[CallFault]:
-    """All faults in force; where two apply to a call, the first is the one that happens."""
+    """All faults in force; if two apply to a call, the first one happens."""
     return [_fault(content, row) for row in content.faults if in_force(row)]
 
 
@@ -81,7 +81,7 @@ def _check(fault: CallFault) -> None:
 
 
 def check_function(pattern: str) -> None:
-    """Raise StateError where a fault's function names none that a library answers, so that a typo shows."""
+    """Raise StateError if a fault's function names none that a library answers, so that a typo shows."""
     from fake_nvml.calls import CALLS  # at the end of a chain that begins at the library
 
     if not _PATTERN.fullmatch(pattern):

@@ -23,7 +23,7 @@ _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,80}")
 
 
 def checked_uuid(content: StateFile, wanted: str) -> bytes:
-    """The UUID of a card to come. Raises StateError where it has no UUID's form, or a card has it."""
+    """The UUID of a card to come. Raises StateError if it has no UUID's form, or a card has it."""
     if not _UUID.fullmatch(wanted):
         raise StateError(f"{wanted!r} is no card's UUID; it begins with GPU-, then letters, digits and dashes")
     encoded = wanted.encode()
@@ -46,7 +46,7 @@ def new_serial(card_uuid: str) -> str:
 
 
 def free_slot(content: StateFile) -> int:
-    """Where another card goes: the lowest slot without one. Raises StateError where all are taken."""
+    """The slot of another card: the lowest without one. Raises StateError if all are taken."""
     used = set(card_slots(content))
     for slot in range(CARDS):
         if slot not in used:
@@ -55,7 +55,7 @@ def free_slot(content: StateFile) -> int:
 
 
 def put_card(content: StateFile, slot: int, card: BoxCard) -> None:
-    """A card comes into a free slot. Raises CatalogueError, before any change, where the driver does not know it."""
+    """A card comes into a free slot. Raises CatalogueError, before any change, if the driver does not know it."""
     fill_card(content, slot, card, content.header.driver.decode(errors="replace"))
     content.header.card_count = max(content.header.card_count, slot + 1)
 
@@ -92,7 +92,7 @@ def repair(content: StateFile, slot: int) -> None:
 
 
 def reboot(content: StateFile, *, still_lost: bool) -> None:
-    """What a node's reboot leaves: the cards, without processes, errors and faults; lost ones only if ``still_lost``."""
+    """The state after a node's reboot: the cards, without processes, errors and faults; lost ones only if ``still_lost``."""
     for table in (content.processes, content.faults):
         ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
     content.header.process_rows = 0
@@ -106,7 +106,7 @@ def reboot(content: StateFile, *, still_lost: bool) -> None:
 
 
 def report_xid(content: StateFile, slot: int, xid: int) -> None:
-    """The driver reports an Xid on a whole card, which leaves on it what ``xids`` says."""
+    """The driver reports an Xid on a whole card, with the effects in ``xids``."""
     card, left = content.cards[slot], XIDS.get(xid, UNLISTED)
     if card.ecc_supported:
         card.ecc_corrected += left.corrected

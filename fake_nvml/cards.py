@@ -1,4 +1,4 @@
-"""The card catalogue: what NVML says of each model, by driver era (``cards.yaml``)."""
+"""The card catalogue: the answers of NVML for each model, by driver era (``cards.yaml``)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CardModel:
         return int(self._known(at_branch(self.memory, branch(driver)), driver))
 
     def reserved_mib(self, driver: str) -> int:
-        """What the driver shows as kept for itself, in MiB; before R510 it hid that from the total."""
+        """The memory that the driver shows as kept for itself, in MiB; before R510 it hid that from the total."""
         return at_branch(self.reserved, branch(driver)) or 0
 
     def _known(self, value: T | None, driver: str) -> T:

@@ -17,7 +17,7 @@ from fake_nvml.state import State
 
 
 def change(state: State, arguments: argparse.Namespace) -> str:
-    """Do one parsed command. Raises FakeNvmlError, with nothing changed, where it makes no sense on these cards."""
+    """Do one parsed command. Raises FakeNvmlError, with nothing changed, if it makes no sense on these cards."""
     return CHANGES[arguments.command](state, arguments)
 
 

@@ -43,7 +43,7 @@ CARD is an index as shown, or a UUID. "fake-nvml COMMAND --help" says more. Exit
 
 
 class UsageError(Exception):
-    """Arguments that make no command; ``usage`` is the line that says what would."""
+    """Arguments that make no command; ``usage`` is the line with the right form."""
 
     def __init__(self, text: str, usage: str) -> None:
         super().__init__(text)

@@ -55,7 +55,7 @@ def complete(driver: str) -> str:
 
 
 def branch(driver: str) -> int:
-    """The branch of a driver version. Raises CatalogueError where the text is none."""
+    """The branch of a driver version. Raises CatalogueError if the text is none."""
     match = _VERSION.fullmatch(driver)
     if match is None:
         raise CatalogueError(f"driver {driver!r} is no driver version; write it as 418, 418.87 or 535.104.05")

@@ -1,10 +1,10 @@
-"""What can go wrong with simulated cards, one tree; programs print the text and exit with 1."""
+"""The errors of simulated cards, one tree; programs print the text and exit with 1."""
 
 from __future__ import annotations
 
 
 class FakeNvmlError(Exception):
-    """Base: the text says what, where and what to do."""
+    """Base: the text names the cause, the place and what to do."""
 
 
 class CatalogueError(FakeNvmlError):
@@ -20,7 +20,7 @@ class CardFullError(StateError):
 
 
 class RealDriverError(FakeNvmlError):
-    """This machine has a real driver, and nobody asked for simulated cards on purpose."""
+    """This machine has a real driver, and simulated cards were not asked for on purpose."""
 
 
 class LayerError(FakeNvmlError):
@@ -32,4 +32,4 @@ class ScenarioError(FakeNvmlError):
 
 
 class RecordError(FakeNvmlError):
-    """No NVML whose answers could be recorded."""
+    """No NVML with answers to record."""

@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.005
 
 @dataclass(slots=True)
 class EventSet:
-    """What one caller listens to: per slot the wanted event types, and from which event on."""
+    """The wishes of one caller: per slot the wanted event types, and from which event on."""
 
     next_event: int = 0
     wanted: dict[int, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class EventSets:
             listening.wanted[slot] = listening.wanted.get(slot, 0) | types
 
     def wait(self, handle: int, timeout_ms: int) -> Event:
-        """The next event of a set. Raises GPU_IS_LOST at once where a card of it is lost, TIMEOUT after ``timeout_ms``.
+        """The next event of a set. Raises GPU_IS_LOST immediately if a card of it is lost, TIMEOUT after ``timeout_ms``.
 
         What happened before the loss comes first.
         """

@@ -1,4 +1,4 @@
-"""Which fault of the state file a call meets; ``layout`` says what a row means. Pure, so that both libraries can be held
+"""Which fault of the state file a call meets; ``layout`` has the meaning of a row. Pure, so that both libraries can be held
 against it.
 """
 

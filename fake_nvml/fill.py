@@ -13,7 +13,7 @@ from fake_nvml.layout import UNKNOWN32, Card, StateFile
 from fake_nvml.nvml_numbers import ARCHITECTURES, EVENT_DOUBLE_BIT, EVENT_SINGLE_BIT, EVENT_XID
 from fake_nvml.returns import NOT_SUPPORTED
 
-if TYPE_CHECKING:  # the library side of this package runs where PyYAML may be missing
+if TYPE_CHECKING:  # the library side of this package must run without PyYAML
     from fake_nvml.box import Box, BoxCard
     from fake_nvml.cards import CardModel
 

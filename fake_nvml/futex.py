@@ -1,6 +1,6 @@
-"""Wake who sleeps on a number in shared memory, as the library in C does while it waits for events.
+"""Wake the threads that sleep on a number in shared memory, as the library in C does while it waits for events.
 
-Whoever cannot be woken looks by itself after 50 ms, so a machine without the call is only slower.
+A thread that cannot be woken looks again after 50 ms, so a machine without the call is only slower.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Simulated cards on a machine with a real driver need a request on purpose.
 
-Somebody who finds eight cards that do not exist on a node with one that does has lost a day. So next to a real driver
+A person who finds eight cards that do not exist on a node with one that does has lost a day. So next to a real driver
 the variable ``FAKENVML_STATE`` must be set; a path on a command line, or the default path, is not enough.
 """
 

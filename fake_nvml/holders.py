@@ -1,4 +1,4 @@
-"""Processes that wrote their rows themselves: who of them lives, and under which pid, by their locks (``layout``, Processes)."""
+"""Processes that wrote their rows themselves: which of them live, and under which pid, by their locks (``layout``, Processes)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _held(content: StateFile) -> Iterator[tuple[int, Process]]:
 
 
 def _holder(descriptor: int, row: int) -> int | None:
-    """The pid of the process that holds a row; 0 where it cannot be seen from here, None where there is none."""
+    """The pid of the process that holds a row; 0 if it cannot be seen from here, None if there is none."""
     question = _FLOCK.pack(fcntl.F_WRLCK, _FROM_START, SIZE + row, 1, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
     return None if kind == fcntl.F_UNLCK else int(pid)

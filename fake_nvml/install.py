@@ -19,7 +19,7 @@ def install(
 ) -> Library:
     """Let pynvml run on the state file from now on; call nvmlInit after it.
 
-    ``on_purpose``: the user set FAKENVML_STATE. ``pynvml`` is the module, imported where it is not given. Raises
+    ``on_purpose``: the user set FAKENVML_STATE. ``pynvml`` is the module, imported if it is not given. Raises
     RealDriverError (``guard``).
     """
     check_real_driver(on_purpose=on_purpose, driver_folder=driver_folder)

@@ -5,8 +5,8 @@ NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 1024, 1024 p
 64 faults of 128. The tables' offsets follow from that and are asserted below; a change of any of them is a new VERSION.
 
 Consistency: ``sequence`` is a seqlock. A writer holds ``flock`` (exclusive) on the file, makes ``sequence`` odd,
-writes, makes it even. A reader copies what it needs between two equal even values. Where a writer died in between,
-the odd value stays; the next writer makes it even, and readers meanwhile copy under a shared ``flock``.
+writes, makes it even. A reader copies what it needs between two equal even values. If a writer died in between,
+the odd value stays; the next writer makes it even, and readers before that copy under a shared ``flock``.
 
 Cards: a card stays in its slot (its record's number) for as long as it is there. A record with an empty ``uuid`` is a free
 slot; ``card_count`` is one past the last slot in use. nvmlInit takes down which card is in which slot: NVML's index is the
@@ -20,8 +20,8 @@ Processes: a row with ``held`` belongs to a process that wrote it itself and hol
 at offset SIZE + row of the file for as long as it uses the card. The kernel drops the lock when the process ends, however it
 ends, so a row without it is free: readers pass over it, the next writer clears it. The kernel names the holder of the lock in the
 reader's own pid namespace, as a real driver names host pids whatever container a process runs in: that number is the pid (0 for a
-reader who cannot see the process), and the row's ``pid`` is only what the process calls itself. A row whose byte is locked is not
-for another ``held`` process, though it may be free.
+reader that cannot see the process), and the row's ``pid`` is only its own view. A row whose byte is locked is not for another
+``held`` process, though it may be free.
 
 Faults: a row is in force while ``used`` is 1 and ``count`` is not 0 (a writer sets ``used`` last and may take any other
 row). It applies to a call when both hold:
@@ -213,7 +213,7 @@ class Event(ctypes.LittleEndianStructure):
 
 
 class Fault(ctypes.LittleEndianStructure):
-    """Calls that shall fail or be slow, see the module: ``function`` on ``card`` (UNKNOWN32: any) answers ``code`` after
+    """Calls that must fail or be slow, see the module: ``function`` on ``card`` (UNKNOWN32: any) answers ``code`` after
     ``delay`` microseconds, ``count`` times.
     """
 

@@ -2,7 +2,7 @@
 
 Layer ``c``: the folder of the C library that is as old as the box's driver comes first in LD_LIBRARY_PATH; any program
 finds it, in whatever language. Layer ``python``: a start-up hook comes first in PYTHONPATH; Python programs only, no
-compiler. ``auto`` is ``c`` where that library can be had, else ``python``. The program's pid is the caller's either way.
+compiler. ``auto`` is ``c`` if that library can be had, else ``python``. The program's pid is the caller's either way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def child_environment(
 ) -> tuple[dict[str, str], str]:
     """The program's environment, and the layer it is for.
 
-    ``library_folder`` answers, after building it where need be, the folder of the C library. Raises what it raises
+    ``library_folder`` answers, after building it if need be, the folder of the C library. Raises what it raises
     (FakeNvmlError) for layer ``c``; ``auto`` goes on without it.
     """
     child = {**environment, STATE_VARIABLE: str(state.absolute())}

@@ -1,6 +1,6 @@
 """The state file in memory: shared by all processes that map it; one writer at a time, readers beside it.
 
-Readers see a whole write or none of it, also where the writer was killed between two of them (``layout``, Consistency).
+Readers see a whole write or none of it, also if the writer was killed between two of them (``layout``, Consistency).
 On processors with a weaker store order than x86 a reader may, rarely, see a write half; a library in C uses barriers.
 """
 
@@ -63,7 +63,7 @@ class MappedState:
         return self._writable
 
     def close(self) -> None:
-        """Unmap. What other processes see does not change. May be called again."""
+        """Unmap. Nothing changes for other processes. May be called again."""
         if self._descriptor < 0:
             return
         self._content = None
@@ -93,13 +93,13 @@ class MappedState:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[StateFile]:
-        """The content itself, for the caller alone: what it changes, all see at once. Check before the first change."""
+        """The content itself, for the caller alone: every reader sees its changes immediately. Check before the first change."""
         self._check_open()
         content = self._content
         if content is None:
             raise StateError(f"{self.path} can only be read here; change it where it is mounted for writing")
         with self._locked(fcntl.LOCK_EX):
-            # Odd already where a writer died: stay odd.
+            # Odd already if a writer died: stay odd.
             content.header.sequence |= 1
             try:
                 clear_ended(content, self._descriptor)
@@ -128,7 +128,7 @@ class MappedState:
 
 
 def create_file(path: Path, content: StateFile) -> bool:
-    """Write a whole new file, or nothing where something is there already: answers whether it wrote."""
+    """Write a whole new file, or nothing if something is there already: answers whether it wrote."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.") as draft:

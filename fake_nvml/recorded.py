@@ -1,6 +1,6 @@
 """A recorded card of a box file (``fake-nvml record``) as fields of a state file's record.
 
-What a recorded driver did not answer is not answered by the simulated card either, with the same return code. How busy
+A call that a recorded driver did not answer is not answered by the simulated card either, with the same return code. How busy
 the card was is recorded for people only: simulated cards begin idle.
 """
 
@@ -18,7 +18,7 @@ from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPOR
 Calls = Mapping[str, Any]
 Fields = dict[str, int | bytes]
 
-# Calls that older recordings lack -> the call whose answer stands for them.
+# Calls that older recordings lack -> the call with the answer that stands for them.
 _LIKE: Final = {
     "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
     "nvmlDeviceRegisterEvents": "nvmlDeviceGetSupportedEventTypes",

@@ -86,7 +86,7 @@ class _FirstProcess(ctypes.Structure):
 
 
 def _process_name(pynvml: Any) -> str:
-    """Of this process. No driver knows it unless it uses a card, which is an answer too."""
+    """The type of this process. No driver knows it unless it uses a card, which is an answer too."""
     try:
         return str(pynvml.nvmlSystemGetProcessName(os.getpid()))
     except pynvml.NVMLError_NotFound:
@@ -129,7 +129,7 @@ def _mig_device(pynvml: Any, handle: Any) -> int:
 
 
 def _register_events(pynvml: Any, handle: Any) -> int:
-    """Listen to Xids and stop at once; it changes nothing."""
+    """Listen to Xids and stop immediately; it changes nothing."""
     events = pynvml.nvmlEventSetCreate()
     try:
         pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)

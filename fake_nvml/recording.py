@@ -1,4 +1,4 @@
-"""``fake-nvml record``: what NVML says of a node's cards, as a box file that ``fake-nvml init --box FILE`` takes.
+"""``fake-nvml record``: the answers of NVML about a node's cards, as a box file that ``fake-nvml init --box FILE`` takes.
 
 Everything is asked through pynvml. Each call is written with what it answered, or with its return code if it failed,
 so that the simulated cards refuse what the real ones refused. UUIDs, serial numbers and pids are in the file.

@@ -41,7 +41,7 @@ UNKNOWN: Final = 999
 CODES: Final = {name: code for name, code in tuple(globals().items()) if name.isupper() and type(code) is int}
 
 _NAMES: Final = {code: name for name, code in CODES.items()}
-# Code -> its text, and the first branch whose library has that text; between two libraries that were read, the younger.
+# Code -> its text, and the first branch with that text in its library; between two libraries that were read, the younger.
 TEXTS: Final = {
     SUCCESS: ("Success", 0),
     UNINITIALIZED: ("Uninitialized", 0),

@@ -4,7 +4,7 @@
 
     about: a card of two falls ill and recovers
     steps:
-      - {after: 2s, do: xid 1 48}     # 2 seconds after the step before; at once where nothing is said
+      - {after: 2s, do: xid 1 48}     # 2 seconds after the step before; at once by default
       - {after: 500ms, do: repair 1}
 
 ``do`` is what one would write after ``fake-nvml``: any command that changes cards.
@@ -45,7 +45,7 @@ class Step:
 
 
 def load(path: Path) -> tuple[Step, ...]:
-    """Read a scenario. Raises ScenarioError with the step where the file, a key, a time or a command is wrong."""
+    """Read a scenario. Raises ScenarioError with the step whose key, time or command is wrong."""
     try:
         content = yaml_text.parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -83,7 +83,7 @@ def run(
 ) -> None:
     """Do the steps at their times; ``say`` gets a line for each. A step that is late does not delay the next ones.
 
-    Raises ScenarioError where a step fails, as when somebody else changed the cards meanwhile. KeyboardInterrupt stops
+    Raises ScenarioError if a step fails, as when the cards were changed in between. KeyboardInterrupt stops
     it between two steps.
     """
     start = monotonic()

@@ -1,4 +1,4 @@
-"""What ``fake-nvml show`` prints: the cards as a table for people, or as JSON or YAML."""
+"""The output of ``fake-nvml show``: the cards as a table for people, or as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def as_data(content: StateFile) -> dict[str, Any]:
 
 
 def render_faults(output: str, faults: Sequence[CallFault]) -> str:
-    """The faults of calls in the format ``output``; where two apply to a call, the first in the list happens."""
+    """The faults of calls in the format ``output``; if two apply to a call, the first in the list happens."""
     data = [fault_data(fault) for fault in faults]
     if output == "json":
         return json.dumps(data, indent=2) + "\n"

@@ -1,11 +1,11 @@
 """The state of a node's simulated cards: what they are and what happens on them.
 
-One file, shared by everybody on the node: whoever simulates containers adds their processes here, and each NVML call
+One file, shared by all programs on the node: one that simulates containers adds their processes here, and each NVML call
 in any process answers from it. Memory in MiB (1024² bytes). A card's used memory is that of its processes, plus what
 ``set_value("memory-used")`` added; what a driver from R510 on keeps for itself (``reserved_mib``) counts apart, as
 nvidia-smi prints it.
 
-Each method is one step: it is checked whole, then happens whole, and two at once happen one after the other. All raise
+Each method is one step: it is checked whole, then happens whole, and two together happen one after the other. All raise
 StateError, and change nothing, for a card that is not there.
 """
 
@@ -80,7 +80,7 @@ class State:
 
     @contextlib.contextmanager
     def _changing_cards(self, *, anew: bool = False) -> Iterator[StateFile]:
-        """As ``writing``; the folder that says what a kernel would (``sysfs``) changes with it."""
+        """As ``writing``; the folder that imitates a kernel (``sysfs``) changes with it."""
         folder = sysfs.folder_of(self.path)
         if not folder.is_dir():
             raise StateError(
@@ -215,7 +215,7 @@ class State:
             card_changes.reboot(content, still_lost=still_lost)
 
     def set_init_return(self, code: int) -> None:
-        """What nvmlInit answers from now on, 0 for success (``call_faults.CODES``): 9 is "no driver loaded"."""
+        """Set the answer of nvmlInit from now on, 0 for success (``call_faults.CODES``): 9 is "no driver loaded"."""
         if not 0 <= code < 2**31:
             raise StateError(f"return codes are numbers from 0 on, not {code}")
         with self._changing_cards() as content:

@@ -1,12 +1,12 @@
-"""What a kernel says of the node's cards: a folder as ``/sys``, beside the state file, with what programs that use NVML read there.
+"""A kernel's view of the node's cards: a folder as ``/sys``, beside the state file, with the files that users of NVML read.
 
-``bus/pci/drivers/nvidia/ADDRESS`` is a link for each card that the driver has taken; one that it takes anew is another link,
+``bus/pci/drivers/nvidia/ADDRESS`` is a link for each card that the driver has taken; one that it takes again is another link,
 with another inode. Without a driver (``nvmlInit`` answers DRIVER_NOT_LOADED) that folder is gone.
-``bus/pci/devices/ADDRESS/numa_node`` is the card's NUMA node, -1 where it is not known; unlike a kernel's it goes with the
+``bus/pci/devices/ADDRESS/numa_node`` is the card's NUMA node, -1 if it is not known; unlike a kernel's it goes with the
 driver. A lost card stays: the driver keeps it, whether it answers or not.
 
-It is changed with the state file, under the same lock, by whoever changes which cards are there; nobody else writes it. What was
-left half done is put right by the next change.
+It is changed with the state file, under the same lock, by every change of the cards, and by nothing else. A change that
+was left half done is completed by the next one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def folder_of(state: Path) -> Path:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder where it is not there. Raises StateError where it may not be written."""
+    """Make the folder if it is not there. Raises StateError if it may not be written."""
     parts = [folder / part for part in (_DRIVER.parent, _BUS, _DEVICES, _GONE)]
     with _explained():
         for part in parts:
@@ -52,7 +52,7 @@ def prepare(folder: Path) -> None:
 def tell(folder: Path, content: StateFile, *, anew: bool = False) -> None:
     """Let a folder that is prepared say what is in ``content``. Raises StateError.
 
-    A card that it tells of already keeps its link, unless all are told ``anew``.
+    A card that it has already keeps its link, unless all are written ``anew``.
     """
     has_driver = content.header.init_return != DRIVER_NOT_LOADED
     cards = dict(_cards(content)) if has_driver else {}
@@ -83,7 +83,7 @@ def _address(card: Card) -> str:
 
 
 def _told(folder: Path, address: str) -> str | None:
-    """The card that the folder tells of at an address; None where it does so by half."""
+    """The card that the folder has at an address; None if only a part of it is there."""
     try:
         return "\n".join({(folder / part / address / _CARD).read_text(encoding="utf-8") for part in (_DRIVER, _BUS)})
     except OSError:

@@ -1,4 +1,4 @@
-"""The cards and their processes in the shape that readers of nvidia-smi know, and said to be simulated."""
+"""The cards and their processes in the shape that readers of nvidia-smi know, and marked as simulated."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What an Xid leaves on a card, beside the event: errors counted by its memory, and what the driver advises.
+"""The effects of an Xid on a card, beside the event: errors counted by its memory, and what the driver advises.
 
 The table is data. That 48 advises a reset was seen in NVML's answers; what 48, 63, 64, 94 and 95 mean for memory is from
 NVIDIA's pages on retired pages and remapped rows; the advice of all others is inferred from what operators do about them.
-Xids that are not listed leave nothing: those of applications (13, 31, 43, 45, 68, 109) and what nobody looked up. A card
+Xids that are not listed leave nothing: those of applications (13, 31, 43, 45, 68, 109) and those that were not looked up. A card
 is never lost by an Xid alone (``fake-nvml xid --lose``), also not by 79.
 """
 
@@ -18,7 +18,7 @@ NONE, GPU_RESET, NODE_REBOOT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """``meaning`` for people; ``corrected`` and ``uncorrected`` errors are added where the card has ECC."""
+    """``meaning`` for people; ``corrected`` and ``uncorrected`` errors are added if the card has ECC."""
 
     meaning: str
     corrected: int = 0

@@ -1,4 +1,4 @@
-"""YAML as data, read by libyaml where PyYAML was built with it: ten times as fast."""
+"""YAML as data, read by libyaml if PyYAML was built with it: ten times as fast."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs at the start of each Python that ``fake-nvml exec`` started, and of its children: simulated cards for all of them.
 
-Whoever loads ``libnvidia-ml.so.1`` by its bare name through ctypes, pynvml above all, gets the stand-in. It does nothing
-without FAKENVML_STATE, costs next to nothing where ctypes is never imported, and runs the sitecustomize that it hides,
+A program that loads ``libnvidia-ml.so.1`` by its bare name through ctypes, as pynvml does, gets the stand-in. It does nothing
+without FAKENVML_STATE, costs next to nothing if ctypes is never imported, and runs the sitecustomize that it hides,
 if there is one. It works in other virtual environments too: the stand-in needs the standard library only.
 """
 
@@ -41,7 +41,7 @@ class CtypesFinder:
         self._looking = False
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """What the other finders say of ctypes, with our loader around theirs; nothing of any other module."""
+        """The answer of the other finders for ctypes, with our loader around theirs; nothing of any other module."""
         if name != "ctypes" or self._looking:
             return None
         from importlib.util import find_spec

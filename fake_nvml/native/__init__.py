@@ -1,4 +1,4 @@
-"""Simulated cards as a C library, ``libnvidia-ml.so.1``: what any program of any language loads where it would load NVIDIA's.
+"""Simulated cards as a C library, ``libnvidia-ml.so.1``: any program of any language loads it in place of NVIDIA's.
 
 ``session.c``, ``cards.c`` and ``events.c`` answer the calls; ``generate`` writes the rest of the source out of Python (the
 records of ``layout``, functions that say NOT_SUPPORTED, the symbols of each driver era); ``build`` compiles it into the

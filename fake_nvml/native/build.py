@@ -1,7 +1,7 @@
 """``python -m fake_nvml.native.build``: build the C library for every driver era, once, into the user's cache.
 
 ``<cache>/fake-nvml/<sources and compiler>/<era>/libnvidia-ml.so.1``; readers see all eras or none. A second
-call finds them and returns at once.
+call finds them and returns immediately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pt
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0 when the libraries are there, 1 when they could not be built; prints where they are."""
+    """Exit code 0 when the libraries are there, 1 when they could not be built; prints their folder."""
     parser = argparse.ArgumentParser(
         prog="python -m fake_nvml.native.build", description="Build the simulated libnvidia-ml.so.1."
     )

@@ -26,13 +26,13 @@ class CompilerError(FakeNvmlError):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A command that compiles C, and what tells it from another one on the same path."""
+    """A command that compiles C, and its difference from another one on the same path."""
 
     command: tuple[str, ...]
     identity: str
 
     def run(self, arguments: Sequence[str], folder: Path) -> None:
-        """Compile or link in a folder. Raises CompilerError with the end of what the compiler said."""
+        """Compile or link in a folder. Raises CompilerError with the end of the compiler's output."""
         command = [*self.command, *arguments]
         try:
             done = subprocess.run(
