@@ -1,4 +1,4 @@
-"""``python -m load``: what the load tests can do; each command says the rest with ``--help``."""
+"""``python -m load``: the commands of the load tests; each explains itself with ``--help``."""
 
 from __future__ import annotations
 

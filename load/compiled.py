@@ -1,4 +1,4 @@
-"""Small C programs that measures are compared with, compiled where they run."""
+"""Small C programs that measures are compared with, compiled on this machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _COMPILERS: Final = ("cc", "gcc", "clang")
 
 
 class CannotCompileError(Exception):
-    """The compiler failed; the text has what it said."""
+    """The compiler failed; the text has its output."""
 
 
 async def compiled(source: Path, folder: Path) -> Path | None:
-    """The program, in the folder; None where there is no compiler. Raises CannotCompileError."""
+    """The program, in the folder; None if there is no compiler. Raises CannotCompileError."""
     compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
     if compiler is None:
         return None

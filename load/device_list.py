@@ -1,4 +1,4 @@
-"""What a long device list costs: built, sent, received; and what the device plugin takes while nothing happens.
+"""The cost of a long device list: built, sent, received; and the device plugin's use while nothing happens.
 
 ``make bench``: the device plugin as a process of its own on simulated cards, beside an embedded API server and a kubelet that
 only registers and receives. The list is as long as no real one should be (``--max-ids`` overrides the guard); the floor is
@@ -34,7 +34,7 @@ from fake_nvml.sysfs import folder_of
 
 _NODE: Final = "bench"
 _SOCKET: Final = "aliyungpushare.sock"
-# What the project promises: ids, seconds, MiB of the plugin with such a list, MiB at rest.
+# The promises of the project: ids, seconds, MiB of the plugin with such a list, MiB at rest.
 _IDS: Final = 68_000
 _SECONDS: Final = 0.5
 _LIST_MIB: Final = 150.0
@@ -57,7 +57,7 @@ class Received:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; exit code 0, 99 where a promise is broken."""
+    """Prints the figures; exit code 0, 99 if a promise is broken."""
     parser = argparse.ArgumentParser(prog="python -m load.device_list", description=__doc__)
     parser.add_argument("--rounds", type=int, default=9, help="how often the list is asked for (default: %(default)s)")
     parser.add_argument("--rest-seconds", type=float, default=20.0, help="how long it rests (default: %(default)s)")
@@ -159,7 +159,7 @@ async def plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, Mapping[str,
 
 
 async def fake_nvml(environment: Mapping[str, str], *words: str) -> None:
-    """Run the command that changes simulated cards. Raises RuntimeError where it fails."""
+    """Run the command that changes simulated cards. Raises RuntimeError if it fails."""
     process = await asyncio.create_subprocess_exec(
         "fake-nvml", *words, env=dict(environment), stdout=asyncio.subprocess.DEVNULL
     )
@@ -192,7 +192,7 @@ async def after_a_fault(socket: Path, environment: Mapping[str, str]) -> Receive
 
 
 async def at_rest(folder: Path, program: Program, seconds: float) -> tuple[float, float]:
-    """What a program takes while a kubelet holds its lists and nothing happens: the part of a processor, and MiB."""
+    """The use of a program while a kubelet holds its lists and nothing happens: the part of a processor, and MiB."""
     async with AsyncExitStack() as stack:
         for socket in folder.glob("aliyun*.sock"):
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def exit_code(name: str, work: Callable[[], int], *errors: type[Exception]) -> int:
-    """What the work says; 1 and one line on standard error where one of these ended it, 130 where Ctrl-C did."""
+    """The code of the work; 1 and one line on standard error if one of these ended it, 130 if Ctrl-C did."""
     try:
         return work()
     except errors as error:

@@ -10,7 +10,7 @@ CLUSTERS: Final = Path(__file__).parents[1] / "clusters" / "simulated" / "load"
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Which simulated cluster; one that ships with this where nobody says it."""
+    """The flag for the simulated cluster; by default one that ships with this."""
     parser.add_argument(
         "--cluster",
         type=Path,

@@ -1,6 +1,6 @@
 """``python -m load.idle_server SOCKET...``: gRPC servers that send one empty list and then nothing, until they are killed.
 
-What a process of this stack takes while nothing at all happens: the floor of a device plugin at rest.
+It shows the use of a process of this stack while nothing at all happens: the floor of a device plugin at rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What processes have used so far, as the kernel tells it."""
+"""The processor time and memory of processes so far, by the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks an extender, as bytes, and what it makes of the answers. Pure."""
+"""The questions of kube-scheduler to an extender, as bytes, and how it reads the answers. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from load.simulated.world import NAMESPACE, Pod
 
 
 class WrongAnswerError(Exception):
-    """An answer that kube-scheduler could make nothing of; the text says why."""
+    """An answer that kube-scheduler cannot use; the text is the reason."""
 
 
 class HopelessAnswerError(WrongAnswerError):
@@ -19,7 +19,7 @@ class HopelessAnswerError(WrongAnswerError):
 
 
 class Window:
-    """The nodes of one scheduler: it looks at so many of them for each pod, and goes on where it stopped."""
+    """The nodes of one scheduler: it looks at ``size`` of them for each pod, and goes on behind the last."""
 
     def __init__(self, names: Sequence[str], size: int, start: int = 0) -> None:
         self._names = names
@@ -83,7 +83,7 @@ def best(answer: bytes, names: Sequence[str], rng: random.Random) -> str:
 
 
 def refusal(answer: bytes) -> str:
-    """Why a bind was refused, "" where it was not. Raises WrongAnswerError."""
+    """Why a bind was refused, "" if it was not. Raises WrongAnswerError."""
     try:
         return str(json.loads(answer).get("Error") or "")
     except (ValueError, AttributeError) as error:

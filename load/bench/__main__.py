@@ -1,4 +1,4 @@
-"""``python -m load.bench``: what the extender takes, beside a server that does nothing. ``--help`` says the rest."""
+"""``python -m load.bench``: the time that the extender takes, beside a server that does nothing. See ``--help``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _run(plan: Plan) -> int:
 
 
 async def measure(plan: Plan) -> dict[str, Any]:
-    """All that the plan says, as it goes into the JSON file. Raises CannotMeasureError, ClusterError, OSError."""
+    """All measures of the plan, as they go into the JSON file. Raises CannotMeasureError, ClusterError, OSError."""
     before = os.getloadavg()[0]
     with scratch_folder() as folder, Progress("bench", "starting", sys.stderr) as progress:
         measuring = Measuring(plan, Bed.of(folder), progress)
@@ -60,7 +60,7 @@ async def measure(plan: Plan) -> dict[str, Any]:
 
 
 def write(run: Mapping[str, Any], folder: Path) -> list[Path]:
-    """``bench.json``, and the curves where they can be drawn."""
+    """``bench.json``, and the curves if they can be drawn."""
     path = folder / "bench.json"
     path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     return [path, *(charts.draw(run, folder) if charts.can_draw() else ())]

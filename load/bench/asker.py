@@ -30,7 +30,7 @@ class WrongAnswerError(Exception):
 
 @dataclass(slots=True)
 class Asked:
-    """A server that is asked; ``size`` is how many bytes it shall answer, where it does nothing else."""
+    """A server that is asked; ``size`` is how many bytes it must answer, if it does nothing else."""
 
     name: str
     does_nothing: bool
@@ -90,7 +90,7 @@ def ask(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def warm_up(servers: list[Asked], bodies: list[tuple[bytes, int]], fit: str) -> None:
-    """Ask and read each answer; the server that does nothing is to answer as many bytes as the first one does."""
+    """Ask and read each answer; the server that does nothing answers as many bytes as the first one does."""
     for one in sorted(servers, key=lambda server: server.does_nothing):
         sizes = []
         for body, count in bodies[:_WARM_UP]:
@@ -106,7 +106,7 @@ def warm_up(servers: list[Asked], bodies: list[tuple[bytes, int]], fit: str) -> 
 
 
 def ask_round(servers: list[Asked], bodies: list[bytes], pause: float) -> None:
-    """Each question to all of them, another one first each time; before each so many seconds of work."""
+    """Each question to all of them, another one first each time; before each some seconds of work."""
     requests = [(server, [server.request(body) for body in bodies]) for server in servers]
     clock = time.perf_counter
     for at in range(len(bodies)):

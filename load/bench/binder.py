@@ -1,4 +1,4 @@
-"""``python -m load.bench.binder``: binds pods, so many at once, on several servers in turn.
+"""``python -m load.bench.binder``: binds pods, a number of them together, on several servers in turn.
 
 A process of its own; what to bind comes as JSON on standard input, seconds and microseconds go to standard output.
 kube-scheduler binds each pod in a routine of its own, so a bind does not wait for the one before it.
@@ -19,7 +19,7 @@ from load.bench.questions import PREFIX, binding_body, head
 from load.questions import binding_arguments
 from load.simulated.world import NAMESPACE
 
-# What a server that does nothing answers: as many bytes as an extender's `{"Error":""}`.
+# The answer of a server that does nothing: as many bytes as an extender's `{"Error":""}`.
 _ANSWER_BYTES = len(b'{"Error":""}')
 
 
@@ -59,7 +59,7 @@ def request(kind: str, name: str, node: str) -> bytes:
 
 
 def bind_all(kind: str, url: str, orders: Sequence[tuple[str, str]], concurrency: int) -> Storm:
-    """Bind each pod to its node, at most so many at once, each on a connection that is kept. Raises RefusedError, OSError."""
+    """Bind each pod to its node, at most this many together, each on a connection that is kept. Raises RefusedError, OSError."""
     requests = [request(kind, name, node) for name, node in orders]
     connections = [Connection(url) for _ in range(min(concurrency, len(requests)))]
     with selectors.DefaultSelector() as selector:

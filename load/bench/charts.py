@@ -41,7 +41,7 @@ def growth(rows: Sequence[Row], key: str) -> Curves:
     curves: dict[str, list[tuple[float, float]]] = {}
     largest = max((row["nodes"] for row in rows), default=0)
     for row in as_scheduler_asks(rows):
-        # Short questions are the same in each world but for its size: those of the largest are drawn.
+        # Short questions are the same in each world except for its size: those of the largest are drawn.
         if row["events"] or row["with_tls"] or (row["names"] < row["nodes"] < largest):
             continue
         curves.setdefault(f"{row['server']}, {row['fit']} fit", []).append((row["names"], row[key]))
@@ -49,7 +49,7 @@ def growth(rows: Sequence[Row], key: str) -> Curves:
 
 
 def bind_growth(rows: Sequence[Row]) -> Curves:
-    """Binds a second by how many at once."""
+    """Binds a second by how many are under way together."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if row["server"] != NOTHING:

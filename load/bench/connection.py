@@ -16,7 +16,7 @@ _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The answer."""
 
     status: int
     body: bytes
@@ -38,7 +38,7 @@ class TlsClient:
 
 
 class Connection:
-    """To the server at a URL, kept. Raises OSError where there is none."""
+    """To the server at a URL, kept. Raises OSError if there is none."""
 
     def __init__(self, url: str, tls: TlsClient | None = None) -> None:
         parts = urlsplit(url)
@@ -50,7 +50,7 @@ class Connection:
         self._pieces: list[bytes] = []
 
     def ask(self, request: bytes) -> Answer:
-        """Send one request and wait for its answer. Raises ConnectionError where the server hangs up."""
+        """Send one request and wait for its answer. Raises ConnectionError if the server hangs up."""
         self.socket.sendall(request)
         while (answer := self.receive()) is None:
             pass
@@ -73,7 +73,7 @@ class Connection:
 
 
 def whole_answer(pieces: list[bytes]) -> Answer | None:
-    """The answer in what has come so far, or None while some of it is still to come; joins the pieces where it must."""
+    """The answer in the bytes so far, or None while some are still to come; joins the pieces if it must."""
     data = pieces[0]
     end = data.find(b"\r\n\r\n") + 4
     if end < 4:

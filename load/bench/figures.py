@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 EXTENDER: Final = "extender"
 EXTENDER_TLS: Final = "extender, TLS"
 NOTHING: Final = "C, does nothing"
-# Below so many times the 999th of a thousand is an accident.
+# With fewer times than this the 999th of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
 # Questions of one round, which the servers are asked in turn.
 ROUND: Final = 50
@@ -24,7 +24,7 @@ ROUND: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the project promises, and what was found; ``value`` is None where it was not measured."""
+    """A promise of the project, and the figure that was found; ``value`` is None if it was not measured."""
 
     what: str
     most: float
@@ -33,19 +33,19 @@ class Target:
 
     @property
     def met(self) -> bool | None:
-        """None where it was not measured."""
+        """None if it was not measured."""
         return None if self.value is None else self.value <= self.most
 
 
 def percentile(times: Sequence[float], share: float) -> float:
-    """The smallest time that this share of all do not exceed; raises ValueError where there are none."""
+    """The smallest time that this share of all do not exceed; raises ValueError if there are none."""
     if not times:
         raise ValueError("no times")
     return sorted(times)[max(math.ceil(share * len(times)) - 1, 0)]
 
 
 def summary(times: Sequence[float]) -> dict[str, float | int | None]:
-    """Percentiles of microseconds; p99.9 only where there are enough to say."""
+    """Percentiles of microseconds; p99.9 only if there are enough times."""
     return {
         "count": len(times),
         "mean": round(sum(times) / len(times), 1),
@@ -66,7 +66,7 @@ def find(rows: Iterable[Row], **wanted: Any) -> Row | None:
 
 
 def ratio(row: Row | None, floor: Row | None, key: str) -> float | None:
-    """One figure over the same of another row, None where either is missing."""
+    """One figure over the same of another row, None if either is missing."""
     if row is None or floor is None or row.get(key) is None or not floor.get(key):
         return None
     return float(row[key]) / float(floor[key])

@@ -26,9 +26,9 @@ from load.bench.servers import (
 from load.simulated.measured_world import binder_name, build, node_name
 
 _API_SERVER: Final = "API server alone"
-# In so many turns each server binds its pods, so that drift hits all.
+# In this many turns each server binds its pods, so that drift hits all.
 _BIND_TURNS: Final = 4
-# Versions of one world are above those of the world before it, so that a watch from before is told to list again.
+# Versions of one world are above those of the world before it, so that a watch from before must list again.
 _VERSIONS: Final = 10_000_000
 
 
@@ -45,7 +45,7 @@ class Measuring:
         self.run: dict[str, Any] = {"filter": [], "bind": [], "sync": [], "left_out": []}
 
     async def all(self) -> None:
-        """Everything that the plan says. Raises CannotMeasureError."""
+        """All measures of the plan. Raises CannotMeasureError."""
         async with AsyncExitStack() as stack:
             self._nothing = await start_do_nothing(self._bed)
             if self._nothing is None:
@@ -102,7 +102,7 @@ class Measuring:
         return server
 
     async def _others(self, nodes: int) -> list[Server]:
-        """The extenders that somebody else runs, once they have followed us into this world."""
+        """The extenders that the user runs, once they have followed us into this world."""
         for url in self._plan.against:
             self._say(f"waiting for {url} to know these nodes")
             await until_it_follows(url, nodes)

@@ -1,4 +1,4 @@
-"""What a run measures, from its flags. Pure."""
+"""The measures of a run, from its flags. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from load.flags import count, milliseconds
 from load.simulated.measured_world import CARD_UNITS, CARDS, FEWEST_PODS, FITS, MOST_PODS
 
 CONCURRENCIES: Final = (1, 8, 64)
-# Of a full run, and of a quick one.
+# Nodes of a full run, and of a quick one.
 _NODES: Final = ((1000, 5000, 15_000), (1000, 5000))
 _QUESTIONS: Final = (2000, 1000)
 # In a quick run a question of more names than this is asked less often: it takes long, and p99.9 is left to the full run.
@@ -27,9 +27,9 @@ this machine's."""
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measure of filter: so many names of a world's nodes, where all, half or none fit, with so many events a second.
+    """One measure of filter: a number of a world's nodes, of which all, half or none fit, beside events at a rate.
 
-    With ``tls`` the extender is asked over TLS too, in the same run. Who asks works for ``pause_ms`` before each question.
+    With ``tls`` the extender is asked over TLS too, in the same run. The asker works for ``pause_ms`` before each question.
     """
 
     nodes: int
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be measured, in worlds of ``nodes`` with so many pods a node on average."""
+    """The worlds of a run, by ``nodes``, with this many pods a node on average."""
 
     nodes: tuple[int, ...]
     names: int
@@ -63,7 +63,7 @@ class Plan:
 
     @property
     def bind_nodes(self) -> int:
-        """In the world of so many nodes binds are measured: the one that has 5,000, or else the largest."""
+        """Are binds measured in the world of this many nodes? In the one that has 5,000, or else in the largest."""
         return 5000 if 5000 in self.nodes else max(self.nodes)
 
     @property
@@ -78,14 +78,14 @@ class Plan:
 
     @property
     def syncs_alone(self) -> bool:
-        """Is the first sync measured in a world of its own? Not where the same world is started anyway."""
+        """Is the first sync measured in a world of its own? Not if the same world is started anyway."""
         return (self.sync_nodes, self.sync_pods) not in ((nodes, nodes * self.pods_a_node) for nodes in self.nodes)
 
     def cells(self, nodes: int, *, tls: bool) -> list[Cell]:
-        """What is asked in one world.
+        """The measures in one world.
 
         A quick run asks half-fit questions in all ways, but over TLS only in the largest world; the others while it is quiet
-        and plain. Quiet, plain and half-fit ones come without a pause, too: what the pause does to a figure shall be seen.
+        and plain. Quiet, plain and half-fit ones come without a pause, too, to show the effect of the pause on a figure.
         """
         if self.quick and tls and nodes != max(self.nodes):
             return []
@@ -102,7 +102,7 @@ class Plan:
 
 
 def read(argv: Sequence[str] | None) -> Plan:
-    """The plan that the flags ask for; ends the program with code 2 where they make no sense."""
+    """The plan of these flags; ends the program with code 2 if they make no sense."""
     parser = _parser()
     flags = parser.parse_args(argv)
     quick = bool(flags.quick)

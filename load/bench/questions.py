@@ -1,4 +1,4 @@
-"""What is asked, as the bytes that go over the wire: made before any clock runs. Pure."""
+"""The questions, as the bytes that go over the wire: made before any clock runs. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def binding_body(name: str, node: str) -> bytes:
 
 
 def wrong_with(answer: bytes, count: int, fit: str) -> str:
-    """What is wrong with an answer to a filter question of so many names, "" where nothing is."""
+    """The fault of an answer to a filter question of this many names, "" if it has none."""
     try:
         read = json.loads(answer)
     except ValueError:

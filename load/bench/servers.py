@@ -30,7 +30,7 @@ _SYNC_SECONDS: Final = 900.0
 _ASK_SECONDS: Final = 0.05
 # An answer that takes longer than this is none, in seconds: a program in its first sync answers late.
 _ANSWER_SECONDS: Final = 10.0
-# How long somebody else's extender may take to follow, in seconds.
+# How long a user's extender may take to follow, in seconds.
 _FOLLOW_SECONDS: Final = 300.0
 _SOURCE: Final = Path(__file__).parent / "do_nothing.c"
 _KUBECONFIG: Final = """apiVersion: v1
@@ -48,7 +48,7 @@ class CannotMeasureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is asked. ``program`` is None where somebody else runs it."""
+    """A server that is asked. ``program`` is None if the user runs it."""
 
     name: str
     url: str
@@ -62,7 +62,7 @@ class Server:
         return {"name": self.name, "url": self.url, "does_nothing": self.does_nothing, "tls": tls}
 
     def cpu_seconds(self) -> float | None:
-        """Processor time of the process so far; None where it is not ours."""
+        """Processor time of the process so far; None if it is not ours."""
         if self.program is None:
             return None
         assert self.program.pid is not None
@@ -87,7 +87,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """Where a run's files are, and what programs are told."""
+    """The folder of a run's files, and the environment of its programs."""
 
     folder: Path
     authority: Authority
@@ -124,7 +124,7 @@ def write_kubeconfig(folder: Path, port: int) -> None:
 
 
 async def start_do_nothing(bed: Bed) -> Server | None:
-    """The C server, compiled here; None where there is no compiler. Raises CannotMeasureError where the compiler fails."""
+    """The C server, compiled here; None if there is no compiler. Raises CannotMeasureError if the compiler fails."""
     try:
         binary = await compiled(_SOURCE, bed.folder)
     except CannotCompileError as error:
@@ -185,7 +185,7 @@ async def answers(url: str, tls: TlsClient | None = None) -> bool:
 
 
 async def until_it_follows(url: str, nodes: int) -> None:
-    """Wait until an extender that somebody else runs knows all nodes of a world. Raises CannotMeasureError after a while."""
+    """Wait until an extender that the user runs knows all nodes of a world. Raises CannotMeasureError after a while."""
     names = [node_name(number) for number in range(nodes)]
     (body, _), *_ = filter_bodies(names, nodes, "all", 0, random.Random(0))
     headers = {"content-type": "application/json"}
@@ -213,7 +213,7 @@ async def set_events(port: int, rate: float) -> int:
 
 
 async def run_apart(bed: Bed, module: str, plan: Mapping[str, Any]) -> Any:
-    """What a module prints as JSON when it is given this plan, run as a process of its own. Raises CannotMeasureError."""
+    """The JSON that a module prints for this plan, run as a process of its own. Raises CannotMeasureError."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "clusters.tied", str(os.getpid())),
         *(sys.executable, "-m", module),

@@ -1,1 +1,1 @@
-"""``python -m load run``: Locust users that play kube-scheduler in front of an extender; ``command.py`` is where it begins."""
+"""``python -m load run``: Locust users that play kube-scheduler in front of an extender; begin with ``command.py``."""

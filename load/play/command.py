@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
 
 
 def has_locust() -> bool:
-    """It is an extra; where it is missing that is said."""
+    """Locust is an extra; print a line if it is missing."""
     if importlib.util.find_spec("locust") is not None:
         return True
     print("load: Locust is missing: make load installs it, or pip install '.[load]' in a checkout", file=sys.stderr)
@@ -161,7 +161,7 @@ async def measure(order: Order, folder: Path) -> dict[str, Any]:
     folder = folder.resolve()
     for pattern in ("requests-*.tsv", "locust.log", "load.json"):
         for path in folder.glob(pattern):
-            # Of a run before this one.
+            # Left by a run before this one.
             path.unlink()
     before = os.getloadavg()[0]
     with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:

@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 
 def run_command(flags: argparse.Namespace) -> int:
-    """The exit code: 1 where a folder has no run."""
+    """The exit code: 1 if a folder has no run."""
     try:
         before, after = read(flags.before), read(flags.after)
     except NoRunError as error:
@@ -54,7 +54,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def text(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """What differs in what was asked for, then a row for each figure that both have."""
+    """The differences between the orders, then a row for each figure that both have."""
     for name in ("cluster", "machine", "order"):
         yield from _differences(name, before[name], after[name])
     yield f"{'':<34}{'A':>10}{'B':>10}{'B/A':>8}   {'A/floor':>8}{'B/floor':>9}{'B/A':>8}"

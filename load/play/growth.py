@@ -13,7 +13,7 @@ _BASE_NODES: Final = 1000
 
 
 class Cell(NamedTuple):
-    """One run of the curves: ``names`` 0 are as many as kube-scheduler sends on so many nodes.
+    """One run of the curves: ``names`` 0 are as many as kube-scheduler sends for these nodes.
 
     ``fit``: all pods are of one size, which fits on about this share of the nodes; None: sizes are the cluster's.
     """
@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """``value`` is None where the runs do not say."""
+    """``value`` is None if the runs do not have it."""
 
     what: str
     most: float
@@ -33,12 +33,12 @@ class Promise(NamedTuple):
 
     @property
     def is_kept(self) -> bool | None:
-        """None where it was not measured."""
+        """None if it was not measured."""
         return None if self.value is None else self.value <= self.most
 
 
 def cells(nodes: Sequence[int], fixed: int) -> list[Cell]:
-    """By nodes, with the names fixed and as kube-scheduler sends them; on one cluster, by names, by events and by who fits."""
+    """By nodes, with the names fixed and as kube-scheduler sends them; on one cluster, by names, events and fitting share."""
     found = [Cell(count, names, 100) for count in nodes for names in (fixed, 0)]
     middle = max((count for count in nodes if count <= 5000), default=nodes[0])
     found += [Cell(middle, names, 100) for names in (fixed // 2, 2 * fixed, 4 * fixed) if 0 < names <= middle]
@@ -48,7 +48,7 @@ def cells(nodes: Sequence[int], fixed: int) -> list[Cell]:
 
 
 def row(run: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
-    """What a curve has of one run; times are ms, memory is MiB."""
+    """The point of one run on a curve; times are ms, memory is MiB."""
     ours = {one["verb"]: one for one in run["rows"] if one["extender"] == "gpushare"}
     samples = run["outcome"]["samples"]
     filtered = ours.get("filter", {})
@@ -68,13 +68,13 @@ def row(run: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
 
 
 def fixed_names(rows: Sequence[Mapping[str, Any]]) -> int:
-    """The number of names that was asked about on each cluster; 0 where there was none."""
+    """The number of names that was asked about on each cluster; 0 if there was none."""
     counts = Counter(one["names"] for one in rows if not one["is_window"])
     return max(counts, key=lambda names: counts[names], default=0)
 
 
 def promises(rows: Sequence[Mapping[str, Any]]) -> list[Promise]:
-    """What the project promises of growth, with what was found."""
+    """The promises of the project about growth, with the figures that were found."""
     names = fixed_names(rows)
     by_nodes = {one["nodes"]: one for one in rows if not one["is_window"] and one["names"] == names}
     base, largest = by_nodes.get(_BASE_NODES), by_nodes[max(by_nodes)] if by_nodes else None

@@ -17,7 +17,7 @@ OTHERS: Final = "others"
 
 
 class GuardError(Exception):
-    """A file that has no bounds; the text names it and says what is wrong."""
+    """A file that has no bounds; the text names it and the fault."""
 
 
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A bound and what was found; ``value`` is None where it was not measured, which keeps no bound."""
+    """A bound and the figure that was found; ``value`` is None if it was not measured, which keeps no bound."""
 
     bound: Bound
     value: float | None

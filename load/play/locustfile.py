@@ -1,4 +1,4 @@
-"""What Locust loads: the users, when pods come, and a record of every request beside Locust's own figures."""
+"""The input of Locust: the users, when pods come, and a record of every request beside Locust's own figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ stats.CONSOLE_STATS_INTERVAL_SEC = 10
 
 
 class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
-    """All users at once until the time is over; each second the API server is told how many pods come."""
+    """All users from the first tick until the time is over; each second the API server gets the number of pods that come."""
 
     # Seconds whose pods have been ordered: a tick may be late.
     _told = 0
@@ -45,7 +45,7 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
 
 
 class Records:
-    """A line for each request: when (seconds since the epoch), verb, extender, milliseconds, bytes, refusal, failure, who fits."""
+    """A line for each request: when (seconds since 1970), verb, extender, milliseconds, bytes, refusal, failure, fitting share."""
 
     def __init__(self) -> None:
         self._out: TextIO | None = None

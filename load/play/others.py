@@ -1,4 +1,4 @@
-"""Other extenders of a run, beside ours: one that somebody runs, one that a command starts, or ours as of another commit."""
+"""Other extenders of a run, beside ours: one that the user runs, one that a command starts, or ours as of another commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BASELINE: Final = "baseline"
 _COMMAND: Final = "other"
 _ROOT: Final = Path(__file__).parents[2]
 _JSON: Final = {"content-type": "application/json"}
-# How long somebody else's extender may take to follow the API server of the run, and until it listens at all, in seconds.
+# How long a user's extender may take to follow the API server of the run, and until it listens at all, in seconds.
 _FOLLOW_SECONDS: Final = 300.0
 _LISTEN_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 1.0
@@ -64,7 +64,7 @@ class Foreign:
         return Asked(name, base.rstrip("/") + self.path, verbs=dict(self.verbs))
 
     def ready_url(self, base: str) -> str:
-        """What to GET of one of them, "" if nothing."""
+        """The URL to GET of one of them, "" if there is none."""
         return self.ready if is_url(self.ready) or not self.ready else f"{base.rstrip('/')}/{self.ready.lstrip('/')}"
 
 
@@ -158,7 +158,7 @@ def _unpack(revision: str, folder: Path) -> Path:
 async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> None:
     """Wait until it knows the nodes.
 
-    Raises CannotMeasureError after a while, and at once for an answer that no wait makes better.
+    Raises CannotMeasureError after a while, and immediately for an answer that no wait makes better.
     """
     progress.text = f"waiting for {other.name} to follow the API server"
     progress.say(progress.text)

@@ -56,7 +56,7 @@ def _cuts(axes: Any, run: Mapping[str, Any]) -> None:
 
 
 def _over_time(axes: Any, run: Mapping[str, Any]) -> None:
-    """Of filter, second by second."""
+    """The times of filter, second by second."""
     seconds = [row["second"] for row in run["timeline"]]
     for name in ("p50", "p99"):
         axes.plot(seconds, [row[name] for row in run["timeline"]], label=name)
@@ -86,7 +86,7 @@ def _taken(axes: Any, run: Mapping[str, Any]) -> None:
     """Processor and memory of the extender."""
     samples = run["outcome"]["samples"]
     begun = run["outcome"]["begun"]
-    # A clock that somebody sets back shows a second twice.
+    # A clock that is set back shows a second twice.
     pairs = [(a, b) for a, b in itertools.pairwise(samples) if b["at"] > a["at"]]
     cores = [(b["cpu_seconds"] - a["cpu_seconds"]) / (b["at"] - a["at"]) for a, b in pairs]
     axes.plot([b["at"] - begun for _, b in pairs], cores, label="cores")
@@ -101,7 +101,7 @@ def _taken(axes: Any, run: Mapping[str, Any]) -> None:
 
 
 def draw_taken(run: Mapping[str, Any], folder: Path) -> list[Path]:
-    """What the extender took over a run of which no single question was seen: ``load.svg`` and ``load.png`` in the folder."""
+    """The extender's use over a run without single questions: ``load.svg`` and ``load.png`` in the folder."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What a run does, as every Locust process of it reads it. Data."""
+"""The plan of a run, as every Locust process of it reads it. Data."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Asked(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """One run: pods come to the API server at ``api``, and each is scheduled with one of ``extenders``, in turn.
 
-    ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" where there is none.
+    ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" if there is none.
     ``weights``, of each second, are those of the shape ``trace``. ``window`` is how many nodes an extender sees of each question.
-    Each pod asks for ``units``; 0: as the cluster says. Of each kind of user there are so many.
+    Each pod asks for ``units``; 0: by the cluster. The other numbers are how many users there are of each kind.
     """
 
     cluster: str
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def load() -> Plan:
-    """The plan of this process. Raises KeyError where it has none."""
+    """The plan of this process. Raises KeyError if it has none."""
     return msgspec.json.decode(Path(os.environ[VARIABLE]).read_bytes(), type=Plan)
 
 

@@ -13,9 +13,9 @@ FLOOR: Final = "does nothing"
 VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain")
 # Each figure of a row that is a time, with its share of all requests.
 CUTS: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-# Below so many requests the one of a thousand is an accident.
+# With fewer requests than this the one of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
-# Of a heat map: each reaches from one time to 1.41 times that, from 0.1 ms to 6.5 s.
+# Bands of a heat map: each reaches from one time to 1.41 times that, from 0.1 ms to 6.5 s.
 _BANDS: Final = 32
 
 
@@ -23,7 +23,7 @@ class Record(NamedTuple):
     """One request: when it ended, in seconds since the epoch.
 
     ``refused`` is why a bind was, ``wrong`` what went wrong; "" for neither.
-    What the server that does nothing was asked has the name of the extender whose question and answer it was.
+    A request to the server that does nothing has the name of the extender whose question and answer it was.
     """
 
     at: float
@@ -76,7 +76,7 @@ def timeline(records: Sequence[Record], verb: str, begun: float) -> list[dict[st
 
 
 def failures(records: Sequence[Record], most: int = 10) -> list[dict[str, Any]]:
-    """What went wrong, or was refused, how often; the most frequent first."""
+    """Failures and refusals by text, with their number; the most frequent first."""
     texts = ((record, record.wrong or record.refused) for record in records)
     found = Counter((record.extender, record.verb, text) for record, text in texts if text)
     return [
@@ -101,7 +101,7 @@ def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
 
 
 def _cuts(records: Sequence[Record], only: Sequence[str] = tuple(CUTS)) -> dict[str, float | None]:
-    """Of requests that were answered: a refused connection is quick."""
+    """Over requests that were answered: a refused connection is quick."""
     times = [record.milliseconds for record in records if not record.wrong]
     if not times:
         return dict.fromkeys(only)

@@ -1,4 +1,4 @@
-"""One run: the simulated cluster up, the extender up, Locust, and all down again; what the extender takes meanwhile."""
+"""One run: the simulated cluster up, the extender up, Locust, and all down again; the extender's use during it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _COUNTED: Final = ("created", "binds", "ended", "over_booked", "over_booked_know
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a user asked for: ``plan`` without what only a run knows."""
+    """The user's order: ``plan`` without the parts that only a run knows."""
 
     plan: Plan
     events: float
@@ -65,7 +65,7 @@ class Order:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run left: files in its folder, and this."""
+    """The result of a run: files in its folder, and this."""
 
     begun: float
     seconds: float
@@ -103,7 +103,7 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
 
 
 def _flags(order: Order, metrics_port: int) -> list[str]:
-    """What our extender is told beside where to listen."""
+    """The flags of our extender, except its address."""
     if not order.audit_seconds:
         return []
     return ["--audit-interval", f"{order.audit_seconds}s", "--metrics-address", f"127.0.0.1:{metrics_port}"]
@@ -118,7 +118,7 @@ def _complete(order: Order, server: Server, floor: Server | None, api: str, othe
 
 
 def check_free(port: int) -> None:
-    """Raises CannotMeasureError where somebody listens at a port of 127.0.0.1 already."""
+    """Raises CannotMeasureError if a port of 127.0.0.1 is in use already."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -222,7 +222,7 @@ async def sample(server: Server, samples: list[dict[str, float]], metrics_port: 
 
 
 async def audited(port: int) -> dict[str, float]:
-    """What the last audit of the book found, and how many came to their end."""
+    """The findings of the last audit of the book, and how many audits came to their end."""
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as answer:
         page = await answer.text()
     found = {"drift_units": 0.0, "audits": 0.0, "failed_audits": 0.0}

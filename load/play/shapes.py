@@ -1,4 +1,4 @@
-"""When pods come: how many a second, and how many at once, by the second of the run. Pure."""
+"""When pods come: their rate, and how many together, by the second of the run. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-# What a Deployment of a burst has.
+# The replicas of a Deployment in a burst.
 BURST_PODS: Final = 1000
 _BURST_SECOND: Final = 5
 # The share of the mean by which a day's rate is above and below it.
@@ -14,13 +14,13 @@ _SWING: Final = 0.8
 
 
 class Arrivals(NamedTuple):
-    """Of one second."""
+    """The pods of one second."""
 
     rate: float
     at_once: int = 0
 
 
-# Of a second, the mean rate and the length of the run, in seconds.
+# Arguments: the second, the mean rate, and the length of the run in seconds.
 Shape = Callable[[int, float, float], Arrivals]
 
 

@@ -1,6 +1,6 @@
-"""Locust users: schedulers that play kube-scheduler, and people who look at what an extender says.
+"""Locust users: schedulers that play kube-scheduler, and people who look at the answers of an extender.
 
-A scheduler is serial, as the real one is: the next pod, filter with a window of nodes, prioritize where two or more are left; the
+A scheduler is serial, as the real one is: the next pod, filter with a window of nodes, prioritize if two or more are left; the
 bind goes on in the background. Beside each filter the server that does nothing is asked the same question, so that what Locust
 itself takes is measured in the same second.
 """
@@ -34,7 +34,7 @@ from load.simulated.cluster_file import node_names, read
 PLAN: Final = plans.load()
 NODES: Final = node_names(read(Path(PLAN.cluster)))
 FLOOR: Final = "does nothing"
-# What the server that does nothing answers where nobody knows yet how long the extender's answer is, in bytes.
+# The answer of the server that does nothing until the length of the extender's answer is known, in bytes.
 _FIRST_ANSWER: Final = 1024
 _JSON: Final = {"content-type": "application/json", "accept-encoding": "identity"}
 # How long a pod waits that fits nowhere, as kube-scheduler's back-off, in seconds.
@@ -67,19 +67,19 @@ def tls_context() -> ssl.SSLContext:
 
 
 class Caller(FastHttpUser):  # type: ignore[misc]  # Locust is not typed
-    """Who asks extenders."""
+    """A user that asks extenders."""
 
     abstract = True
     host = PLAN.api
     insecure = False
     ssl_context_factory = staticmethod(tls_context)
-    # Binds go on in the background, as many at once as there are.
+    # Binds go on in the background, all that there are.
     concurrency = 1000
 
     def ask(
         self, extender: plans.Asked, verb: str, body: bytes | None = None, found: dict[str, str] | None = None
     ) -> Any:
-        """A response in a context; who opens it says whether it was a failure. ``found`` is recorded when that ends."""
+        """A response in a context; its caller decides whether it was a failure. ``found`` is recorded when that ends."""
         # Locust copies what it is given here, but not what that holds: what is found out later is in there.
         context = {"verb": verb, "extender": extender.name, "found": {} if found is None else found}
         return self.client.request(
@@ -97,7 +97,7 @@ class KubeScheduler(Caller):
     """One scheduler."""
 
     abstract = not PLAN.schedulers
-    # As long as kube-scheduler waits for an extender, where its configuration says nothing else.
+    # As long as kube-scheduler waits for an extender by default.
     network_timeout = connection_timeout = 5.0
     fixed_count = PLAN.schedulers
 
@@ -129,7 +129,7 @@ class KubeScheduler(Caller):
             heapq.heappush(self._again, pod.later())
 
     def _next_pod(self) -> Waiting | None:
-        """One that waits long enough, else the next that comes; None where none comes in a while."""
+        """One that waits long enough, else the next that comes; None if none comes in a while."""
         if self._again and self._again[0].due <= time.monotonic():
             return heapq.heappop(self._again)
         # Not a request of a scheduler's: it stays out of the figures.
@@ -144,7 +144,7 @@ class KubeScheduler(Caller):
         return answer.status_code, bytes(answer.content)
 
     def _choose(self, extender: plans.Asked, pod: Waiting) -> str:
-        """The best node, "" where none fits. Raises WrongAnswerError."""
+        """The best node, "" if none fits. Raises WrongAnswerError."""
         names, question = self._windows[extender.name].turn(), pod_in_question(pod.name, pod.units)
         body = arguments(question, names)
         found: dict[str, str] = {}
@@ -205,7 +205,7 @@ class KubeScheduler(Caller):
 
 
 class Inspector(Caller):
-    """Who looks at all cards now and then."""
+    """A user that looks at all cards now and then."""
 
     abstract = not PLAN.inspectors
     fixed_count = PLAN.inspectors
@@ -221,7 +221,7 @@ class Inspector(Caller):
 
 
 class WhatIf(Caller):
-    """Who asks where a pod would go."""
+    """A user that asks where a pod would go."""
 
     abstract = not PLAN.askers
     fixed_count = PLAN.askers

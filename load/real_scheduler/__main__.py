@@ -1,10 +1,10 @@
 """Pods a second that the real kube-scheduler binds, with the extender and without it, in turn, on one control plane; and how many
-the extender binds for one who orders many at once.
+the extender binds for a caller that orders many together.
 
 ``python -m load.real_scheduler``: etcd, kube-apiserver and kube-scheduler are real; nodes are Node objects and nothing more, so
 nothing starts pods and no controller is at work. All pods are there before the scheduler is; what is timed is from its first
 binding to its last. Its limits on questions to the API server are raised far beyond what it can use. Without the extender the
-scheduler itself counts the units of a node, which is the least that anybody can do. With an extender in C that agrees to
+scheduler itself counts the units of a node, which is the least work there is. With an extender in C that agrees to
 every node it still does, and asks: more than that no extender reaches on this machine.
 
 With ``--kwok`` pods run once they are bound, and with ``--rate`` they come while the scheduler is at work.

@@ -1,4 +1,4 @@
-"""What turns came to, as text: pods a second, how long pods waited, what each program took. Pure."""
+"""The results of turns, as text: pods a second, how long pods waited, the use of each program. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 
 from load.real_scheduler.histograms import Spent
 
-# What the project promises: of the pods a second without an extender.
+# A promise of the project: this share of the pods a second without an extender.
 SHARE: Final = 0.85
 WITHOUT, WITH = "without an extender", "with gpushare"
 # An extender in C that decides nothing and binds nothing: the most that the scheduler reaches with any on this machine.
 AGREES: Final = "with one that agrees"
-# Orders to bind, so many at once, by nobody's schedule: what limits them, we or the API server?
+# Orders to bind that are under way together, without a scheduler: is our extender the limit, or the API server?
 BINDS_AT_ONCE: Final = 64
 BINDS: Final = f"{BINDS_AT_ONCE} binds at once"
 _MS: Final = 1000
-# What takes less on average is not shown, in seconds.
+# A use below this on average is not shown, in seconds.
 _SHOWN: Final = 2e-5
 
 
@@ -26,8 +26,8 @@ _SHOWN: Final = 2e-5
 class Turn:
     """One run of all pods: pods a second, and processor seconds by program.
 
-    ``waited`` are seconds from a pod's creation to its binding, sorted, where pods came at a rate; ``spent`` is what the
-    scheduler, and our extender where it was there, say of their own time.
+    ``waited`` are seconds from a pod's creation to its binding, sorted, if pods came at a rate; ``spent`` is the time that the
+    scheduler, and our extender if it was there, report of themselves.
     """
 
     kind: str
@@ -43,12 +43,12 @@ def rate(turns: Iterable[Turn], kind: str) -> float:
 
 
 def share(turns: Sequence[Turn]) -> float:
-    """Of the pods a second without an extender, what is reached with it."""
+    """The share of the pods a second without an extender that is reached with it."""
     return rate(turns, WITH) / rate(turns, WITHOUT)
 
 
 def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
-    """What is printed: the share first, then each turn with the processor time of a pod by program, and whose time it was."""
+    """The printed text: the share first, then each turn with the processor time of a pod by program."""
     lines = [
         f"{setting}: gpushare reaches {share(turns):.0%} of what kube-scheduler binds alone (promised: {SHARE:.0%})",
         *_ceiling(turns),
@@ -71,7 +71,7 @@ def _ceiling(turns: Sequence[Turn]) -> Iterator[str]:
 
 
 def _details(turns: Sequence[Turn]) -> Iterator[str]:
-    """Of all turns of a kind together."""
+    """All turns of a kind together."""
     waited = sorted(seconds for turn in turns for seconds in turn.waited)
     names = list(dict.fromkeys(name for turn in turns for name in turn.spent))
     if not waited and not names:

@@ -10,7 +10,7 @@ from typing import Final
 
 from load.metrics_page import samples
 
-# A histogram, the label by which it is told apart, and the words for it.
+# A histogram, the label that divides it, and its name in the output.
 _OF_SCHEDULER: Final = (
     ("scheduler_scheduling_attempt_duration_seconds", "result", "scheduler: attempt"),
     ("scheduler_scheduling_algorithm_duration_seconds", "", "scheduler: choosing a node"),
@@ -31,12 +31,12 @@ class Spent:
 
 
 def of_scheduler(page: str) -> dict[str, Spent]:
-    """What kube-scheduler says of an attempt and of its plugins, by name."""
+    """kube-scheduler's own times of an attempt and of its plugins, by name."""
     return _read(page, _OF_SCHEDULER)
 
 
 def of_extender(page: str) -> dict[str, Spent]:
-    """What our extender says of its verbs."""
+    """Our extender's own times of its verbs."""
     return _read(page, _OF_EXTENDER)
 
 

@@ -1,4 +1,4 @@
-"""What is on the API server: nodes without kubelets, and the pods that are bound to them."""
+"""The objects on the API server: nodes without kubelets, and the pods that are bound to them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from clusters.resources import NODES, PODS
 
 NAMESPACE: Final = "load"
 _MEMORY: Final = "aliyun.com/gpu-mem"
-# A node: eight cards of sixteen units, as the original's plugin says it.
+# A node: eight cards of sixteen units, as the original's plugin publishes it.
 _AMOUNTS: Final = {"cpu": "64", "memory": "512Gi", "pods": "110", _MEMORY: "128", "aliyun.com/gpu-count": "8"}
 _UNITS: Final = (1, 2, 3, 4)
 
 
 def node(number: int) -> dict[str, Any]:
-    """Ready, whoever says so."""
+    """The condition Ready, as a kubelet writes it."""
     name = f"node-{number:05}"
     return {
         "apiVersion": "v1",
@@ -31,7 +31,7 @@ def node(number: int) -> dict[str, Any]:
 
 
 def pod(number: int) -> dict[str, Any]:
-    """Of one of four sizes, in turn."""
+    """A pod of one of four sizes, in turn."""
     amounts = {_MEMORY: str(_UNITS[number % len(_UNITS)]), "cpu": "100m"}
     return {
         "apiVersion": "v1",

@@ -18,7 +18,7 @@ from clusters.readiness import says_ready
 from clusters.targets import load_target
 from load.compiled import compiled
 
-# No limit that anybody reaches.
+# A limit that is never reached.
 _QUESTIONS_A_SECOND: Final = 10_000
 _AGREES: Final = Path(__file__).parent / "agrees.c"
 

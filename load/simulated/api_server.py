@@ -32,12 +32,12 @@ _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
 # Sums of many small steps fall short of a whole number by less than this.
 _ROUNDING: Final = 1e-6
-# How long somebody who asks for the next pod waits for one, in seconds.
+# How long a caller waits for the next pod, in seconds.
 _NEXT_SECONDS: Final = 0.5
 
 
 class Pace:
-    """So many a second. What is owed when the rate changes is owed still, but for a rate of 0, which ends it."""
+    """Pods at a rate. A debt of pods when the rate changes stays, except with a rate of 0, which ends it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -169,7 +169,7 @@ class Api:
         return await self._counts(request)
 
     async def _set_arrivals(self, request: web.Request) -> web.Response:
-        """``{"rate": 20, "at_once": 1000, "units": 3}``: so many pods come now, and so many a second from now on, of that size."""
+        """``{"rate": 20, "at_once": 1000, "units": 3}``: ``at_once`` pods come now, and then ``rate`` a second, of that size."""
         asked = await request.json()
         self._units = int(asked.get("units", 0))
         await self._arrive(int(asked.get("at_once", 0)))
@@ -177,7 +177,7 @@ class Api:
         return await self._counts(request)
 
     async def _next(self, request: web.Request) -> web.Response:
-        """``{"name": ..., "units": ...}`` of a pod that has come, to one who asks; 204 where none comes in a while."""
+        """``{"name": ..., "units": ...}`` of a pod that has come; 204 if none comes in a while."""
         try:
             async with asyncio.timeout(_NEXT_SECONDS):
                 pod = await self._come.get()
@@ -242,7 +242,7 @@ async def serving(cluster: Cluster, port: int) -> AsyncIterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Until it is killed; 1 where the cluster's file cannot be read."""
+    """Until it is killed; 1 if the cluster's file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m load.simulated.api_server", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
     parser.add_argument("--cluster", type=Path, help="a file of clusters/simulated/load; instead of the next three")

@@ -1,4 +1,4 @@
-"""What a simulated API server shows: the world, and what has happened to it since."""
+"""The state of a simulated API server: the world, and all that has happened to it since."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from load.simulated.world import Pod, World
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
-# Of so many events each is about a node, the others about pods.
+# One of this many events is about a node, the others about pods.
 _NODE_EVENT_OF: Final = 16
 # Events that a watch may have missed.
 REMEMBERED: Final = 2000
@@ -61,7 +61,7 @@ class Cluster:
         for pod in world.running:
             self._used[pod.node, pod.card] += pod.units
         self._waiting = {pod.name: pod for pod in world.waiting}
-        # Of those that have waited, so that they can be asked for.
+        # The objects of pods that have waited, so that they can be asked for.
         self._bound: dict[str, Pod] = {}
         self._recent: deque[tuple[tuple[str, int], int]] = deque(maxlen=_UNSEEN_BINDS)
         # Units booked on cards that were over-booked, and units of the card; of some of them.
@@ -107,7 +107,7 @@ class Cluster:
         return pod, self._event("ADDED", PODS, pod_object(pod, self.version + 1))
 
     def bind(self, name: str, node: str, card: int) -> list[Event]:
-        """A pod gets its node, and where the cluster is steady another ends; nothing for one that does not wait."""
+        """A pod gets its node, and if the cluster is steady another ends; nothing for one that does not wait."""
         pod = self._waiting.pop(name, None)
         if pod is None:
             return []
@@ -126,7 +126,7 @@ class Cluster:
             self.over_booked_cards[node, card] = (self._used[node, card], bound.card_units)
         told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
         if self._is_steady:
-            # Before it runs itself: it does not end at once.
+            # Before it runs itself, so that it does not end immediately.
             told += self._end_one()
         self._running.append(bound)
         return told

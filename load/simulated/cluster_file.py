@@ -21,13 +21,13 @@ _MOST_NODES: Final = 50_000
 
 
 class ClusterFileError(Exception):
-    """A file that describes no cluster; the text names it and says what is wrong."""
+    """A file that describes no cluster; the text names it and the fault."""
 
 
 class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nodes that are alike: ``cards`` of a model of ``fake_nvml/cards.yaml``, and so many ``pods`` a node on average.
+    """Nodes that are alike: ``cards`` of a model of ``fake_nvml/cards.yaml``, and ``pods`` a node on average.
 
-    ``numa``: the cards are at so many NUMA nodes, one half at the first of two.
+    ``numa``: the cards are at this many NUMA nodes, one half at the first of two.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
@@ -80,7 +80,7 @@ def read(path: Path) -> ClusterPlan:
 
 
 def node_names(plan: ClusterPlan) -> list[str]:
-    """Of all nodes, in the order of the pools."""
+    """The names of all nodes, in the order of the pools."""
     return [_node_name(pool, number) for pool in plan.pools for number in range(pool.nodes)]
 
 

@@ -1,4 +1,4 @@
-"""``python -m load cluster``: a large simulated cluster on an API server that anybody can ask, until Ctrl-C."""
+"""``python -m load cluster``: a large simulated cluster on an API server that every local program may ask, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def _up(flags: argparse.Namespace) -> None:
 
 
 async def _embedded(world: World, folder: Path, stack: AsyncExitStack, progress: Progress) -> None:
-    """All objects at once, as an API server would find them that starts anew; its kubeconfig is in the folder, too."""
+    """All objects in one step, as a restarted API server would find them; its kubeconfig is in the folder, too."""
     state = folder / "state.json"
     await asyncio.to_thread(lambda: state.write_bytes(msgspec.json.encode(kept(world, str(uuid.uuid4())))))
     progress.text = "starting the embedded API server"

@@ -19,7 +19,7 @@ def needed_by_pods() -> Iterator[dict[str, Any]]:
 
 
 def node_document(node: Node) -> dict[str, Any]:
-    """Ready, with its cards as our plugin publishes them where their model is known."""
+    """Ready, with its cards as our plugin publishes them if their model is known."""
     amounts = {
         "cpu": "64",
         "memory": "512Gi",
@@ -46,7 +46,7 @@ def node_document(node: Node) -> dict[str, Any]:
 
 
 def pod_document(pod: Pod) -> dict[str, Any]:
-    """On its node, with its card, and whoever plays the kubelet says that it runs; or waiting for both."""
+    """On its node, with its card, and reported as running; or waiting for both."""
     annotations = {
         wire.ANNOTATION_INDEX: str(pod.card),
         wire.ANNOTATION_POD_UNITS: str(pod.units),

@@ -11,7 +11,7 @@ from clusters.waiting import for_each
 from load.simulated.documents import needed_by_pods, node_document, pod_document
 from load.simulated.world import World
 
-# How many objects are created at once.
+# How many objects are created together.
 _AT_ONCE: Final = 32
 
 

@@ -13,7 +13,7 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.readiness import says_ready
 
-# Of a node that it knows, by the stages.
+# The phase of a node that it knows, by the stages.
 NODE_PHASE: Final = "Running"
 _STAGES: Final = Path(__file__).with_name("kwok_stages.yaml")
 
@@ -27,7 +27,7 @@ async def start(binary: Path, kubeconfig: Path, environment: Mapping[str, str], 
     """At work on all nodes of a cluster; its log goes to the folder. Raises ClusterError."""
     port = free_port()
     argv = [str(binary), "--kubeconfig", str(kubeconfig), "--config", str(_STAGES), "--manage-all-nodes=true"]
-    # Leases of nodes are what nobody here looks at.
+    # No program here reads the Leases of nodes.
     argv += ["--node-lease-duration-seconds=0", f"--server-address=127.0.0.1:{port}"]
     program = Program(KWOK, argv, environment, folder / f"{KWOK}.log")
     await program.launch(lambda: says_ready(f"http://127.0.0.1:{port}/healthz"))

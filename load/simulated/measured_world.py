@@ -15,7 +15,7 @@ from load.simulated import world as simulated_world
 
 CARDS: Final = 8
 CARD_UNITS: Final = 32
-# What a pod asks for so that it fits on all nodes, on half of them, on none; in units.
+# The request of a pod that fits on all nodes, on half of them, on none; in units.
 UNITS_OF: Final = {"all": 1, "half": 4, "none": 16}
 FITS: Final = tuple(UNITS_OF)
 # Pods of each of these sizes that wait, and are asked about in turn.
@@ -42,7 +42,7 @@ class World:
 
 
 def build(nodes: int, pods: int, seed: int) -> World:
-    """A world of so many nodes and pods. Raises ValueError where the pods would be fewer than 8 or more than 32 a node."""
+    """A world of these nodes and pods. Raises ValueError if the pods would be fewer than 8 or more than 32 a node."""
     rng = random.Random(
         f"world {seed}"
     )  # no secret; and another than that of the questions, which would choose the same nodes
@@ -67,22 +67,22 @@ def simulated(world: World, binds: int) -> simulated_world.World:
 
 
 def node_name(number: int) -> str:
-    """Of the node of this number."""
+    """The name of the node of this number."""
     return f"node-{number:05}"
 
 
 def pod_name(number: int) -> str:
-    """Of the pod that runs at this place of ``World.pods``."""
+    """The name of the pod that runs at this place of ``World.pods``."""
     return f"runs-{number:06}"
 
 
 def asker_name(fit: str, number: int) -> str:
-    """Of a pod that waits while its question is asked; there are ``ASKERS`` of each ``fit``."""
+    """The name of a pod that waits while its question is asked; there are ``ASKERS`` of each ``fit``."""
     return f"asks-{fit}-{number % ASKERS:03}"
 
 
 def binder_name(number: int) -> str:
-    """Of a pod of 1 unit that waits to be bound."""
+    """The name of a pod of 1 unit that waits to be bound."""
     return f"binds-{number:05}"
 
 
@@ -107,7 +107,7 @@ def _counts(nodes: int, pods: int, rng: random.Random) -> list[int]:
 
 
 def _free_units(is_roomy: bool, rng: random.Random) -> list[int]:
-    """What each card has free; one of them, by chance, what makes the node roomy, or at least 1."""
+    """The free units of each card; one of them, by chance, has what makes the node roomy, or at least 1."""
     largest = 8 if is_roomy else 3
     free = [rng.randint(0, largest) for _ in range(CARDS)]
     free[rng.randrange(CARDS)] = rng.randint(4 if is_roomy else 1, largest)

@@ -14,7 +14,7 @@ _MEMORY: Final = "aliyun.com/gpu-mem"
 _COUNT: Final = "aliyun.com/gpu-count"
 _INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
 _TIME: Final = "2026-01-01T00:00:00Z"
-# What fills a pod up to the size that pods have: managed fields and environment.
+# Filling for a pod up to the usual size of pods: managed fields and environment.
 _VARIABLES: Final = 40
 _MANAGED_FIELDS: Final = 60
 
@@ -82,7 +82,7 @@ _NODE: Final = (
 
 
 def node_object(node: Node, version: int) -> bytes:
-    """A node; its cards are published in our annotation where their model is known."""
+    """A node; its cards are published in our annotation if their model is known."""
     labels = {"gpushare": "true", "kubernetes.io/hostname": node.name, **node.labels}
     values: dict[bytes, bytes | int] = {
         b"name": node.name.encode(),

@@ -1,4 +1,4 @@
-"""A simulated cluster on a real etcd and kube-apiserver: nodes that are nothing but objects, and kwok, which says that pods run."""
+"""A simulated cluster on a real etcd and kube-apiserver: its nodes are only objects, and kwok reports pods as running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from load.simulated import kwok
 from load.simulated.filling import create_nodes, create_pods
 from load.simulated.world import World
 
-# Until kwok has said of each of thousands of nodes that it is there: against hangs only.
+# Until kwok has reported each of thousands of nodes as ready: against hangs only.
 _KNOWN_SECONDS: Final = 600.0
 
 
@@ -32,7 +32,7 @@ async def bring_up(
     """
     binaries = locate(minors()[0], os.environ)
     progress.text = "looking for kwok"
-    # In a thread: a build takes minutes, and somebody may press Ctrl-C.
+    # In a thread: a build takes minutes, and Ctrl-C must work.
     binary = await asyncio.to_thread(kwok.build, os.environ)
     progress.text = "starting a control plane"
     environment = environment_of_programs(os.environ)
@@ -51,5 +51,5 @@ async def bring_up(
 
 
 async def _unknown(api: ApiClient) -> int:
-    """How many nodes kwok has not said anything of."""
+    """How many nodes kwok has not reported yet."""
     return sum(node["status"].get("phase") != kwok.NODE_PHASE for node in await api.list(NODES))

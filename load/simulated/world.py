@@ -10,7 +10,7 @@ NAMESPACE: Final = "load"
 
 
 class Node(NamedTuple):
-    """A node: so many equal cards of ``card_units`` each. ``model`` is "" where nobody says it (a node of the Go plugin).
+    """A node: a number of equal cards of ``card_units`` each. ``model`` is "" if it is not published (a node of the Go plugin).
 
     The cards are at ``numa`` NUMA nodes.
     """
@@ -25,7 +25,7 @@ class Node(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """A pod of one container. ``node`` and ``card`` say where it runs; a pod that waits has no node."""
+    """A pod of one container. ``node`` and ``card`` are its place; a pod that waits has no node."""
 
     name: str
     units: int
@@ -44,7 +44,7 @@ class World:
     sizes: Mapping[int, float] = field(default_factory=lambda: {1: 1.0})
 
     def fitting(self, units: int) -> float:
-        """The share of the nodes that have a card with so much room now."""
+        """The share of the nodes that have a card with this much room now."""
         return _share(self._rooms(), units)
 
     def size_for(self, share: float) -> int:
@@ -56,7 +56,7 @@ class World:
         return min(sizes, key=lambda units: (abs(_share(rooms, units) - share), -units))
 
     def _rooms(self) -> list[int]:
-        """Of each node what is free on its emptiest card."""
+        """The free units on the emptiest card of each node."""
         free = {node.name: [node.card_units] * node.cards for node in self.nodes}
         for pod in self.running:
             free[pod.node][pod.card] -= pod.units
@@ -64,5 +64,5 @@ class World:
 
 
 def _share(rooms: Sequence[int], units: int) -> float:
-    """Of nodes with so much room, those that hold so much."""
+    """The share of nodes with this much room that hold the amount."""
     return sum(room >= units for room in rooms) / len(rooms)

@@ -1,4 +1,4 @@
-"""What each card has, as the pods in the API server's history say it: a judge that knows nothing of the extender's book. Pure."""
+"""The pods of each card, by the pods in the API server's history: a judge that knows nothing of the extender's book. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cards:
         self.without_a_card = 0
 
     def see(self, kind: str, pod: Mapping[str, Any]) -> None:
-        """An event of the watch. A pod has its share from when it is bound until it is gone, whatever it says meanwhile."""
+        """An event of the watch. A pod has its share from when it is bound until it is gone, whatever its states are in between."""
         name = pod["metadata"]["name"]
         if kind == "DELETED":
             share = self._shares.pop(name, None)

@@ -18,7 +18,7 @@ from load.simulated.documents import pod_document
 from load.simulated.world import NAMESPACE, Pod, World
 from load.soak.cards import Cards
 
-# How many pods are created, or ended, at once: more than a second's worth never wait for each other.
+# How many pods are created, or ended, together: more than a second's worth never wait for each other.
 _AT_ONCE: Final = 16
 # How long the last pods may take to be bound, in seconds.
 _LAST_SECONDS: Final = 60.0
@@ -28,7 +28,7 @@ class Churn:
     """Pods come at a rate; for each that is bound one that runs ends."""
 
     def __init__(self, api: ApiClient, world: World, rate: int, seconds: int, seed: int) -> None:
-        """``rate``: pods a second, for so many ``seconds``."""
+        """``rate``: pods a second, for this many ``seconds``."""
         self._api = api
         self._rate, self._seconds = rate, seconds
         self._world = world
@@ -53,14 +53,14 @@ class Churn:
         return len(self._running) == len(self._world.running)
 
     async def look(self) -> Churn:
-        """For who waits until something is so; printed where it never is."""
+        """The condition of a wait; printed if it never holds."""
         return self
 
     def __repr__(self) -> str:
         return f"{len(self._running)} pods run, {len(self._waiting)} wait"
 
     def counted(self) -> dict[str, int]:
-        """What happened, as far as the watch has shown it."""
+        """The events, as far as the watch has shown them."""
         names = ("created", "binds", "ended")
         return {name: self._counts[name] for name in names} | {
             "over_booked": self._cards.over_booked,
@@ -70,7 +70,7 @@ class Churn:
         }
 
     async def follow(self) -> None:
-        """Keep the picture of all pods, and say whose turn it is to end; ends by cancellation."""
+        """Keep the picture of all pods, and name the next one to end; ends by cancellation."""
         async for kind, pod in self._api.watch(PODS, NAMESPACE):
             if kind == "SYNCED":
                 continue
@@ -109,7 +109,7 @@ class Churn:
             await eventually(self.look, lambda seen: not seen._waiting, "all are bound", seconds=_LAST_SECONDS)
 
     def endings(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """Who ends pods, each until it is cancelled."""
+        """Workers that end pods, each until it is cancelled."""
         return (self._end() for _ in range(_AT_ONCE))
 
     async def _end(self) -> None:
@@ -117,7 +117,7 @@ class Churn:
             await self._api.delete(PODS, await self._to_end.get(), NAMESPACE)
 
     def _any_that_runs(self) -> str:
-        """From now on it is to end."""
+        """From now on it may be ended."""
         at = self._rng.randrange(len(self._running))
         self._running[at], self._running[-1] = self._running[-1], self._running[at]
         return self._running.pop()

@@ -28,7 +28,7 @@ from load.soak.promises import line, promises, text
 SIMULATED, CONTROLPLANE = "simulated", "controlplane"
 # Pods a second. Two cores are full with what real programs do for 40.
 _RATES: Final = {SIMULATED: 40, CONTROLPLANE: 20}
-# Watch events a second beside, where the API server is simulated.
+# Watch events a second beside, if the API server is simulated.
 _EVENTS: Final = 200
 _ERRORS: Final = (
     ApiError,

@@ -1,4 +1,4 @@
-"""The soak on a real etcd, kube-apiserver and kube-scheduler: kwok says that pods run, and nobody but us knows of cards."""
+"""The soak on a real etcd, kube-apiserver and kube-scheduler: kwok reports pods as running, and only the soak knows of cards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ATTEMPT: Final = "scheduler: attempt "
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """``rate``: pods a second, for so many ``seconds``; our extender compares its book with the API each ``audit_seconds``."""
+    """``rate``: pods a second, for this many ``seconds``; our extender compares its book with the API each ``audit_seconds``."""
 
     cluster: Path
     rate: int

@@ -1,4 +1,4 @@
-"""What a soak must keep, and what it came to, as text. Pure."""
+"""The promises of a soak, and its results, as text. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 from gpushare.extender.book.cache import ENDED_REMEMBERED
 from load.play.growth import Promise
 
-# Memory is flat where it grows by no more than this an hour, in parts of what it is: a leak of a pod's size for each pod that comes
+# Memory is flat if it grows by no more than this an hour, in parts of its size: a leak of a pod's size for each pod that comes
 # would be many times that.
 MOST_GROWTH: Final = 0.05
 # Over less than this, in seconds, memory has no slope: what is filled once would be a leak.
 _SHORTEST: Final = 600.0
 # Until the extender has met all sizes of pods this part of the run counts for no slope, or more: see ``warm_up``.
 _WARM_UP: Final = 0.25
-# What only a run with the real scheduler counts.
+# Promises that only a run with the real scheduler counts.
 _SEEN_ON_A_REAL_ONE: Final = {
     "without_a_card": "pods that were bound without a card",
     "waiting": "pods that still waited at the end",
@@ -24,7 +24,7 @@ _SEEN_ON_A_REAL_ONE: Final = {
 
 
 def promises(run: Mapping[str, Any]) -> list[Promise]:
-    """What is promised, with what was found."""
+    """A promise, with the figure that was found."""
     counts, samples = run["outcome"]["counts"], run["outcome"]["samples"]
     slope = growth(samples, warm_up(run))
     failed = [one["failed_audits"] for one in samples if "failed_audits" in one]
@@ -49,9 +49,9 @@ def warm_up(run: Mapping[str, Any]) -> float:
 
 
 def growth(samples: Sequence[Mapping[str, float]], since: float) -> float | None:
-    """By how much memory grows in an hour, in parts of its mean, by least squares from so many seconds on.
+    """The growth of memory in an hour, in parts of its mean, by least squares from this many seconds on.
 
-    None where less than ten minutes are left.
+    None if less than ten minutes are left.
     """
     begun = samples[0]["at"] if samples else 0.0
     points = [(one["at"] / 3600, one["rss_mib"]) for one in samples if one["at"] - begun >= since]
@@ -70,7 +70,7 @@ def line(promise: Promise) -> str:
 
 
 def text(run: Mapping[str, Any]) -> str:
-    """What happened, in a few lines."""
+    """The events, in a few lines."""
     outcome, samples = run["outcome"], run["outcome"]["samples"]
     counts, memory = outcome["counts"], [one["rss_mib"] for one in samples]
     audits = max((one.get("audits", 0.0) for one in samples), default=0.0)
