@@ -73,7 +73,7 @@ def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDev
     described, refusal = described_cards(node)
     is_shown = refusal and described is not None and len(described.cards) == count
     cards = described if is_shown else published_cards(node)
-    found = _of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
+    found = devices_of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
     devices = (replace(one, healthy=False) if refusal or one.index in unhealthy else one for one in found)
     return NodeDevices(tuple(devices), refusal)
 
@@ -83,7 +83,8 @@ def devices_of(node: Node, unhealthy: frozenset[int] = frozenset()) -> tuple[Dev
     return read_devices(node, unhealthy).devices
 
 
-def _of_cards(cards: NodeCards) -> Iterator[Device]:
+def devices_of_cards(cards: NodeCards) -> Iterator[Device]:
+    """The cards of an annotation, nothing booked, by index."""
     unit_mib = _unit_mib(cards)
     for card in sorted(cards.cards, key=lambda card: card.index):
         slots = card.slots if cards.mode == MODE_SLOTS else 0

@@ -60,14 +60,14 @@ class StuckPodSweeper:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """One look: while the kubelet does not hold our list, no reason has passed."""
+        """Look once. While the kubelet does not hold our list, each pod is refused."""
         if not self._is_served():
             return
         pods = tuple(self._pods())
         alive = {pod.metadata.uid for pod in pods}
         self._reported &= alive
         self._deleted &= alive
-        for stuck in stuck_pods(pods, self._cards().cards, self._held()):
+        for stuck in stuck_pods(pods, self._cards(), self._held()):
             await self._report(stuck)
             if self._delete and not stuck.keep_because and stuck.metadata.uid not in self._deleted:
                 await self._remove(stuck)
@@ -80,7 +80,8 @@ class StuckPodSweeper:
         self._metrics.count_unadmitted("reported")
         _LOG.warning("stuck pod=%s/%s uid=%s cause=%s", pod.namespace, pod.name, pod.uid, stuck.cause)
         text = (
-            f"the reason has passed, but no kubelet tries a pod again; {self._what_next(stuck)}. It was: {stuck.cause}"
+            f"the node's cards could hold it, but no kubelet tries a pod again; {self._what_next(stuck)}. "
+            f"The reason: {stuck.cause}"
         )
         await self._events.record("Pod", pod, REASON, text)
 

@@ -3,8 +3,8 @@
 A pod that is bound while the kubelet or the plugin starts is turned away for good: phase Failed, reason
 ``UnexpectedAdmissionError`` ("no healthy devices present", "unregistered device", "endpoint … has been stopped", our own
 refusal) or ``OutOfaliyun.com/gpu-mem``. No kubelet tries such a pod again. The same fate has a pod whose container is held
-for good. Once the plugin serves again and has a healthy card on which the pod fits, the pod is *stuck*: it only stands
-in the way of a new one.
+for good. Once the plugin serves again and has healthy cards that could hold the pod, the pod is *stuck*: it only stands
+in the way of a new one. A pod whose wish the node cannot grant is not stuck: the same would happen to a new one.
 
 Deleting it lets its controller make that new one, which the scheduler places afresh. Never deleted are a pod without a
 controller (nothing would replace it), a pod of a Job (the Job replaces a failed pod, and counts it; on control
@@ -15,15 +15,18 @@ on), and a static pod's mirror (its file makes it, not the API).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Container, ObjectMeta, OwnerReference, Pod
-from gpushare.model.cards import CardFacts
-from gpushare.model.pod import is_deleting, is_finished, pod_request
+from gpushare.model.cards import NodeCards
+from gpushare.model.node import NodeInfo, devices_of_cards, lay_out
+from gpushare.model.placement import question, reason_against
+from gpushare.model.pod import is_deleting, is_finished, request_of
+from gpushare.model.snapshot import Snapshot
 
 _ADMISSION: Final = "UnexpectedAdmissionError"
 _OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
@@ -43,24 +46,26 @@ class StuckPod:
     owner: str = ""
 
 
-def stuck_pods(pods: Iterable[Pod], cards: Sequence[CardFacts], held: Mapping[str, str]) -> list[StuckPod]:
+def stuck_pods(pods: Iterable[Pod], cards: NodeCards, held: Mapping[str, str]) -> list[StuckPod]:
     """The stuck pods of a node whose plugin serves these cards.
 
     ``held`` are pods, by uid, with a container that may never start, and the reason.
     """
-    largest = max((card.units for card in cards if card.healthy), default=0)
+    empty = lay_out("", tuple(devices_of_cards(cards)), ())
     return [
         StuckPod(pod.metadata, cause, _keep_because(pod), _named(_controller(pod)))
         for pod in pods
-        if not is_deleting(pod) and 0 < _request(pod) <= largest and (cause := _cause(pod, held))
+        if not is_deleting(pod) and (cause := _cause(pod, held)) and _has_place(pod, empty)
     ]
 
 
-def _request(pod: Pod) -> int:
+def _has_place(pod: Pod, empty: NodeInfo) -> bool:
+    """Does the pod ask for a card, and may it have one of the node if no other pod has any? By the extender's rules."""
     try:
-        return pod_request(pod)
+        request = request_of(pod)
     except GpushareError:
-        return 0
+        return False
+    return request.units > 0 and not reason_against(empty, question(request, Snapshot({empty.name: empty})))
 
 
 def _cause(pod: Pod, held: Mapping[str, str]) -> str:

@@ -205,4 +205,4 @@ async def test_a_pod_held_for_good_is_replaced() -> None:
         await node.sweeper.look()
 
         assert node.names() == []
-        assert node.said()["held"].endswith("It was: its ids lie on two cards")
+        assert node.said()["held"].endswith("The reason: its ids lie on two cards")

@@ -9,9 +9,10 @@ import pytest
 
 from gpushare.deviceplugin.unadmitted.stuck_pods import DeletionBudget, StuckPod, stuck_pods
 from gpushare.manifests import Pod
-from gpushare.model.cards import CardFacts
+from gpushare.model.cards import CardFacts, NodeCards
 
-CARDS = (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14, healthy=False))
+T4, SICK_T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14), CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False)
+GTX = CardFacts(2, "GPU-2", "NVIDIA GeForce GTX 1080 Ti", 11178, 10)
 RESTART = (
     "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
     "aliyun.com/gpu-mem, which is unexpected"
@@ -43,7 +44,12 @@ def pod(
 
 def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
     """What is stuck."""
-    return stuck_pods(pods, CARDS, held or {})
+    return stuck_pods(pods, node(T4, SICK_T4), held or {})
+
+
+def node(*cards: CardFacts, mode: str = "ids") -> NodeCards:
+    """The cards that the plugin serves."""
+    return NodeCards(1, mode, "GiB", "boot", cards)
 
 
 def test_a_pod_that_came_while_the_kubelet_started_is_stuck_and_its_controller_replaces_it() -> None:
@@ -93,7 +99,40 @@ def test_no_other_pod_is_stuck(other: Pod) -> None:
 
 def test_while_all_cards_are_sick_no_reason_has_passed() -> None:
     """A replacement would be turned away as well."""
-    assert stuck_pods([pod()], CARDS[1:], {}) == []
+    assert stuck_pods([pod()], node(SICK_T4), {}) == []
+
+
+WISHES = {
+    "a model that the node has": ({"card-model": "T4"}, 2, True),
+    "a model that it has not": ({"card-model": "H100"}, 2, False),
+    "a model of a sick card alone": ({"card-uuid": "GPU-1"}, 2, False),
+    "a model too small for it": ({"card-model": "1080 Ti"}, 12, False),
+    "not the only card that is large enough": ({"card-model-not": "T4"}, 12, False),
+    "a whole card": ({"split": "whole"}, 14, True),
+    "a whole card of another size": ({"split": "whole"}, 12, False),
+    "two cards": ({"split": "8,8"}, 16, True),
+    "two cards, of which one is too small": ({"split": "14,11"}, 25, False),
+    "a policy that is none": ({"policy": "sprad"}, 2, False),
+    "a misspelt wish": ({"card-modell": "T4"}, 2, False),
+}
+
+
+@pytest.mark.parametrize(("wishes", "units", "is_stuck"), WISHES.values(), ids=WISHES.keys())
+def test_a_pod_whose_wish_the_node_cannot_grant_is_not_stuck(
+    wishes: dict[str, str], units: int, is_stuck: bool
+) -> None:
+    """Its replacement would be turned away for the same wish, so it is neither reported as curable nor deleted."""
+    asking = pod(units, annotations={f"gpushare.aliyun.com/{key}": value for key, value in wishes.items()})
+
+    assert bool(stuck_pods([asking], node(T4, SICK_T4, GTX), {})) is is_stuck
+
+
+def test_a_pod_without_slots_is_not_stuck_in_slots_mode() -> None:
+    """The node refuses each pod that does not ask for slots."""
+    card = CardFacts(0, "GPU-0", "Tesla T4", 15079, 15079, slots=8)
+
+    assert stuck_pods([pod()], node(card, mode="slots"), {}) == []
+    assert len(stuck_pods([pod(limits={"aliyun.com/gpu-slot": 1})], node(card, mode="slots"), {})) == 1
 
 
 def test_a_pod_that_names_our_resource_is_ours_whatever_else_it_asks() -> None:
