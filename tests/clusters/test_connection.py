@@ -259,7 +259,10 @@ async def test_a_callers_own_limit_is_the_callers() -> None:
 async def peer(
     talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[Connection]:
-    """A connection to a server that is no server of HTTP; it is left when all that it had taken have ended."""
+    """A connection to a server that does not speak HTTP. Leaving waits for the connections that the server has accepted.
+
+    A client that soon gives up may be gone before the server accepts it.
+    """
     talking: list[asyncio.Task[None]] = []
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -271,7 +274,8 @@ async def peer(
     async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
         async with Connection(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as http:
             yield http
-        await asyncio.wait(talking, timeout=30)
+        if talking:
+            await asyncio.wait(talking, timeout=30)
 
 
 def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
