@@ -144,8 +144,7 @@ class LocalCluster:
         if key not in self._programs:
             arguments = self._nodes[node].plugin_arguments
             self._programs[key] = self._simulated[node].device_plugin(self._target, account, arguments)
-        # Cards that do not say their memory, as those that share the processor's, leave nothing to announce.
-        may_be_none = not any(card["memory"]["total_mib"] for card in self.cards(node))
+        may_be_none = self._simulated[node].has_unknown_memory()
         await self._programs[key].launch(lambda: self._announces_cards(node, may_be_none=may_be_none))
 
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:

@@ -38,6 +38,10 @@ class SimulatedNode:
         except FakeNvmlError as error:
             raise ClusterError(f"the cards of {self.name}: {error}") from error
 
+    def has_unknown_memory(self) -> bool:
+        """Does no card report how much memory it has, as cards that share the processor's? Then the plugin has nothing to offer."""
+        return not any(card["memory"]["total_mib"] for card in self.cards())
+
     async def fake_nvml(self, *arguments: str) -> str:
         """What the command prints. Raises ClusterError with its error."""
         argv = ["fake-nvml", *arguments]

@@ -173,14 +173,15 @@ class KindCluster:
     def _kubelet(self, node: str) -> WorkerKubelet:
         return WorkerKubelet(node, self.workers, self.api, self._made.programs)
 
-    async def _announces_cards(self, node: str) -> bool:
-        return await announces_cards(self.api, node, self._target.device_plugin.resource)
+    async def _announces_cards(self, node: str, *, may_be_none: bool = False) -> bool:
+        return await announces_cards(self.api, node, self._target.device_plugin.resource, may_be_none=may_be_none)
 
     async def _node_is_ready(self, node: str) -> None:
         await eventually(partial(is_ready, self.api, node), bool, f"{node} is ready", seconds=_READY_SECONDS)
 
     async def _plugin_is_ready(self, node: str) -> None:
-        await eventually(partial(self._announces_cards, node), bool, f"{node} shows its cards", seconds=_READY_SECONDS)
+        announces = partial(self._announces_cards, node, may_be_none=self.workers.simulated(node).has_unknown_memory())
+        await eventually(announces, bool, f"{node} shows its cards", seconds=_READY_SECONDS)
 
     async def _extender_is_ready(self) -> None:
         url = f"http://127.0.0.1:{self._made.door.port}{self._target.extender.ready}"
