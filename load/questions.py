@@ -1,13 +1,21 @@
-"""The questions of kube-scheduler to an extender, as bytes, and how it reads the answers. Pure."""
+"""The questions of kube-scheduler to an extender, as bytes, and how it reads the answers. Pure.
+
+kube-scheduler decodes answers with Go's ``encoding/json``: the names of members match in any case, ``null`` is an empty value, and
+whatever follows the first value is not read.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from load.simulated.objects import pod_object
 from load.simulated.world import NAMESPACE, Pod
+
+# ``MaxExtenderPriority`` of k8s.io/kube-scheduler/extender/v1.
+_HIGHEST_SCORE: Final = 10
 
 
 class WrongAnswerError(Exception):
@@ -49,30 +57,60 @@ def binding_arguments(name: str, node: str, namespace: str = NAMESPACE, uid: str
     return json.dumps(order, separators=(",", ":")).encode()
 
 
-def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
-    """The nodes that passed a filter. Raises WrongAnswerError."""
+class FilterResult(NamedTuple):
+    """An ``ExtenderFilterResult``: the nodes that passed, in their order, and those that are named as failed."""
+
+    passed: list[str]
+    failed: frozenset[str]
+
+
+def filter_result(answer: bytes) -> FilterResult:
+    """Raises HopelessAnswerError for another form, WrongAnswerError for an error of the extender."""
     try:
-        read = json.loads(answer)
-        nodes = [item["metadata"]["name"] for item in (read.get("Nodes") or {}).get("items") or ()]
-        passed = list(read.get("NodeNames") or nodes)
-        refused = len(read.get("FailedNodes") or ()) + len(read.get("FailedAndUnresolvableNodes") or ())
+        read = _members(answer)
+        if read.get("error"):
+            raise WrongAnswerError(str(read["error"]))
+        passed = read.get("nodenames")
+        if passed is None:
+            # The original answers a question of names with full nodes.
+            passed = [item["metadata"]["name"] for item in (read.get("nodes") or {}).get("items") or ()]
+        failed = frozenset({**(read.get("failednodes") or {}), **(read.get("failedandunresolvablenodes") or {})})
+        if not isinstance(passed, list) or not all(isinstance(name, str) for name in passed):
+            raise TypeError("NodeNames is no list of strings")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HopelessAnswerError(f"no ExtenderFilterResult: {error!r}") from error
-    if read.get("Error"):
-        raise WrongAnswerError(str(read["Error"]))
-    if len(set(passed)) != len(passed) or not set(passed) <= set(names):
+    return FilterResult(passed, failed)
+
+
+def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
+    """The nodes that passed a filter. Raises WrongAnswerError."""
+    passed, failed = filter_result(answer)
+    asked = set(names)
+    if len(set(passed)) != len(passed) or not asked.issuperset(passed):
         raise HopelessAnswerError("names nodes twice, or nodes that it was not asked about")
-    if len(passed) + refused != len(names):
-        raise WrongAnswerError(f"names {len(passed)} and {refused} nodes of {len(names)}")
+    if not failed <= asked:
+        raise WrongAnswerError("FailedNodes names nodes that it was not asked about")
+    if not failed.isdisjoint(passed):
+        raise WrongAnswerError("names a node as fitting and as failed")
+    if len(passed) + len(failed) != len(names):
+        raise WrongAnswerError(f"names {len(passed)} and {len(failed)} nodes of {len(names)}")
     return passed
 
 
 def highest(answer: bytes, names: Sequence[str]) -> list[str]:
-    """The nodes with the highest score, in the order of the names. Raises WrongAnswerError."""
+    """The nodes with the highest score, in the order of the names; one that is not named has 0. Raises WrongAnswerError."""
     try:
-        scores = {one["Host"]: int(one["Score"]) for one in json.loads(answer)}
-    except (ValueError, TypeError, KeyError) as error:
+        read = _decoded(answer)
+        scored = [(one["host"], one["score"]) for one in map(_lowered, () if read is None else read)]
+        scores = dict(scored)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HopelessAnswerError(f"no HostPriorityList: {error!r}") from error
+    if any(type(score) is not int for score in scores.values()):
+        raise HopelessAnswerError("no HostPriorityList: a score is no integer")
+    if len(scores) != len(scored) or not scores.keys() <= set(names):
+        raise HopelessAnswerError("scores nodes twice, or nodes that it was not asked about")
+    if scores and not 0 <= min(scores.values()) <= max(scores.values()) <= _HIGHEST_SCORE:
+        raise WrongAnswerError(f"a score is not within 0 and {_HIGHEST_SCORE}")
     best_score = max(scores.get(name, 0) for name in names)
     return [name for name in names if scores.get(name, 0) == best_score]
 
@@ -85,6 +123,28 @@ def best(answer: bytes, names: Sequence[str], rng: random.Random) -> str:
 def refusal(answer: bytes) -> str:
     """Why a bind was refused, "" if it was not. Raises WrongAnswerError."""
     try:
-        return str(json.loads(answer).get("Error") or "")
+        return str(_members(answer).get("error") or "")
     except (ValueError, AttributeError) as error:
         raise WrongAnswerError(f"no ExtenderBindingResult: {error!r}") from error
+
+
+def _members(answer: bytes) -> dict[str, Any]:
+    """The members of an object by name in lower case; none for ``null``. Raises ValueError, AttributeError."""
+    read = _decoded(answer)
+    return {} if read is None else _lowered(read)
+
+
+def _lowered(value: Any) -> dict[str, Any]:
+    return {key.lower(): member for key, member in value.items()}
+
+
+def _decoded(answer: bytes) -> Any:
+    """The first JSON value, as Go's decoder reads it: strictly, but for what follows it. Raises ValueError."""
+    return _DECODER.raw_decode(answer.decode(errors="replace").lstrip(" \t\r\n"))[0]
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 
 from load.bench.figures import ROUND
-from load.questions import arguments
+from load.questions import WrongAnswerError, arguments, filter_result
 from load.simulated.measured_world import UNITS_OF, asker_name
 from load.simulated.objects import pod_object
 from load.simulated.world import Pod
@@ -47,17 +47,12 @@ def binding_body(name: str, node: str) -> bytes:
 def wrong_with(answer: bytes, count: int, fit: str) -> str:
     """The fault of an answer to a filter question of this many names, "" if it has none."""
     try:
-        read = json.loads(answer)
-    except ValueError:
-        return f"it is no JSON: {answer[:200]!r}"
-    if read.get("Error"):
-        return str(read["Error"])
-    # The original answers a question of names with full nodes.
-    nodes = (read.get("Nodes") or {}).get("items") or ()
-    fitting = len(read.get("NodeNames") or nodes)
-    refused = len(read.get("FailedNodes") or ()) + len(read.get("FailedAndUnresolvableNodes") or ())
-    if fitting + refused != count:
-        return f"it names {fitting} and {refused} nodes of {count}"
+        passed, failed = filter_result(answer)
+    except WrongAnswerError as error:
+        return f"{error}: {answer[:200]!r}"
+    fitting = len(passed)
+    if fitting + len(failed) != count:
+        return f"it names {fitting} and {len(failed)} nodes of {count}"
     lowest, highest = {"all": (1.0, 1.0), "half": (0.2, 0.8), "none": (0.0, 0.0)}[fit]
     if not lowest <= fitting / count <= highest:
         return f"{fitting} of {count} nodes fit where {fit} should"

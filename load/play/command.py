@@ -18,10 +18,12 @@ from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
+from gpushare import wire
 from load.bench.servers import Bed, CannotMeasureError
 from load.exit_code import exit_code
 from load.flags import add_output
 from load.play import guard, pictures, report, results
+from load.play.bindings import broken_promises
 from load.play.others import BASELINE, Foreign, is_url
 from load.play.plan import Plan
 from load.play.run_flags import add_flags
@@ -84,10 +86,10 @@ def _run(flags: argparse.Namespace) -> int:
     several = len({row["extender"] for row in found["rows"]}) > 1
     over_booked = outcome["counts"]["over_booked_knowingly" if several else "over_booked"]
     found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
-    found["verdicts"].append({"text": _over_booked(over_booked, outcome["over_booked_cards"]), "kept": not over_booked})
-    unmade = guard.binds_not_made(found["rows"], outcome["counts"]["binds"])
-    if unmade:
-        found["verdicts"].append({"text": f"BROKEN  each reported bind is made; {unmade} were not", "kept": False})
+    text = _over_booked(over_booked, outcome["over_booked_cards"], outcome["counts"]["binds_without_card"])
+    found["verdicts"].append({"text": text, "kept": not over_booked})
+    broken = found["broken_promises"]
+    found["verdicts"] += [{"text": text, "kept": False} for text in broken]
     path = flags.output / "load.json"
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     paths = [path, *(pictures.draw(found, flags.output) if pictures.can_draw() else ())]
@@ -95,7 +97,7 @@ def _run(flags: argparse.Namespace) -> int:
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
     print("\n" + "\n".join(f"wrote {one}" for one in paths))
-    if over_booked or unmade:
+    if over_booked or broken:
         return 99
     if all(one.is_kept for one in verdicts):
         return 0
@@ -105,11 +107,13 @@ def _run(flags: argparse.Namespace) -> int:
     )
 
 
-def _over_booked(count: int, cards: Sequence[str]) -> str:
-    """The verdict over what was bound in this run, by whichever extender."""
+def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:
+    """The verdict over all binds of this run, by whichever extender."""
+    unknown = f"; {without_card} binds wrote no {wire.ANNOTATION_INDEX}: only the sum of their node is judged"
     if not count:
-        return "kept    no card was over-booked"
+        return "kept    no card was over-booked" + (unknown if without_card else "")
     shown = "; ".join(cards[:_CARDS_SHOWN]) + ("; …" if len(cards) > _CARDS_SHOWN else "")
+    shown += unknown if without_card else ""
     return f"BROKEN  no card is over-booked; {count} bindings found no room on their card: {shown}"
 
 
@@ -195,7 +199,8 @@ def _document(order: Order, outcome: Outcome, records: list[results.Record], loa
             "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
             "has_floor": any(record.verb == results.FLOOR for record in records),
         },
-        "outcome": asdict(outcome),
+        "outcome": {key: value for key, value in asdict(outcome).items() if key != "placed"},
+        "broken_promises": broken_promises(records, outcome.placed),
         "rows": results.rows(records, plan.seconds),
         "failures": results.failures(records),
         "timeline": results.timeline(ours, "filter", begun),

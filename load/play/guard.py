@@ -99,13 +99,6 @@ def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str)
     return [*verdicts, *(Verdict(bound, None, bound.to) for bound in absent)]
 
 
-def binds_not_made(rows: Sequence[Mapping[str, Any]], made: int) -> int:
-    """How many binds extenders reported beyond those that the API server has. A bind is made before it is reported."""
-    binds = [row for row in rows if row["verb"] == "bind"]
-    reported = sum(int(row["count"] - row["failures"] - row["refused"]) for row in binds)
-    return max(reported - made, 0)
-
-
 def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:
     row = _row(rows, extender, bound.verb)
     if row is None:

@@ -45,7 +45,7 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
 
 
 class Records:
-    """A line for each request: when (seconds since 1970), verb, extender, milliseconds, bytes, refusal, failure, fitting share."""
+    """A line for each request: a ``results.Record``."""
 
     def __init__(self) -> None:
         self._out: TextIO | None = None
@@ -65,7 +65,7 @@ class Records:
             self._out = (Path(PLAN.records) / f"requests-{os.getpid()}.tsv").open("a", buffering=1 << 16)
         found = context.get("found", {})
         texts = [" ".join(str(text).split()) for text in (found.get("refused", ""), exception or "")]
-        texts.append(found.get("fit", ""))
+        texts += [found.get(key, "") for key in ("fit", "pod", "node")]
         when = f"{time.time():.4f}"
         row = (when, context["verb"], context["extender"], f"{response_time:.4f}", response_length, *texts)
         print(*row, sep="\t", file=self._out)

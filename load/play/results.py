@@ -24,6 +24,7 @@ class Record(NamedTuple):
 
     ``refused`` is why a bind was, ``wrong`` what went wrong; "" for neither.
     A request to the server that does nothing has the name of the extender whose question and answer it was.
+    ``pod`` and ``node`` are those of an order to bind, "" for any other request.
     """
 
     at: float
@@ -35,15 +36,19 @@ class Record(NamedTuple):
     wrong: str
     fit: float | None = None
     """Of a filter: the share of the nodes that passed."""
+    pod: str = ""
+    node: str = ""
 
 
 def parse(lines: Iterable[str]) -> list[Record]:
     """The records of one file. Raises ValueError for a line that is none."""
     records = []
     for line in lines:
-        at, verb, extender, milliseconds, size, refused, wrong, fit = line.rstrip("\n").split("\t")
+        at, verb, extender, milliseconds, size, refused, wrong, fit, pod, node = line.rstrip("\n").split("\t")
         share = float(fit) if fit else None
-        records.append(Record(float(at), verb, extender, float(milliseconds), int(size), refused, wrong, share))
+        records.append(
+            Record(float(at), verb, extender, float(milliseconds), int(size), refused, wrong, share, pod, node)
+        )
     return records
 
 

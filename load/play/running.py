@@ -43,7 +43,7 @@ _STOP_SECONDS: Final = 10
 _SPARE_SECONDS: Final = 120.0
 # How our extender is named in records.
 OURS: Final = "gpushare"
-_COUNTED: Final = ("created", "binds", "ended", "over_booked", "over_booked_knowingly")
+_COUNTED: Final = ("created", "binds", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ class Outcome:
     samples: list[dict[str, float]]
     events_per_second: float
     over_booked_cards: tuple[str, ...] = ()
+    placed: dict[str, str] = field(default_factory=dict)
+    """By pod, the node that each was bound to."""
 
 
 async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outcome:
@@ -141,7 +143,7 @@ async def _load(
     environment = {**bed.environment, plans.VARIABLE: str(path), "PYTHONPATH": str(_ROOT)}
     progress.text = f"load for {plan.seconds:.0f} s"
     progress.say(progress.text)
-    before, begun, samples = await _counts(port), time.time(), list[dict[str, float]]()
+    before, begun, samples = await _ask_api(port), time.time(), list[dict[str, float]]()
     sampling = asyncio.create_task(sample(server, samples, metrics_port, order.audit_seconds))
     try:
         async with asyncio.timeout(plan.seconds + _SPARE_SECONDS), asyncio.TaskGroup() as group:
@@ -159,11 +161,12 @@ async def _load(
         (ended,) = await asyncio.gather(sampling, return_exceptions=True)
     if isinstance(ended, Exception):
         raise CannotMeasureError(f"the extender could not be looked at: {ended!r}")
-    after = await _counts(port)
+    after = await _ask_api(port)
     counts = {name: after[name] - before[name] for name in _COUNTED} | {"running": after["running"]}
     spent = time.time() - begun
     cards = tuple(after["over_booked_cards"])
-    return Outcome(begun, spent, counts, samples, (after["events"] - before["events"]) / spent, cards)
+    placed = await _ask_api(port, "/placed")
+    return Outcome(begun, spent, counts, samples, (after["events"] - before["events"]) / spent, cards, placed)
 
 
 def _commands(order: Order, folder: Path) -> list[list[str]]:
@@ -236,7 +239,7 @@ async def audited(port: int) -> dict[str, float]:
     return found
 
 
-async def _counts(port: int) -> dict[str, Any]:
-    url = f"http://127.0.0.1:{port}/simulated"
+async def _ask_api(port: int, path: str = "") -> dict[str, Any]:
+    url = f"http://127.0.0.1:{port}/simulated{path}"
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         return dict[str, Any](await answer.json())

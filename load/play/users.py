@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import gevent
+from gevent.pool import Group
 from locust import FastHttpUser, constant, task
 
 from load.play import plan as plans
@@ -110,6 +110,11 @@ class KubeScheduler(Caller):
         self._turn = self._rng.randrange(len(PLAN.extenders))
         self._again: list[Waiting] = []
         self._answer_bytes = _FIRST_ANSWER
+        self._binds = Group()
+
+    def on_stop(self) -> None:
+        """The records hold the answer of each bind that was ordered."""
+        self._binds.join(timeout=self.network_timeout)
 
     @task  # type: ignore[untyped-decorator]  # Locust is not typed
     def schedule_one(self) -> None:
@@ -124,7 +129,7 @@ class KubeScheduler(Caller):
         except WrongAnswerError:
             node = ""
         if node:
-            gevent.spawn(self._bind, extender, pod, node)
+            self._binds.spawn(self._bind, extender, pod, node)
         else:
             heapq.heappush(self._again, pod.later())
 
@@ -190,7 +195,7 @@ class KubeScheduler(Caller):
             )
 
     def _bind(self, extender: plans.Asked, pod: Waiting, node: str) -> None:
-        found: dict[str, str] = {}
+        found = {"pod": pod.name, "node": node}
 
         def meaning(answer: bytes) -> str:
             found["refused"] = refusal(answer)

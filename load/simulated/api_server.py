@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from typing import Final
 
 from aiohttp import web
 
+from gpushare import wire
 from load.simulated import measured_world
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
 from load.simulated.cluster_file import ClusterFileError, build, read
@@ -27,7 +29,8 @@ from load.simulated.objects import node_object
 from load.simulated.world import NAMESPACE, Pod, World
 
 # How often events are due, in seconds, and how often a watch without events hears that it is up to date.
-_COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly")
+_INDEX: Final = re.compile(r"[0-9]{1,3}")
+_COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")
 _TICK_SECONDS: Final = 0.005
 _BOOKMARK_SECONDS: Final = 30.0
 # Sums of many small steps fall short of a whole number by less than this.
@@ -81,6 +84,7 @@ class Api:
         app.add_routes(
             [
                 web.get("/simulated", self._counts),
+                web.get("/simulated/placed", self._placed),
                 web.post("/simulated/events", self._set_rate),
                 web.post("/simulated/arrivals", self._set_arrivals),
                 web.post("/simulated/next", self._next),
@@ -194,14 +198,19 @@ class Api:
     async def _counts(self, request: web.Request) -> web.Response:
         counts = {name: self._cluster.counts[name] for name in _COUNTS}
         cards = [
-            f"card {card} of {node}: {used} of {units}"
+            f"{'all cards' if card is None else f'card {card}'} of {node}: {used} of {units}"
             for (node, card), (used, units) in self._cluster.over_booked_cards.items()
         ]
         return web.json_response({**counts, "running": len(self._cluster.running), "over_booked_cards": cards})
 
+    async def _placed(self, request: web.Request) -> web.Response:
+        """By pod, the node that each was bound to."""
+        return web.json_response(self._cluster.placed)
+
     async def _bind(self, request: web.Request) -> web.Response:
         binding = json.loads(await request.read())
-        card = int((binding["metadata"].get("annotations") or {}).get("ALIYUN_COM_GPU_MEM_IDX") or 0)
+        index = str((binding["metadata"].get("annotations") or {}).get(wire.ANNOTATION_INDEX, ""))
+        card = int(index) if _INDEX.fullmatch(index) else None
         events = self._cluster.bind(request.match_info["name"], binding["target"]["name"], card)
         if not events:
             return _refusal(409, "Conflict", "the pod does not wait")

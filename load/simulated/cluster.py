@@ -54,18 +54,20 @@ class Cluster:
         self.counts: Counter[str] = Counter()
         self.events: deque[Event] = deque(maxlen=REMEMBERED)
         self._sizes, self._weights = list(world.sizes), list(world.sizes.values())
-        self._units = {node.name: node.card_units for node in world.nodes}
+        self._nodes = {node.name: node for node in world.nodes}
         self._running = list(world.running)
-        # Units of each card, by node and index, that pods have.
-        self._used = Counter[tuple[str, int]]()
+        # Units that pods have on each card, by node and index, and on all cards of each node, by the index None.
+        self._used = Counter[tuple[str, int | None]]()
         for pod in world.running:
-            self._used[pod.node, pod.card] += pod.units
+            self._use(pod, pod.units)
         self._waiting = {pod.name: pod for pod in world.waiting}
         # The objects of pods that have waited, so that they can be asked for.
         self._bound: dict[str, Pod] = {}
-        self._recent: deque[tuple[tuple[str, int], int]] = deque(maxlen=_UNSEEN_BINDS)
-        # Units booked on cards that were over-booked, and units of the card; of some of them.
-        self.over_booked_cards: dict[tuple[str, int], tuple[int, int]] = {}
+        # The node of each pod that was bound, by the pod's name.
+        self.placed: dict[str, str] = {}
+        self._recent: deque[tuple[tuple[str, int | None], int]] = deque(maxlen=_UNSEEN_BINDS)
+        # Units booked on cards that were over-booked, and units of the card; of some of them. None: all cards of the node.
+        self.over_booked_cards: dict[tuple[str, int | None], tuple[int, int]] = {}
         self._is_steady = is_steady
         self._rng = random.Random(seed)  # an order, no secret
         self._lists: dict[tuple[str, int], Collection] = {}
@@ -106,30 +108,51 @@ class Cluster:
         self._waiting[pod.name] = pod
         return pod, self._event("ADDED", PODS, pod_object(pod, self.version + 1))
 
-    def bind(self, name: str, node: str, card: int) -> list[Event]:
-        """A pod gets its node, and if the cluster is steady another ends; nothing for one that does not wait."""
+    def bind(self, name: str, node: str, card: int | None) -> list[Event]:
+        """A pod gets its node, and if the cluster is steady another ends; nothing for one that does not wait.
+
+        Without a card only the sum of the node's cards can be judged.
+        """
         pod = self._waiting.pop(name, None)
         if pod is None:
             return []
-        bound = pod._replace(node=node, card=card, card_units=self._units.get(node, 0))
+        bound = pod._replace(node=node, card=card, card_units=self._size(node, 0))
         self._bound[name] = bound
+        self.placed[name] = node
         self.counts["binds"] += 1
-        self._used[node, card] += bound.units
-        # With one extender this never happens: a card has more than it holds, as the API shows it.
-        is_over = self._used[node, card] > bound.card_units
-        self.counts["over_booked"] += is_over
-        # Extenders that do not know of each other see each other's bindings a moment later.
-        unseen = sum(units for where, units in self._recent if where == (node, card))
-        self.counts["over_booked_knowingly"] += is_over and self._used[node, card] - unseen > bound.card_units
-        self._recent.append(((node, card), bound.units))
-        if is_over and (len(self.over_booked_cards) < _MOST_NAMED or (node, card) in self.over_booked_cards):
-            self.over_booked_cards[node, card] = (self._used[node, card], bound.card_units)
+        self.counts["binds_without_card"] += card is None
+        self._use(bound, bound.units)
+        self._judge(bound)
         told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
         if self._is_steady:
             # Before it runs itself, so that it does not end immediately.
             told += self._end_one()
         self._running.append(bound)
         return told
+
+    def _use(self, pod: Pod, units: int) -> None:
+        self._used[pod.node, None] += units
+        if pod.card is not None:
+            self._used[pod.node, pod.card] += units
+
+    def _size(self, node: str, card: int | None) -> int:
+        """The units of a card, or of all cards of the node: 0 for one that is not there."""
+        found = self._nodes.get(node)
+        if found is None or card is None:
+            return found.cards * found.card_units if found is not None else 0
+        return found.card_units if card < found.cards else 0
+
+    def _judge(self, bound: Pod) -> None:
+        """Count a pod that has more than its card holds, as the API shows it: with one extender this never happens."""
+        place, size = (bound.node, bound.card), self._size(bound.node, bound.card)
+        is_over = self._used[place] > size
+        self.counts["over_booked"] += is_over
+        # Extenders that do not know of each other see each other's bindings a moment later.
+        unseen = sum(units for where, units in self._recent if where == place)
+        self.counts["over_booked_knowingly"] += is_over and self._used[place] - unseen > size
+        self._recent.append((place, bound.units))
+        if is_over and (len(self.over_booked_cards) < _MOST_NAMED or place in self.over_booked_cards):
+            self.over_booked_cards[place] = (self._used[place], size)
 
     def next_event(self) -> Event:
         """The status of some pod, or seldom of some node, has changed, as far as its version; the book is the same after it."""
@@ -146,7 +169,7 @@ class Cluster:
         self._running[at], self._running[-1] = self._running[-1], self._running[at]
         gone = self._running.pop()
         self._bound.pop(gone.name, None)
-        self._used[gone.node, gone.card] -= gone.units
+        self._use(gone, -gone.units)
         self.counts["ended"] += 1
         return [self._event("DELETED", PODS, pod_object(gone, self.version + 1))]
 

@@ -61,6 +61,8 @@ _RUNNING: Final = {
     "containerStatuses": [{"name": "main", "ready": True, "state": {"running": {"startedAt": _TIME}}}],
 }
 _PLACED: Final = _pod(_ANNOTATIONS, {"nodeName": "%(node)s"}, _RUNNING)
+# Bound by an extender that writes no index of ours.
+_PLACED_WITHOUT_CARD: Final = _pod({}, {"nodeName": "%(node)s"}, _RUNNING)
 _WAITING: Final = _pod({}, {}, {"phase": "Pending"})
 _AMOUNTS: Final = {"cpu": "64", "memory": "512Gi", "pods": "110", _MEMORY: "%(units)d", _COUNT: "%(cards)d"}
 # Labels and annotations, which differ in number, are filled in as JSON.
@@ -116,5 +118,7 @@ def pod_object(pod: Pod, version: int) -> bytes:
     values: dict[bytes, bytes | int] = {b"name": pod.name.encode(), b"units": pod.units, b"version": version}
     if not pod.node:
         return _WAITING % values
-    values |= {b"node": pod.node.encode(), b"card": pod.card, b"card_units": pod.card_units}
-    return _PLACED % values
+    values[b"node"] = pod.node.encode()
+    if pod.card is None:
+        return _PLACED_WITHOUT_CARD % values
+    return _PLACED % (values | {b"card": pod.card, b"card_units": pod.card_units})

@@ -25,12 +25,15 @@ class Node(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """A pod of one container. ``node`` and ``card`` are its place; a pod that waits has no node."""
+    """A pod of one container. ``node`` and ``card`` are its place; a pod that waits has no node.
+
+    ``card`` is None if the extender that bound the pod wrote no index.
+    """
 
     name: str
     units: int
     node: str = ""
-    card: int = 0
+    card: int | None = 0
     card_units: int = 0
 
 
@@ -59,7 +62,8 @@ class World:
         """The free units on the emptiest card of each node."""
         free = {node.name: [node.card_units] * node.cards for node in self.nodes}
         for pod in self.running:
-            free[pod.node][pod.card] -= pod.units
+            if pod.card is not None:
+                free[pod.node][pod.card] -= pod.units
         return [max(cards) for cards in free.values()]
 
 

@@ -11,6 +11,7 @@ from load.bench.binder import request
 from load.bench.questions import filter_bodies, head, wrong_with
 
 NAMES = [f"node-{number:05}" for number in range(20)]
+NODES = {"items": [{"metadata": {"name": name}} for name in NAMES[:10]]}
 
 
 def answer(fitting, failed=(), error="", **more):
@@ -43,8 +44,8 @@ def test_the_head_says_how_long_the_body_is():
         (answer([], NAMES), "fit where half should"),
         (answer(NAMES[:10]), "10 and 0 nodes of 20"),
         (answer([], error="not ready"), "not ready"),
-        (b"<html>", "no JSON"),
-        (answer([], NAMES[10:], Nodes={"items": [{}] * 10}), ""),
+        (b"<html>", "no ExtenderFilterResult"),
+        (answer([], NAMES[10:], NodeNames=None, Nodes=NODES), ""),
         (answer(NAMES[:10], (), FailedAndUnresolvableNodes=dict.fromkeys(NAMES[10:], "x")), ""),
     ],
 )

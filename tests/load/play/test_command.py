@@ -220,7 +220,24 @@ def test_binds_that_are_only_reported_break_the_run(tmp_path: Path, loose: Path)
     done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
 
     assert done.returncode == 99, done.stdout + done.stderr
-    assert re.search(r"BROKEN  each reported bind is made; \d+ were not", done.stdout), done.stdout
+    assert re.search(r"BROKEN  each reported bind is made; other: \d+ were not", done.stdout), done.stdout
+
+
+def test_binds_on_another_node_break_the_run(tmp_path: Path, loose: Path) -> None:
+    """The run compares each order with what the API server has; an extender that writes no card is judged by its node."""
+    script = tmp_path / "elsewhere.py"
+    agrees = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
+    script.write_text(agrees.replace('"name": asked["Node"]', '"name": "t4-00000"'))
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    promise = (
+        r"BROKEN  each bind is made on the node of its order; other: \d+ were not \(\S+ is on t4-00000, not on \S+\)"
+    )
+    assert re.search(promise, done.stdout), done.stdout
+    assert re.search(r"; \d+ binds wrote no ALIYUN_COM_GPU_MEM_IDX: only the sum of their node", done.stdout), (
+        done.stdout
+    )
 
 
 def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from load.questions import (
     best,
     binding_arguments,
     fitting,
+    highest,
     pod_in_question,
     refusal,
 )
@@ -63,12 +64,68 @@ def test_nodes_that_fit_are_read_from_names_or_objects() -> None:
         (b'{"NodeNames": ["a"]}', "names 1 and 0 nodes of 2"),
         (b'{"NodeNames": ["a", "a"]}', "names nodes twice"),
         (b'{"NodeNames": ["a", "x"]}', "that it was not asked about"),
+        (b'{"NodeNames": "ab"}', "no ExtenderFilterResult"),
+        (b'{"NodeNames": [1, 2]}', "no ExtenderFilterResult"),
+        (b'{"NodeNames": ["a"], "FailedNodes": ["b"]}', "no ExtenderFilterResult"),
+        (b'{"NodeNames": ["a"], "FailedNodes": {"a": "full"}}', "as fitting and as failed"),
+        (b'{"NodeNames": ["a"], "FailedNodes": {"x": "full"}}', "FailedNodes names nodes that it was not asked about"),
+        (b'{"NodeNames": ["a", "b"], "Error": NaN}', "no ExtenderFilterResult"),
+        (b'\xef\xbb\xbf{"NodeNames": ["a", "b"]}', "no ExtenderFilterResult"),
+        (b"", "no ExtenderFilterResult"),
+        (b"null", "names 0 and 0 nodes of 2"),
     ],
 )
 def test_an_answer_that_means_nothing_is_a_failure(answer: bytes, message: str) -> None:
     """A node that is neither named nor refused, too."""
     with pytest.raises(WrongAnswerError, match=message):
         fitting(answer, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"nodeNames": ["b"], "failednodes": {"a": "full"}}',
+        b'{"NodeNames": ["b"], "FailedNodes": {"a": "full"}}{"NodeNames": []}',
+        b' \n{"NodeNames": ["b"], "FailedAndUnresolvableNodes": {"a": "full"}, "Other": 1}\n',
+        b'{"NodeNames": ["b"], "Nodes": {"items": [{"metadata": {"name": "a"}}]}, "FailedNodes": {"a": "full"}}',
+    ],
+)
+def test_answers_are_read_as_kube_scheduler_reads_them(answer: bytes) -> None:
+    """Members match in any case, the rest behind the first value is not read, and names come before objects."""
+    assert fitting(answer, ["a", "b"]) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b'[{"Host":"a","Score":5.5}]', "a score is no integer"),
+        (b'[{"Host":"a","Score":"5"}]', "a score is no integer"),
+        (b'[{"Host":"a","Score":true}]', "a score is no integer"),
+        (b'[{"Host":"a","Score":11}]', "a score is not within 0 and 10"),
+        (b'[{"Host":"a","Score":-1}]', "a score is not within 0 and 10"),
+        (b'[{"Host":"x","Score":5}]', "nodes that it was not asked about"),
+        (b'[{"Host":"a","Score":5},{"Host":"a","Score":5}]', "scores nodes twice"),
+        (b'[{"Host":["a"],"Score":5}]', "no HostPriorityList"),
+        (b'[{"Host":"a"}]', "no HostPriorityList"),
+        (b'{"Error":"x"}', "no HostPriorityList"),
+    ],
+)
+def test_scores_that_kube_scheduler_cannot_use_are_failures(answer: bytes, message: str) -> None:
+    """It decodes integers for the nodes of its question, and weighs scores up to 10."""
+    with pytest.raises(WrongAnswerError, match=message):
+        highest(answer, ["a", "b"])
+
+
+def test_a_node_without_a_score_has_none() -> None:
+    """An empty list prefers no node."""
+    assert highest(b"null", ["a", "b"]) == highest(b"[]", ["a", "b"]) == ["a", "b"]
+    assert highest(b'[{"host":"b","score":1}]', ["a", "b"]) == ["b"]
+
+
+@pytest.mark.parametrize(("answer", "reason"), [(b"{}", ""), (b"null", ""), (b'{"error":"full"}', "full")])
+def test_a_bind_without_an_error_is_made(answer: bytes, reason: str) -> None:
+    """As kube-scheduler reads it."""
+    assert refusal(answer) == reason
 
 
 def test_the_best_node_is_one_of_the_highest() -> None:
@@ -168,10 +225,10 @@ def test_a_run_is_told_second_by_second() -> None:
 
 def test_records_are_read_as_they_were_written() -> None:
     """With what went wrong, which may be any text of one line."""
-    lines = ["100.5\tfilter\tgpushare\t1.25\t500\t\t\t0.25\n", "101\tbind\tx\t2\t0\tfull\tstatus 500: no\t\n"]
+    lines = ["100.5\tfilter\tgpushare\t1.25\t500\t\t\t0.25\t\t\n", "101\tbind\tx\t2\t0\tfull\tstatus 500: no\t\tp\tn\n"]
     assert parse(lines) == [
         Record(100.5, "filter", "gpushare", 1.25, 500, "", "", 0.25),
-        Record(101.0, "bind", "x", 2.0, 0, "full", "status 500: no"),
+        Record(101.0, "bind", "x", 2.0, 0, "full", "status 500: no", None, "p", "n"),
     ]
 
 

@@ -104,6 +104,29 @@ def test_a_card_that_gets_more_than_it_holds_is_counted() -> None:
     assert expected > 0
 
 
+def test_a_pod_without_a_card_is_judged_by_the_sum_of_its_node() -> None:
+    """Its extender wrote no index, and the API shows none. Node a has 30 units, of which pods have 12."""
+    cluster = Cluster(WORLD, 1, 100)
+    for units, over_booked in ((18, 0), (1, 1)):
+        pod, _ = cluster.arrive(units)
+        (bound,) = cluster.bind(pod.name, "a", None)
+        assert json.loads(bound.line)["object"]["metadata"]["annotations"] == {}
+        assert cluster.counts["over_booked"] == over_booked
+
+    assert cluster.counts["binds_without_card"] == 2
+    assert cluster.over_booked_cards == {("a", None): (31, 30)}
+
+
+@pytest.mark.parametrize(("node", "card"), [("a", 2), ("b", 99), ("nowhere", 0), ("nowhere", None)])
+def test_a_card_that_is_not_there_has_no_room(node: str, card: int | None) -> None:
+    """A pod that is bound to it is over-booked."""
+    cluster = Cluster(WORLD, 1, 100)
+    cluster.bind("w", node, card)
+
+    assert cluster.over_booked_cards == {(node, card): (3, 0)}
+    assert cluster.placed == {"w": node}
+
+
 def test_pods_may_come_in_one_size() -> None:
     """Whatever sizes the world has."""
     cluster = Cluster(WORLD, 1, 100)
