@@ -54,6 +54,7 @@ def _node(node: NodeReport) -> dict[str, Any]:
 
 
 def _card(device: Device, node: NodeReport) -> dict[str, Any]:
+    sick = node.sick.get(device.index)
     described = {
         "index": device.index,
         "uuid": device.uuid,
@@ -62,7 +63,7 @@ def _card(device: Device, node: NodeReport) -> dict[str, Any]:
         "allocated": device.used,
         "free": device.free,
         "healthy": device.healthy,
-        "reason": node.reasons.get(device.index, node.info.refusal),
+        "reason": sick.reason if sick else node.info.refusal,
     }
     return described | ({"slots": device.slots, "slotsUsed": device.slots_used} if node.info.counts_slots else {})
 

@@ -12,6 +12,7 @@ from gpushare import wire
 from gpushare.errors import GpushareError, InvalidAllocationError, InvalidQuantityError
 from gpushare.manifests import Node, Pod
 from gpushare.model.allocation import container_requests, decode
+from gpushare.model.cards import CardFacts
 from gpushare.model.node import Booking, NodeInfo, capacity, lay_out, published_cards, read_devices
 from gpushare.model.pod import is_finished, pod_request
 from gpushare.model.quantity import MemoryUnit
@@ -24,7 +25,7 @@ _MOST_GIB: Final = 100
 class NodeReport:
     """One node with cards. ``total`` in units of ``unit`` (``GiB``, ``MiB``, ``256MiB``; empty: no card to tell by).
 
-    ``reasons`` are why cards get no pods, by index: sick or lost, as the device plugin published it.
+    ``sick`` are the cards that get no pods, by index: sick or lost, as the device plugin published it.
     """
 
     name: str
@@ -34,7 +35,7 @@ class NodeReport:
     info: NodeInfo
     is_published: bool = False
     """Did the device plugin publish the unit, so that it is no guess?"""
-    reasons: Mapping[int, str] = field(default_factory=dict)
+    sick: Mapping[int, CardFacts] = field(default_factory=dict)
 
     @property
     def used(self) -> int:
@@ -69,11 +70,9 @@ def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport,
 
 def _sick_cards(report: NodeReport) -> Iterator[str]:
     """The table shows such a card like any other, as the original's does."""
-    cards = {device.index: device for device in report.info.devices}
-    for index, reason in sorted(report.reasons.items()):
-        card = cards[index]
-        named = f"{card.model}, {card.uuid}"
-        yield f"node {report.name}: card {index} ({named}) gets no pods: {reason or 'it is unhealthy'}"
+    for index, card in sorted(report.sick.items()):
+        why = card.reason or "it is unhealthy"
+        yield f"node {report.name}: card {index} ({card.model}, {card.uuid}) gets no pods: {why}"
 
 
 def _absent_cards(report: NodeReport) -> Iterator[str]:
@@ -114,8 +113,8 @@ def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
     info = lay_out(node.metadata.name, devices, bookings, refusal)
-    reasons = {card.index: card.reason for card in published.cards if not card.healthy} if published else {}
-    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, reasons)
+    sick = {card.index: card for card in published.cards if not card.healthy} if published else {}
+    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, sick)
 
 
 def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:

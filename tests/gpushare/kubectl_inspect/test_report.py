@@ -78,6 +78,15 @@ def test_a_lost_or_sick_card_is_reported(count: int) -> None:
     assert problems == tuple(f"node n: {text}" for text in expected[:count])
 
 
+def test_a_sick_card_of_a_node_without_units_is_reported() -> None:
+    """The node is in no table, because no card of it has a unit to share."""
+    listed = json.loads(cards(0)["aliyun.com/gpushare-cards"])
+    listed["cards"][0] |= {"healthy": False, "reason": "lost"}
+    asked = node(units="0", count="1", annotations={"aliyun.com/gpushare-cards": json.dumps(listed)})
+
+    assert build([asked], []) == ((), ("node n: card 0 (T4, GPU-0) gets no pods: lost",))
+
+
 @pytest.mark.parametrize(
     ("annotations", "pending", "used", "warnings"),
     [
