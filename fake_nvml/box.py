@@ -27,7 +27,7 @@ from fake_nvml.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
 from fake_nvml.cards import RECORDED, CardModel, model
 from fake_nvml.drivers import complete, cuda_version
 from fake_nvml.errors import CatalogueError
-from fake_nvml.recorded import recorded_card, refused_keys, unknown_calls
+from fake_nvml.recorded import recorded_card, refused_of_system, unknown_calls
 from fake_nvml.returns import CODES
 
 _BOXES = Path(__file__).with_name("boxes")
@@ -100,8 +100,7 @@ class Box:
         if len(found) > MAX_CARDS:
             raise CatalogueError(f"{len(found)} cards in one box; NVML machines end at {MAX_CARDS}")
         _check_driver(found, version, own)
-        system = content.get("system") or {}
-        return cls(version, found, refused_keys(system, SYSTEM_KEYS), _dropped(entries))
+        return cls(version, found, refused_of_system(content.get("system") or {}), _dropped(entries))
 
 
 def box_names() -> list[str]:

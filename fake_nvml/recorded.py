@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fake_nvml.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
 from fake_nvml.errors import CatalogueError
-from fake_nvml.layout import LOST
+from fake_nvml.layout import LOST, Card
 from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
 
 Calls = Mapping[str, Any]
@@ -27,6 +27,8 @@ _LIKE: Final = {
 _HANDLE: Final = "nvmlDeviceGetHandleByIndex"
 # A record has two bytes for a code.
 _CODES_END: Final = 2**16
+# The errors of reading values of another form.
+_MALFORMED: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 # Fields that begin as a new card has them, whatever was recorded.
 _BEGIN: Final = frozenset({"encoder", "decoder", "pcie_sent", "pcie_received"})
 _ADDRESS_CALLS: Final = ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo", "nvmlDeviceGetPciInfo_v2")
@@ -59,15 +61,34 @@ def recorded_card(calls: object) -> RecordedCard:
     try:
         if _HANDLE in calls and not _known(calls, _HANDLE):
             return _without_handle(_code(calls, _HANDLE))
-        refused = refused_keys(calls, frozenset(KEYS) - SYSTEM_KEYS)
-        return RecordedCard(
-            _text(calls, "nvmlDeviceGetUUID"), _text(calls, "nvmlDeviceGetSerial"), _fields(calls), refused
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        refused = _refused_keys(calls, frozenset(KEYS) - SYSTEM_KEYS)
+        uuid, serial, fields = _text(calls, "nvmlDeviceGetUUID"), _text(calls, "nvmlDeviceGetSerial"), _fields(calls)
+        _check_room({**fields, "uuid": uuid.encode(), "serial": serial.encode()})
+    except _MALFORMED as error:
         raise CatalogueError(f"recorded is not what fake-nvml record writes: {error!r}") from error
+    return RecordedCard(uuid, serial, fields, refused)
 
 
-def refused_keys(calls: Calls, keys: Collection[str]) -> dict[str, int]:
+def refused_of_system(calls: object) -> dict[str, int]:
+    """The keys of functions that are about no card and were not answered, with their codes. Raises CatalogueError."""
+    if not isinstance(calls, dict):
+        raise CatalogueError("system is not what fake-nvml record writes: calls and what they answered")
+    try:
+        return _refused_keys(calls, SYSTEM_KEYS)
+    except _MALFORMED as error:
+        raise CatalogueError(f"system is not what fake-nvml record writes: {error!r}") from error
+
+
+def _check_room(fields: Fields) -> None:
+    """Raise ValueError for a value that a record has no room for: ctypes would cut numbers and texts with a NUL."""
+    probe = Card()
+    for name, value in fields.items():
+        setattr(probe, name, value)
+        if getattr(probe, name) != value:
+            raise ValueError(f"{name} is {value!r}, which no card has")
+
+
+def _refused_keys(calls: Calls, keys: Collection[str]) -> dict[str, int]:
     """Those of ``keys`` that were not answered, with their codes. A call without a version stands for versions that are missing."""
     codes = {key: _refusal(calls, key) for key in keys}
     return {key: code for key, code in codes.items() if code != SUCCESS}
@@ -102,7 +123,9 @@ def _refusal(calls: Calls, key: str) -> int:
 
 
 def _fields(calls: Calls) -> Fields:
-    fields: Fields = {"name": _text(calls, "nvmlDeviceGetName").encode(), "state": 0}
+    # A garbled name, recorded with replacement characters, is longer than what the driver answered.
+    name = _text(calls, "nvmlDeviceGetName").encode()[: Card.name.size - 1].decode(errors="ignore")
+    fields: Fields = {"name": name.encode(), "state": 0}
     fields |= _memory(calls) | _numbers(calls)
     fields["recovery_action"] = int(calls[RECOVERY_ACTION]) if _known(calls, RECOVERY_ACTION) else 0
     address = next((calls[call] for call in _ADDRESS_CALLS if _known(calls, call)), None)

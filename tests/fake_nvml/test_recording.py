@@ -128,6 +128,12 @@ def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str
         ("nvmlDeviceGetCudaComputeCapability", [8]),
         ("nvmlDeviceGetTemperature", "warm"),
         ("nvmlDeviceGetNvLinkState", 3),
+        ("nvmlDeviceGetPowerManagementLimit", float("inf")),
+        ("nvmlDeviceGetBrand", -1),
+        ("nvmlDeviceGetBrand", 2**32),
+        ("nvmlDeviceGetMemoryInfo_v2", {"total": 2**64, "free": 0, "used": 0, "reserved": 0}),
+        ("nvmlDeviceGetSerial", "1" * 33),
+        ("nvmlDeviceGetUUID", "GPU-\0-1"),
     ],
 )
 def test_a_recording_that_somebody_spoiled_is_refused(
@@ -138,6 +144,20 @@ def test_a_recording_that_somebody_spoiled_is_refused(
 
     with pytest.raises(CatalogueError, match=r"cards\[3\]: recorded is not what fake-nvml record writes"):
         loaded(tmp_path, spoiled)
+
+
+@pytest.mark.parametrize("system", [3, "much", ["x"], {"nvmlSystemGetCudaDriverVersion": {"returns": "MUCH"}}])
+def test_a_recording_with_a_spoiled_system_is_refused(recorded: dict[str, Any], tmp_path: Path, system: object) -> None:
+    """The error names the part of the file."""
+    with pytest.raises(CatalogueError, match="system is not what fake-nvml record writes"):
+        loaded(tmp_path, {**recorded, "system": system})
+
+
+def test_a_long_garbled_name_is_cut_to_what_a_card_holds(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """Each byte that a driver answered outside of UTF-8 was recorded as a replacement character of three bytes."""
+    recorded["cards"][0]["recorded"]["nvmlDeviceGetName"] = "\ufffd" * 60
+
+    assert loaded(tmp_path, recorded).cards[0].fields["name"] == ("\ufffd" * 31).encode()
 
 
 @pytest.mark.parametrize("calls", [None, [], "much"])
