@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,9 @@ _LISTEN_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 1.0
 # Answers that stay as they are: the path is another one, or we may not ask.
 _FOR_GOOD: Final = frozenset({301, 302, 307, 308, 400, 401, 403, 404, 405, 410, 415, 501})
+_HINT: Final = "--path and --verbs say where its verbs are"
+# How long one question may take, in seconds.
+_ANSWER_SECONDS: Final = 30.0
 # So many bytes of such an answer are shown.
 _SHOWN: Final = 120
 
@@ -166,8 +169,9 @@ async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> 
     names = node_names(plan)
     pod = pod_in_question("does-it-follow", min(plan.units))
     wrong, begun = "", time.monotonic()
+    limit = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     try:
-        async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(_FOLLOW_SECONDS), aiohttp.ClientSession(timeout=limit) as session:
             while True:
                 try:
                     wrong = await _why_not_yet(session, other, pod, names)
@@ -190,9 +194,11 @@ async def _why_not_yet(session: aiohttp.ClientSession, other: Asked, pod: bytes,
     Raises CannotMeasureError for an answer that stays wrong, ClientConnectorError if it does not listen.
     """
     try:
-        fit = fitting(await _ask(session, other, "filter", arguments(pod, names)), names)
+        fit = await _ask(session, other, "filter", arguments(pod, names), lambda answer: fitting(answer, names))
         if fit and "prioritize" in other.verbs:
-            highest(await _ask(session, other, "prioritize", arguments(pod, fit)), fit)
+            await _ask(session, other, "prioritize", arguments(pod, fit), lambda answer: highest(answer, fit))
+    except TimeoutError:
+        return f"no answer in {_ANSWER_SECONDS:.0f} s"
     except (aiohttp.ClientSSLError, HopelessAnswerError) as error:
         raise CannotMeasureError(f"{other.name}: {error}") from error
     except aiohttp.ClientConnectorError:
@@ -202,15 +208,25 @@ async def _why_not_yet(session: aiohttp.ClientSession, other: Asked, pod: bytes,
     return "" if fit else "no node fits"
 
 
-async def _ask(session: aiohttp.ClientSession, other: Asked, verb: str, body: bytes) -> bytes:
-    """Its answer to a question. Raises WrongAnswerError for another status than 200, HopelessAnswerError if it is for good."""
+async def _ask(
+    session: aiohttp.ClientSession, other: Asked, verb: str, body: bytes, read: Callable[[bytes], list[str]]
+) -> list[str]:
+    """The nodes that it answers, by ``read``. Raises WrongAnswerError for another status than 200, HopelessAnswerError if it is
+    for good, and what ``read`` raises, with the question and the beginning of the answer.
+    """
     url = other.url_of(verb)
-    async with session.post(url, data=body, headers=_JSON) as answer:
+    # A redirect is not followed: each question would be measured twice.
+    async with session.post(url, data=body, headers=_JSON, allow_redirects=False) as answer:
         content = await answer.read()
-        if answer.status == 200:
-            return content
-        begun = content[:_SHOWN].decode(errors="replace").strip()
-        text = f"POST {url} answered {answer.status} {answer.reason}, which begins {begun!r}"
-        if answer.status in _FOR_GOOD:
-            raise HopelessAnswerError(f"{text}; --path and --verbs say where its verbs are")
+    begun = content[:_SHOWN].decode(errors="replace").strip()
+    text = f"POST {url} answered {answer.status} {answer.reason}, which begins {begun!r}"
+    if answer.status in _FOR_GOOD:
+        raise HopelessAnswerError(f"{text}; {_HINT}")
+    if answer.status != 200:
         raise WrongAnswerError(text)
+    try:
+        return read(content)
+    except HopelessAnswerError as error:
+        raise HopelessAnswerError(f"{text}: {error}; {_HINT}") from error
+    except WrongAnswerError as error:
+        raise WrongAnswerError(f"{text}: {error}") from error

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import ssl
 import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from load.bench.servers import CannotMeasureError
 from load.flags import CLUSTERS
 from load.play import others
 from load.play.plan import Asked
+from tests.passing_time import pass_time_until
 
 CLUSTER = CLUSTERS / "nodes-100.yaml"
 
@@ -28,6 +34,90 @@ async def test_one_that_nobody_listens_for_is_said(monkeypatch: pytest.MonkeyPat
         pytest.raises(CannotMeasureError, match="it cannot be reached: "),
     ):
         await others._until_it_follows(Asked("it", f"http://127.0.0.1:{free_port()}"), CLUSTER, progress)
+
+
+@asynccontextmanager
+async def answering(answer: Callable[[], web.StreamResponse]) -> AsyncIterator[Asked]:
+    """An extender that gives this answer to every question."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        return answer()
+
+    application, port = web.Application(), free_port()
+    application.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        yield Asked("it", f"http://127.0.0.1:{port}/path")
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (
+            lambda: web.Response(status=307, headers={"Location": "/other"}),
+            "answered 307 Temporary Redirect, which begins ''",
+        ),
+        (lambda: web.Response(text="<html>"), "answered 200 OK, which begins '<html>': no ExtenderFilterResult: "),
+        (lambda: web.json_response({"NodeNames": ["x"]}), "answered 200 OK, .*: names nodes twice, or nodes that"),
+    ],
+    ids=["redirect", "page", "other-nodes"],
+)
+async def test_an_answer_that_stays_wrong_is_shown(answer: Callable[[], web.Response], text: str) -> None:
+    """With the question, the answer and the flags to change, and without a second attempt."""
+    message = f"it: POST http://127.0.0.1:[0-9]+/path/filter {text}.*; --path and --verbs say where its verbs are"
+    async with answering(answer) as it:
+        with Progress("load", "", sys.stderr) as progress, pytest.raises(CannotMeasureError, match=message):
+            await others._until_it_follows(it, CLUSTER, progress)
+
+
+async def why_it_does_not_follow(it: Asked, asked: asyncio.Event) -> str:
+    """The error in the end, once the extender has been asked."""
+    with Progress("load", "", sys.stderr) as progress:
+        waiting = asyncio.create_task(others._until_it_follows(it, CLUSTER, progress))
+        await asked.wait()
+        await pass_time_until(waiting.done)
+    with pytest.raises(CannotMeasureError) as caught:
+        await waiting
+    return str(caught.value)
+
+
+async def test_an_error_in_the_answer_is_shown_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may pass, so the question is asked again for a while."""
+    monkeypatch.setattr(others, "_ANSWER_SECONDS", 1000.0)
+    questions, twice = count(1), asyncio.Event()
+
+    def answer() -> web.Response:
+        if next(questions) > 1:
+            twice.set()
+        return web.json_response({"Error": "the database is down"})
+
+    async with answering(answer) as it:
+        text = await why_it_does_not_follow(it, twice)
+
+    assert re.search(
+        "does not know the 100 nodes .*: POST .*/path/filter answered 200 OK, .*: the database is down", text
+    )
+
+
+async def test_an_extender_that_never_answers_is_named() -> None:
+    """A question has a limit of its own, which the error shows."""
+    connected = asyncio.Event()
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        with closing(writer):
+            await reader.read()
+
+    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
+        it = Asked("it", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        text = await why_it_does_not_follow(it, connected)
+
+    assert text.endswith("no answer in 30 s")
 
 
 async def test_a_certificate_that_is_refused_is_said_at_once(tmp_path: Path) -> None:
