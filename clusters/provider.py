@@ -5,30 +5,36 @@ A dozen members and three, no more. Whatever else a case needs it gets through t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+import msgspec
 import yaml
 
 from clusters.api_client import ApiClient
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSpec:
-    """A node to make: its cards (a box of fake_nvml, by name or file), and what the kubelet says of the machine."""
+class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node to make: its cards (a box of fake_nvml, by name or file), and the machine as its kubelet reports it."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=63)]
     box: str = "none"
     driver: str | None = None
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = {}
     cpu: str = "16"
     memory: str = "64Gi"
     pods: str = "110"
     plugin_arguments: tuple[str, ...] = ()
-    """What the node's device plugin is told beyond the target's own words; words in braces are filled in, as there."""
-    admission_shuffle: float = 0.0
-    """Where the kubelet is a stand-in: equal pods that are bound within so many seconds are admitted in any order."""
+    """Flags of the node's device plugin beside the target's own; words in braces are filled in, as there."""
+    admission_shuffle: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """With the stand-in kubelet: equal pods that are bound within this many seconds are admitted in any order."""
+
+
+class _Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    nodes: Annotated[list[NodeSpec], msgspec.Meta(min_length=1)]
 
 
 class ClusterError(Exception):
@@ -102,17 +108,11 @@ class Cluster(Protocol):
 def load_nodes(path: Path) -> list[NodeSpec]:
     """The nodes in a YAML file. Raises ClusterError that names the file and what is wrong in it."""
     try:
-        document = yaml.safe_load(path.read_text())
-        nodes = [_node(entry) for entry in document["nodes"]]
-    except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
+        # BaseLoader leaves numbers as they are written: driver 418.10 is not 418.1.
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 (it makes texts alone)
+        nodes = msgspec.convert(document, _Nodes, strict=False).nodes
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise ClusterError(f"{path}: not a list of nodes: {error}") from error
-    if not nodes or len({node.name for node in nodes}) != len(nodes):
-        raise ClusterError(f"{path}: needs at least one node, and names that differ")
+    if twice := [name for name, count in Counter(node.name for node in nodes).items() if count > 1]:
+        raise ClusterError(f"{path}: {twice[0]} is the name of several nodes")
     return nodes
-
-
-def _node(entry: dict[str, Any]) -> NodeSpec:
-    arguments = entry.get("plugin_arguments", [])
-    if not isinstance(arguments, list):
-        raise TypeError("plugin_arguments must be a list of words")
-    return NodeSpec(**{**entry, "plugin_arguments": tuple(map(str, arguments))})

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
+
 from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
@@ -67,7 +70,7 @@ async def open_player(
 ) -> AsyncIterator[Player]:
     """A cluster is up while inside; ``plugin_arguments`` are for every device plugin."""
     venue = venue_of(provider)
-    nodes = [replace(node, plugin_arguments=tuple(plugin_arguments)) for node in nodes_of(provider)]
+    nodes = [msgspec.structs.replace(node, plugin_arguments=tuple(plugin_arguments)) for node in nodes_of(provider)]
     speed = choices.speed if venue.speed == 1 else venue.speed
     cluster = make_cluster(provider, nodes, target, replace(choices, speed=speed))
     await cluster.start()

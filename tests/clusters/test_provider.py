@@ -29,13 +29,40 @@ def test_a_node_without_more_has_no_cards(tmp_path: Path) -> None:
     assert load_nodes(tmp_path / "n.yaml") == [NodeSpec("cpu")]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "nodes: 3", "nodes: []", "nodes: [{name: a}, {name: a}]", "nodes: [{nam: a}]", "[", "x: y"]
-)
-def test_a_file_that_names_no_nodes_says_so(tmp_path: Path, text: str) -> None:
-    """With its path."""
+def test_numbers_of_a_nodes_file_stay_as_written(tmp_path: Path) -> None:
+    """A driver, an amount, a label and a flag need no quotes."""
+    text = "nodes: [{name: a, driver: 418.10, cpu: 4, labels: {zone: 1, gpu: true}, plugin_arguments: [--slots, 2]}]"
     (tmp_path / "n.yaml").write_text(text)
-    with pytest.raises(ClusterError, match=r"n\.yaml"):
+    labels = {"zone": "1", "gpu": "true"}
+    expected = NodeSpec("a", driver="418.10", cpu="4", labels=labels, plugin_arguments=("--slots", "2"))
+
+    assert load_nodes(tmp_path / "n.yaml") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expected `object`"),
+        ("nodes: 3", r"at `\$\.nodes`"),
+        ("nodes: []", r"length >= 1 - at `\$\.nodes`"),
+        ("nodes: [{name: a}, {name: a}]", "a is the name of several nodes"),
+        ("nodes: [{nam: a}]", "unknown field `nam`"),
+        ("nodes: [a]", r"at `\$\.nodes\[0\]`"),
+        ("nodes: [{name: a}, null]", r"at `\$\.nodes\[1\]`"),
+        ("nodes: [{name: a, box: {t4: 2}}]", r"at `\$\.nodes\[0\]\.box`"),
+        ("nodes: [{name: a, labels: [x]}]", r"at `\$\.nodes\[0\]\.labels`"),
+        ("nodes: [{name: a, plugin_arguments: --slots 2}]", r"at `\$\.nodes\[0\]\.plugin_arguments`"),
+        ("nodes: [{name: ../a}]", "matching regex"),
+        ("nodes: [{name: a, admission_shuffle: soon}]", r"at `\$\.nodes\[0\]\.admission_shuffle`"),
+        ("[", "while parsing"),
+        ("x: y", "unknown field `x`"),
+        ("nodes: &a [*a]", "not a list of nodes"),
+    ],
+)
+def test_a_bad_nodes_file_is_refused_with_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+    """The error names the file and the place in it."""
+    (tmp_path / "n.yaml").write_text(text)
+    with pytest.raises(ClusterError, match=rf"n\.yaml: .*{reason}"):
         load_nodes(tmp_path / "n.yaml")
 
 
