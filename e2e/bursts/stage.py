@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 
-
 from clusters.provider import Cluster, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
