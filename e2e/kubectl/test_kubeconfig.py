@@ -27,6 +27,19 @@ _PLUGIN: Final = {
 _LOGIN: Final = """#!/bin/sh
 echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-the-plugin"}}'
 """
+_V1: Final = "client.authentication.k8s.io/v1"
+
+
+def _says(answer: object, **changes: Any) -> dict[str, Any]:
+    """A user whose login plugin answers this."""
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return {"exec": _PLUGIN | {"command": "/bin/sh", "args": ["-c", 'printf %s "$0"', text]} | changes}
+
+
+def _status(**status: Any) -> dict[str, Any]:
+    return {"apiVersion": _V1, "kind": "ExecCredential", "status": status}
+
+
 _CERTIFICATE: Final = {"client-certificate": "client.pem", "client-key": "client.key"}
 _TOKEN: Final = {"token": "t"}
 # Fields of the user, and what is laid over those of the cluster; {url}, {plain} and {name} are filled in; None removes one.
@@ -59,6 +72,38 @@ _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
     "plugin and as": ({"exec": _PLUGIN, "as": "jane"}, {}),
     "plugin of another version": ({"exec": _PLUGIN | {"apiVersion": "client.authentication.k8s.io/v9"}}, {}),
     "plugin missing": ({"exec": _PLUGIN | {"command": "./no-such-login"}}, {}),
+    "plugin of v1beta1": (_says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}, apiVersion=f"{_V1}beta1"), {}),
+    "plugin of v1alpha1": (_says({**_status(token="t"), "apiVersion": f"{_V1}alpha1"}, apiVersion=f"{_V1}alpha1"), {}),
+    "plugin without a mode": (_says(_status(token="t"), interactiveMode=None), {}),
+    "plugin of v1beta1 without a mode": (
+        _says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}, apiVersion=f"{_V1}beta1", interactiveMode=None), {},
+    ),
+    "plugin that needs a terminal": (_says(_status(token="t"), interactiveMode="Always"), {}),
+    "plugin without a version": (_says(_status(token="t"), apiVersion=None), {}),
+    "plugin without a command": (_says(_status(token="t"), command=None), {}),
+    "plugin answers a token": (_says(_status(token="t")), {}),
+    "plugin answers no JSON": (_says("token"), {}),
+    "plugin answers nothing": (_says(""), {}),
+    "plugin answers null": (_says("null"), {}),
+    "plugin answers a list": (_says([]), {}),
+    "plugin answers no status": (_says({"apiVersion": _V1, "kind": "ExecCredential"}), {}),
+    "plugin answers an empty status": (_says(_status()), {}),
+    "plugin answers an empty token": (_says(_status(token="")), {}),
+    "plugin answers a number": (_says(_status(token=7)), {}),
+    "plugin answers another version": (_says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}), {}),
+    "plugin answers no version": (_says({"kind": "ExecCredential", "status": {"token": "t"}}), {}),
+    "plugin answers another kind": (_says({**_status(token="t"), "kind": "Other"}), {}),
+    "plugin answers no kind": (_says({"apiVersion": _V1, "status": {"token": "t"}}), {}),
+    "plugin answers a token that ended": (_says(_status(token="t", expirationTimestamp="2020-01-01T00:00:00Z")), {}),
+    "plugin answers a token with a line feed": (_says(_status(token="t\n")), {}),
+    "plugin answers YAML": (_says(f"apiVersion: {_V1}\nkind: ExecCredential\nstatus: {{token: t}}\n"), {}),
+    "plugin fails": ({"exec": _PLUGIN | {"command": "/bin/false"}}, {}),
+    "plugin with variables": (
+        {"exec": _PLUGIN | {
+            "command": "/bin/sh", "env": [{"name": "A", "value": "t"}, {"name": "A", "value": "u"}],
+            "args": ["-c", f'printf "%s\\n" "apiVersion: {_V1}" "kind: ExecCredential" "status: {{token: $A}}"'],
+        }}, {},
+    ),
     "auth provider": ({"auth-provider": {"name": "gcp"}}, {}),
     "token with a line feed": ({"token": "t\n"}, {}),
     "token as a number": ({"token": 7}, {}),

@@ -15,11 +15,13 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 import httpx2
+import msgspec
+import yaml
 
 from gpushare.errors import UsageError
 from gpushare.kube.errors import UnauthorizedError
 
-_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{name}" for name in ("v1", "v1beta1", "v1alpha1"))
+_VERSIONS: Final = tuple(f"client.authentication.k8s.io/{name}" for name in ("v1", "v1beta1"))
 _NEVER, _IF_AVAILABLE, _ALWAYS = "Never", "IfAvailable", "Always"
 _MODES: Final = (_NEVER, _IF_AVAILABLE, _ALWAYS)
 # The fields of a cluster that a plugin gets, by the names that kubeconfig and plugin have for them.
@@ -34,13 +36,28 @@ _EXTENSION: Final = "client.authentication.k8s.io/exec"
 _UNAUTHORIZED: Final = 401
 
 
+class _Status(msgspec.Struct, frozen=True):
+    token: str = ""
+    clientCertificateData: str = ""  # noqa: N815 (the API's name)
+
+
+class _Credential(msgspec.Struct, frozen=True):
+    """What a plugin prints, by the API's names."""
+
+    apiVersion: str = ""  # noqa: N815
+    kind: str = ""
+    status: _Status = _Status()
+
+
 class PluginLogin(httpx2.Auth):
     """``plugin`` is the ``exec`` of the user, ``cluster`` the cluster's part of the kubeconfig. Raises UsageError."""
 
     def __init__(self, plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> None:
-        version, self._mode = str(plugin.get("apiVersion")), str(plugin.get("interactiveMode") or _IF_AVAILABLE)
+        version, mode = str(plugin.get("apiVersion")), str(plugin.get("interactiveMode") or "")
         if version not in _VERSIONS:
             raise UsageError(f"the login plugin's apiVersion is {version!r}; it must be one of {', '.join(_VERSIONS)}")
+        # Only the older version has a default.
+        self._mode = mode or (_IF_AVAILABLE if version != _VERSIONS[0] else "")
         if self._mode not in _MODES:
             raise UsageError(
                 f"the login plugin's interactiveMode is {self._mode!r}; it must be one of {', '.join(_MODES)}"
@@ -88,7 +105,22 @@ class PluginLogin(httpx2.Auth):
             raise UnauthorizedError(
                 f"the login plugin {self._command[0]} ended with {process.returncode}; its messages are on stderr"
             )
-        return str(json.loads(output)["status"]["token"])
+        return self._token_of(output)
+
+    def _token_of(self, output: bytes) -> str:
+        """The token that the plugin printed, as JSON or YAML. Raises UnauthorizedError, whose text holds nothing of the output."""
+        try:
+            found = msgspec.convert(yaml.safe_load(output), _Credential)
+        except (ValueError, yaml.YAMLError, RecursionError):
+            found = _Credential()
+        if found.apiVersion != self._version or found.kind not in ("", "ExecCredential"):
+            raise UnauthorizedError(
+                f"the login plugin {self._command[0]} did not answer an ExecCredential of {self._version}"
+            )
+        if not found.status.token:
+            hint = "; client certificates of plugins are not supported" if found.status.clientCertificateData else ""
+            raise UnauthorizedError(f"the login plugin {self._command[0]} answered no token{hint}")
+        return found.status.token
 
 
 def _information(cluster: Mapping[str, Any]) -> dict[str, Any]:

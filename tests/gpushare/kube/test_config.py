@@ -77,13 +77,21 @@ async def list_once(client: ApiClient) -> None:
         await client.close()
 
 
+_ANSWER = """
+import json
+def answer(token):
+    print(json.dumps({"apiVersion": %r, "kind": "ExecCredential", "status": {"token": token}}))
+"""
+
+
 def plugin(folder: Path, prints: str, version: str = "v1") -> dict[str, Any]:
-    """A login plugin: a Python program."""
-    program = folder / "login.py"
-    program.write_text(prints)
+    """A login plugin: a Python program, which may call ``answer`` with a token."""
+    program, version = folder / "login.py", f"client.authentication.k8s.io/{version}"
+    program.write_text(_ANSWER % version + prints)
     return {
         "exec": {
-            "apiVersion": f"client.authentication.k8s.io/{version}",
+            "apiVersion": version,
+            "interactiveMode": "IfAvailable",
             "command": sys.executable,
             "args": [str(program)],
             "env": [{"name": "OWN", "value": "yes"}],
@@ -149,13 +157,13 @@ async def test_a_token_file_that_is_gone_is_an_error_of_ours(write: Write, nowhe
 async def test_an_exec_plugin_gives_the_token(write: Write, nowhere: str, tmp_path: Path, version: str) -> None:
     """It hears its own variables and the protocol's, and is asked anew when its token is refused."""
     program = f"""
-import json, os, pathlib
+import os, pathlib
 told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 assert told["kind"] == "ExecCredential" and told["apiVersion"].endswith("/{version}"), told
 assert os.environ["OWN"] == "yes"
 count = pathlib.Path({str(tmp_path / "count")!r})
 count.write_text((count.read_text() if count.exists() else "") + "x")
-print(json.dumps({{"status": {{"token": count.read_text()}}}}))
+answer(count.read_text())
 """
     api = answer_with("x")
     async with listen(api) as url:
@@ -174,7 +182,18 @@ print(json.dumps({{"status": {{"token": count.read_text()}}}}))
 
 
 @pytest.mark.parametrize(
-    "program", ["raise SystemExit('no network')", "print('hunter2')", "print('{}')", "print('{\"status\":null}')"]
+    "program",
+    [
+        "raise SystemExit('no network')",
+        "print('hunter2')",
+        "print('{}')",
+        "print('{\"status\":null}')",
+        "print('hunter2: [')",
+        "answer('')",
+        "answer(7)",
+        "print('[' * 5000)",
+        'print(\'{"apiVersion":"hunter2","kind":"ExecCredential","status":{"token":"t"}}\')',
+    ],
 )
 async def test_an_exec_plugin_that_fails_is_an_error_of_ours(
     write: Write, nowhere: str, tmp_path: Path, program: str
@@ -189,8 +208,10 @@ async def test_an_exec_plugin_that_fails_is_an_error_of_ours(
     assert not caught.value.may_have_happened
 
 
-async def test_an_exec_plugin_that_is_missing_is_an_error_of_ours(write: Write, nowhere: str) -> None:
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./no-such-login"}}
+async def test_an_exec_plugin_that_is_missing_is_an_error_of_ours(write: Write, nowhere: str, tmp_path: Path) -> None:
+    """The error names the program."""
+    user = plugin(tmp_path, "")
+    user["exec"]["command"] = "./no-such-login"
     async with listen(answer_with("x")) as url:
         client = config.connect(write(url, user), service_account=nowhere)
         with pytest.raises(UnauthorizedError, match="no-such-login"):
@@ -551,9 +572,8 @@ async def test_a_renewed_token_keeps_the_impersonation(write: Write, nowhere: st
     """A login that answers a 401 sends the other user again."""
     (tmp_path / "token").write_text("second")
     api = answer_with("second")
-    program = "import json; print(json.dumps({'status': {'token': 'second'}}))"
     async with listen(api) as url:
-        user = {**plugin(tmp_path, program, "v1beta1"), "as": "jane"}
+        user = {**plugin(tmp_path, "answer('second')", "v1beta1"), "as": "jane"}
         client = config.connect(write(url, user), service_account=nowhere)
         await list_once(client)
 
@@ -640,11 +660,11 @@ async def test_a_login_plugin_is_given_the_cluster(
     """If the kubeconfig says so; its messages for a person come to our stderr, and it does not read our stdin."""
     told = tmp_path / "told"
     program = f"""
-import json, os, pathlib, sys
+import os, pathlib, sys
 pathlib.Path({str(told)!r}).write_text(os.environ["KUBERNETES_EXEC_INFO"])
 print("To sign in, open https://login.example", file=sys.stderr)
 assert sys.stdin.read() == ""
-print(json.dumps({{"status": {{"token": "x"}}}}))
+answer("x")
 """
     user = plugin(tmp_path, program)
     user["exec"]["provideClusterInfo"] = is_provided
@@ -656,7 +676,15 @@ print(json.dumps({{"status": {{"token": "x"}}}}))
     assert "To sign in" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(("field", "says"), [("apiVersion", "v2"), ("interactiveMode", "Sometimes")])
+@pytest.mark.parametrize(
+    ("field", "says"),
+    [
+        ("apiVersion", "v2"),
+        ("apiVersion", "client.authentication.k8s.io/v1alpha1"),
+        ("interactiveMode", "Sometimes"),
+        ("interactiveMode", ""),
+    ],
+)
 def test_a_login_plugin_of_another_kind_is_refused(
     write: Write, nowhere: str, tmp_path: Path, field: str, says: str
 ) -> None:
