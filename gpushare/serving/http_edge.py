@@ -212,12 +212,18 @@ class HttpEdge:
             self._connections.remove(arrival)
 
     async def _sweep(self) -> None:
-        """Close connections that do nothing for too long, or are too slow."""
         while True:
             await asyncio.sleep(self._limits.sweep)
-            for connection in self._connections:
-                if connection.waits_longer_than(self._limits.idle, self._limits.transfer):
-                    connection.abort()
+            self._close_slow_connections()
+
+    def _close_slow_connections(self) -> None:
+        """Close connections that do nothing for too long, or are too slow.
+
+        It is a function of its own, because a loop's variable refers to its last connection as long as the function runs.
+        """
+        for connection in self._connections:
+            if connection.waits_longer_than(self._limits.idle, self._limits.transfer):
+                connection.abort()
 
 
 def _descriptors() -> int:

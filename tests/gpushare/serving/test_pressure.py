@@ -105,6 +105,16 @@ async def test_attack_06_an_aborted_upload_is_freed(tmp_path: Path, is_secured: 
 
 
 @pytest.mark.usefixtures("uncollected")
+async def test_attack_06_a_swept_upload_is_freed() -> None:
+    """The sweep that closes slow connections refers to none of them between two turns."""
+    before = weakref.WeakSet(connections_alive())
+    async with serving(Limits(transfer=0, sweep=0.01)) as served, client(served.url) as one:
+        one.writer.write(b"POST /a HTTP/1.1\r\ncontent-length: 9000000\r\n\r\n" + b"x" * 100_000)
+        assert await one.is_closed()
+        await until(lambda: all(connection in before for connection in connections_alive()))
+
+
+@pytest.mark.usefixtures("uncollected")
 async def test_attack_06_a_refused_upload_is_freed() -> None:
     """While its connection is still open."""
     async with serving() as served, client(served.url) as one:

@@ -268,8 +268,8 @@ def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
             "POST http://127.0.0.1:[0-9]+/gpushare-scheduler/filter answered 404 Not Found, which begins 'no such path'",
         ),
         (["--path", "/mine"], "POST .*/mine/prioritize answered 404 .*; --path and --verbs say where its verbs are"),
-        (["--path", "/html"], "no ExtenderFilterResult: "),
-        (["--path", "/others"], "names nodes twice, or nodes that it was not asked about"),
+        (["--path", "/html"], "POST .*/html/filter answered 200 OK, .*: no ExtenderFilterResult: "),
+        (["--path", "/others"], "POST .*: names nodes twice, or nodes that it was not asked about"),
     ],
 )
 def test_a_wrong_path_fails_before_the_load(tmp_path: Path, flags: list[str], message: str) -> None:
