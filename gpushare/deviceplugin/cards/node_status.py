@@ -106,6 +106,7 @@ class NodeStatus:
         self._published: tuple[object, ...] = ()
         # The operator's word that was acted on and is still to be taken away.
         self._recovered_word = ""
+        self._unknown_annotations: list[str] = []
         self._is_watched = False
         self._wake = asyncio.Event()
 
@@ -280,10 +281,16 @@ class NodeStatus:
         return node
 
     def _log_words(self, node: Node) -> None:
-        """Log news on the Node: another boot, an operator's annotation."""
+        """Log news on the Node: another boot, an operator's annotation, one that is most likely misspelt."""
         self.boot = boot_of(node) or self._boot
         recoveries = self._health.booted(self.boot)
-        word = (node.metadata.annotations or {}).get(wire.ANNOTATION_RECOVERED, "")
+        annotations = node.metadata.annotations or {}
+        unknown = sorted(key for key in annotations if key.startswith(wire.PEOPLE_PREFIX) and key != wire.ANNOTATION_RECOVERED)
+        if unknown and unknown != self._unknown_annotations:
+            names = ",".join(unknown)
+            _LOG.warning("no annotation of a node that gpushare knows names=%.200s known=%s", names, wire.ANNOTATION_RECOVERED)
+        self._unknown_annotations = unknown
+        word = annotations.get(wire.ANNOTATION_RECOVERED, "")
         # Once, as it stays for as long as the Node cannot be written.
         if word and word != self._recovered_word:
             uuids, odd = named_cards(word, self.cards.cards)

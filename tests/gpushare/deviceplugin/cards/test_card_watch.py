@@ -473,6 +473,25 @@ async def test_an_operators_word_recovers_once_and_is_taken_away(simulate: Simul
         await rig.reached(["Xid 48", "Xid 79"])
 
 
+async def test_misspelt_node_annotation_is_logged_once(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
+    """An annotation of the Node below our prefix that the plugin does not know is logged with the one that it knows."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        annotations = rig.api.nodes[0]["metadata"]["annotations"]
+        annotations["gpushare.aliyun.com/recoverd"] = "1"
+        # The second word that the plugin acts on shows that it has read the Node twice.
+        for _ in range(2):
+            rig.state.post_xid(rig.uuids[0], 48)
+            await rig.reached(["Xid 48", ""])
+            annotations["gpushare.aliyun.com/recovered"] = "0"
+            rig.node.wake()
+            await rig.reached(["", ""])
+
+    logged = [record.getMessage() for record in caplog.records if "recoverd" in record.getMessage()]
+    assert logged == [
+        "no annotation of a node that gpushare knows names=gpushare.aliyun.com/recoverd known=gpushare.aliyun.com/recovered"
+    ]
+
+
 async def test_an_operators_word_that_cannot_be_taken_away_heals_once(simulate: Simulate) -> None:
     """A card that falls ill later stays sick; the word counts again when it is written again."""
     word = "gpushare.aliyun.com/recovered"
