@@ -285,10 +285,14 @@ class NodeStatus:
         self.boot = boot_of(node) or self._boot
         recoveries = self._health.booted(self.boot)
         annotations = node.metadata.annotations or {}
-        unknown = sorted(key for key in annotations if key.startswith(wire.PEOPLE_PREFIX) and key != wire.ANNOTATION_RECOVERED)
+        unknown = sorted(
+            key for key in annotations if key.startswith(wire.PEOPLE_PREFIX) and key != wire.ANNOTATION_RECOVERED
+        )
         if unknown and unknown != self._unknown_annotations:
             names = ",".join(unknown)
-            _LOG.warning("no annotation of a node that gpushare knows names=%.200s known=%s", names, wire.ANNOTATION_RECOVERED)
+            _LOG.warning(
+                "no annotation of a node that gpushare knows names=%.200s known=%s", names, wire.ANNOTATION_RECOVERED
+            )
         self._unknown_annotations = unknown
         word = annotations.get(wire.ANNOTATION_RECOVERED, "")
         # Once, as it stays for as long as the Node cannot be written.
