@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import yaml
 
 from clusters.api_client import ApiClient
+
+T = TypeVar("T")
 
 
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,12 +109,17 @@ class Cluster(Protocol):
 
 def load_nodes(path: Path) -> list[NodeSpec]:
     """The nodes in a YAML file. Raises ClusterError that names the file and what is wrong in it."""
-    try:
-        # BaseLoader leaves numbers as they are written: driver 418.10 is not 418.1.
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 (it makes texts alone)
-        nodes = msgspec.convert(document, _Nodes, strict=False).nodes
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ClusterError(f"{path}: not a list of nodes: {error}") from error
+    nodes = read_yaml(path, _Nodes, "a list of nodes").nodes
     if twice := [name for name, count in Counter(node.name for node in nodes).items() if count > 1]:
         raise ClusterError(f"{path}: {twice[0]} is the name of several nodes")
     return nodes
+
+
+def read_yaml(path: Path, kind: type[T], name: str) -> T:
+    """The YAML file as ``kind``, which errors call ``name``. Raises ClusterError with the place of the fault."""
+    try:
+        # BaseLoader leaves numbers as they are written: driver 418.10 is not 418.1.
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 (it makes texts alone)
+        return msgspec.convert(document, kind, strict=False)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise ClusterError(f"{path}: not {name}: {error}") from error

@@ -1,26 +1,24 @@
-"""What is under test, as data: argv, environment, ready check of each program. ``e2e/targets/*.yaml``."""
+"""The programs under test, as data: argv, environment and ready check of each. ``e2e/targets/*.yaml``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import yaml
 
-from clusters.provider import ClusterError
+from clusters.provider import ClusterError, read_yaml
 
 _ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = _ROOT / "e2e" / "targets"
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One program: words in braces are filled in when it is started."""
 
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
+    argv: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    environment: dict[str, str] = {}
     ready: str = ""
     path: str = ""
     resource: str = ""
@@ -37,21 +35,19 @@ class Program:
         return argv, environment
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The programs of one implementation."""
 
     name: str
     extender: Program
     device_plugin: Program
     inspect: Program
-    roles: tuple[Path, ...] = ()
-    """Manifests of the ServiceAccounts of its programs and of what these may do."""
-
-    policies: tuple[Path, ...] = ()
-    """Manifests of admission policies; an API server that has no such kind goes without them."""
-    policy_probe: Mapping[str, str] = field(default_factory=dict)
-    """By what one sees that they act: a pod that ``asks`` for one resource ``gets`` another."""
+    roles: tuple[str, ...] = ()
+    """Manifests of the ServiceAccounts of its programs and of their rights; paths from the top of the checkout."""
+    policies: tuple[str, ...] = ()
+    """Manifests of admission policies; an API server without such a kind runs without them."""
+    policy_probe: dict[str, str] = {}
+    """The check that the policies act: a pod that ``asks`` for one resource ``gets`` another."""
 
     def role_manifests(self) -> list[dict[str, Any]]:
         """The objects in ``roles``. Raises ClusterError."""
@@ -61,10 +57,13 @@ class Target:
         """The objects in ``policies``. Raises ClusterError."""
         return self._manifests("policies", self.policies)
 
-    def _manifests(self, what: str, paths: tuple[Path, ...]) -> list[dict[str, Any]]:
+    def _manifests(self, what: str, paths: tuple[str, ...]) -> list[dict[str, Any]]:
         try:
-            return [item for path in paths for item in yaml.safe_load_all(path.read_text()) if item]
-        except (OSError, yaml.YAMLError) as error:
+            texts = [(_ROOT / path).read_text(encoding="utf-8") for path in paths]
+            return [
+                msgspec.convert(item, dict[str, Any]) for text in texts for item in yaml.safe_load_all(text) if item
+            ]
+        except (OSError, ValueError, yaml.YAMLError) as error:
             raise ClusterError(f"the {what} of target {self.name}: {error}") from error
 
 
@@ -76,19 +75,4 @@ def load_target(name_or_path: str) -> Target:
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.yaml")))
         raise ClusterError(f"target {name_or_path!r} is neither a file nor one of: {known}")
-    try:
-        document = yaml.safe_load(path.read_text())
-        programs = {key: _program(document[key]) for key in ("extender", "device_plugin", "inspect")}
-        roles, policies = (tuple(_ROOT / name for name in document.get(key, ())) for key in ("roles", "policies"))
-        probe = document.get("policy_probe", {})
-        return Target(name=document["name"], roles=roles, policies=policies, policy_probe=probe, **programs)
-    except (OSError, yaml.YAMLError, TypeError, KeyError) as error:
-        raise ClusterError(f"{path}: not a target: {error!r}") from error
-
-
-def _program(entry: dict[str, object]) -> Program:
-    argv = entry["argv"]
-    if not isinstance(argv, list) or not argv:
-        raise TypeError("argv must be a list of words")
-    rest = {key: value for key, value in entry.items() if key != "argv"}
-    return Program(argv=tuple(map(str, argv)), **rest)  # type: ignore[arg-type]
+    return read_yaml(path, Target, "a target")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import httpx2
+from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
 from clusters.ports import free_port
@@ -60,7 +61,7 @@ class Observed:
         """How it is started here."""
         argv = ("sh", "-euc", _AS_OBSERVED, "sh", *program.argv, f"--metrics-address={self._metrics}")
         surroundings = {**program.environment, "DOOR": self.door.url, "OBSERVED": str(self._path)}
-        return replace(program, argv=argv, environment=surroundings)
+        return structs.replace(program, argv=argv, environment=surroundings)
 
     @contextlib.asynccontextmanager
     async def observing(self) -> AsyncIterator[None]:
@@ -128,7 +129,7 @@ async def open_stage(provider: str, target: Target, choices: Choices, folder: Pa
     """The cluster is up inside."""
     extender, plugin = Observed(folder / "extender", 1024), Observed(folder / "plugin", 300)
     programs = extender.as_observed(target.extender), plugin.as_observed(target.device_plugin)
-    observed = replace(target, extender=programs[0], device_plugin=programs[1])
+    observed = structs.replace(target, extender=programs[0], device_plugin=programs[1])
 
     def lead(kubeconfig: Path) -> None:
         for one in (extender, plugin):

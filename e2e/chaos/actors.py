@@ -8,12 +8,13 @@ import os
 import random
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import yaml
+from msgspec.structs import replace
 
 from clusters.api_client import ApiError
 from clusters.deploy.render import FOLDER

@@ -6,9 +6,10 @@ import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from clusters.api_client import ApiError
 from clusters.ports import free_port

@@ -103,7 +103,7 @@ def test_the_policies_of_a_target_are_those_of_the_base() -> None:
     ids, slots = load_target("gpushare"), load_target("gpushare-slots")
     base = {path.name for path in BASE.glob("*-policy.yaml")}
 
-    assert {path.name for path in ids.policies} == base
+    assert {Path(name).name for name in ids.policies} == base
     assert slots.policies[:-1] == ids.policies
     assert (dict(ids.policy_probe), list(slots.policy_probe)) == ({}, ["asks", "gets"])
 
