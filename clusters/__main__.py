@@ -193,7 +193,7 @@ async def _telling(what: str) -> AsyncIterator[None]:
 
 
 def _offer(kubeconfig: Path, copy: Copy | None) -> None:
-    """Say where it is, and write it where it was asked for."""
+    """Print where the cluster is, and write its kubeconfig if a file was named."""
     say(f"the API server answers; in another terminal: export KUBECONFIG={kubeconfig}")
     if copy is not None:
         copy.put(kubeconfig)

@@ -17,7 +17,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
-# A watch that says nothing for this long is opened again, in seconds; client-go asks 5 to 10 minutes.
+# A watch that brings nothing for this long is opened again, in seconds; client-go asks 5 to 10 minutes.
 WATCH_SECONDS = 300
 # Between two attempts against a server that does not answer, in seconds.
 RETRY_SECONDS = 0.2
@@ -41,7 +41,7 @@ class ApiClient:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
-        """Connect as the current context of the kubeconfig at ``path`` says."""
+        """Connect by the current context of the kubeconfig at ``path``."""
         return cls(Connection.from_kubeconfig(path))
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ class ApiClient:
     async def delete(
         self, resource: Resource, name: str, namespace: str | None = None, *, grace_seconds: int | None = None
     ) -> None:
-        """Delete an object; ``grace_seconds`` 0 removes a pod at once."""
+        """Delete an object; with ``grace_seconds`` 0 a pod is removed immediately."""
         body = None if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         await self.request("DELETE", resource.path(namespace, name), body=body)
 
@@ -141,7 +141,7 @@ class ApiClient:
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield ``(type, object)`` for ever: ADDED for all that is there, then one ``("SYNCED", {})``, then changes.
 
-        Survives closed connections, servers that are away, and 410: after a new list it yields what changed meanwhile
+        Survives closed connections, servers that are away, and 410: after a new list it yields the changes in between
         (ADDED, MODIFIED, DELETED with the last state seen), so that a consumer's picture is complete again.
         """
         params = selectors(field_selector, label_selector)
@@ -205,7 +205,7 @@ async def retry_after(error: Exception) -> bool:
 
 
 def error_of(code: int, body: bytes) -> ApiError:
-    """The error in a refusal: its Status object, or the text where there is none."""
+    """The error in a refusal: its Status object, or the text if there is none."""
     try:
         status = json.loads(body)
         return ApiError(code, status.get("reason", ""), status.get("message", ""))
@@ -238,7 +238,7 @@ def remember(known: dict[str, Object], kind: str, item: Object) -> None:
 
 
 def differences(known: dict[str, Object], items: list[Object]) -> list[tuple[str, Object]]:
-    """What a new list says against what is known, deletions first; ``known`` is brought up to date."""
+    """The changes between a new list and the ``known`` objects, deletions first; ``known`` is brought up to date."""
     listed = {key_of(item): item for item in items}
     events = [("DELETED", known.pop(key)) for key in list(known) if key not in listed]
     for key, item in listed.items():

@@ -15,9 +15,9 @@ BUILDING: Final = ".building-"
 
 @contextmanager
 def locked(folder: Path, command: str, out: TextIO, error: Callable[[str], Exception]) -> Iterator[None]:
-    """While inside nobody else builds in ``folder``; whoever waits says so as ``command``, and then finds it done.
+    """Hold the lock on builds in ``folder``. A process that waits prints so as ``command``, and then finds the build done.
 
-    Raises the ``error`` of a text where the folder cannot be written.
+    Raises the ``error`` with a text if the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@ from typing import Final
 
 import trustme
 
-# Go refuses a certificate whose list of names is there and empty; a client has no host of its own.
+# Go refuses a certificate whose list of names exists and is empty; a client has no host of its own.
 _NO_HOST: Final = "client.invalid"
-# trustme names itself where no organization is given, and an organization is a group.
+# trustme names itself if no organization is given, and an organization is a group.
 _NO_GROUP: Final = "gpushare:clients"
 
 
@@ -25,7 +25,7 @@ class KeyPair:
 
 
 class Authority:
-    """A certificate authority whose files lie in one folder; ``ca`` is its own certificate."""
+    """A certificate authority with its files in one folder; ``ca`` is its own certificate."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -13,7 +13,7 @@ REAL: Final = 1.0
 class Clock:
     """Handed to everything in a cluster that asks what time it is; ``factor`` 60: a minute of the cluster is a second.
 
-    Durations that somebody waits are the cluster's too: ``real`` says how long that is for the event loop.
+    Waits take time of the cluster too: ``real`` converts one into time of the event loop.
     """
 
     def __init__(self, factor: float = REAL) -> None:
@@ -36,7 +36,7 @@ class Clock:
         return self.now().timestamp()
 
     def real(self, seconds: float) -> float:
-        """How long the event loop must wait until so many seconds have passed in the cluster."""
+        """The seconds that the event loop must wait until that many seconds have passed in the cluster."""
         return seconds / self.factor
 
     def _passed(self) -> float:

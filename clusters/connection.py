@@ -24,7 +24,7 @@ from lightkube.config.models import User
 # For connecting, and between two pieces of an answer, in seconds. A real API server takes three to say that it does not know a
 # version yet.
 ANSWER_SECONDS: Final = 30.0
-# A server of uvicorn's closes a connection that idled for five seconds; nobody should write into one that is about to go.
+# A server of uvicorn's closes a connection that idled for five seconds; no request may go into one that is about to close.
 _IDLE_SECONDS: Final = 3.0
 # A body from here on is not written in one go.
 _PIECEMEAL_BYTES: Final = 1 << 16
@@ -57,7 +57,7 @@ class Answer:
 
 
 class Stream:
-    """An answer whose body comes piece by piece; ends with the connection. Its methods raise TransportError."""
+    """An answer that comes in pieces; it ends with the connection. Its methods raise TransportError."""
 
     def __init__(self, response: aiohttp.ClientResponse, silent_for: float | None) -> None:
         self.status_code = response.status
@@ -66,11 +66,11 @@ class Stream:
         self._silent_for = silent_for
 
     async def read(self) -> bytes:
-        """What is left of the body."""
+        """The rest of the body."""
         return b"".join([piece async for piece in self.pieces()])
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Where it breaks off, pieces that nobody had taken yet are lost with the rest."""
+        """The body as it comes. If the connection breaks, pieces that were not read yet are lost with the rest."""
         while True:
             # aiohttp's own limit is gone once it has met a chunk that is none.
             with _as_transport_errors():
@@ -112,7 +112,7 @@ class Connection:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
-        """As the current context of the kubeconfig at ``path`` says, with any way to log in that lightkube knows."""
+        """By the current context of the kubeconfig at ``path``, with any login that lightkube knows."""
         config = KubeConfig.from_file(path).get()
         if config is None:
             raise ValueError(f"{path}: no current context")
@@ -163,7 +163,7 @@ class Connection:
         body = content.encode() if isinstance(content, str) else content
         session = await self._session()
         response = await _send(session, method, url, body, headers, silent_for)
-        # A server that no longer believes who one is is shown newer credentials, where there are some.
+        # A server that no longer accepts the credentials gets newer ones, if there are some.
         if response.status == _UNAUTHORIZED and (newer := await self._credentials(refused=True)):
             session.headers.update(newer)
             response.release()
@@ -172,14 +172,14 @@ class Connection:
             yield Stream(response, silent_for)
 
     async def _session(self) -> aiohttp.ClientSession:
-        """With what says who one is: nobody asks before that is known."""
+        """The headers with the credentials: no request is sent before they are known."""
         async with self._opening:
             if self._opened is None:
                 self._opened = _open(self._tls, {**self._headers, **await self._credentials(refused=False)})
             return self._opened
 
     async def _credentials(self, *, refused: bool) -> dict[str, str]:
-        """The header that says who one is, another than the one that was ``refused``; none where there is nothing to show."""
+        """The header with credentials other than the one that was ``refused``; none if there are no others."""
         if self._auth is None:
             return {}
         flow = self._auth.async_auth_flow(httpx2.Request("GET", self._url))
@@ -199,13 +199,13 @@ def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.Cli
         limit=0,
         ssl=tls or True,
         keepalive_timeout=_IDLE_SECONDS,
-        # Before 3.12.8 asyncio keeps a TLS connection whose peer does not answer the good-bye; later aiohttp warns of the word.
+        # Before 3.12.8 asyncio keeps a TLS connection whose peer does not answer the good-bye; later aiohttp warns of this flag.
         enable_cleanup_closed=sys.version_info < (3, 12, 8),
     )
     return aiohttp.ClientSession(
         connector=connector,
         headers={"User-Agent": _USER_AGENT, **headers},
-        # What is not said is not sent: the server's answer to that is for cases to see.
+        # Headers that a case leaves out are not sent: the case wants to see how the server answers then.
         skip_auto_headers=("Content-Type", "Accept-Encoding"),
         cookie_jar=aiohttp.DummyCookieJar(),
         middlewares=(_once,),
@@ -213,7 +213,7 @@ def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.Cli
 
 
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp would send a PUT or DELETE again whose connection broke, as it does a GET: the second finds what the first has done.
+    """aiohttp would send a PUT or DELETE again if its connection broke, as it does a GET: the second finds the change already made.
 
     A GET changes nothing, and a server may have closed a connection without a word: a real API server does after each upgrade
     that it refuses.
@@ -245,7 +245,7 @@ async def _send(
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """A large body is sent piece by piece: others have their turn meanwhile."""
+    """A large body is sent in pieces: other tasks run in between."""
     return body if body is None or len(body) < _PIECEMEAL_BYTES else io.BytesIO(body)
 
 

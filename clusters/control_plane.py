@@ -1,4 +1,4 @@
-"""What a local cluster needs of its control plane, embedded or real."""
+"""The interface between a local cluster and its control plane, embedded or real."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ControlPlane(Protocol):
     """An administrator's; the file is whole once it is there."""
 
     async def start(self, *, controllers: bool = True) -> None:
-        """Bring up the API server, and the controllers unless told not to. Raises ClusterError."""
+        """Start the API server, and the controllers unless they are turned off. Raises ClusterError."""
 
     async def stop(self) -> None:
         """End all of it."""
@@ -34,19 +34,19 @@ class ControlPlane(Protocol):
         """Forget the history of all objects, as a real cluster does every five minutes."""
 
     async def restart_api_server(self) -> None:
-        """End the API server and start it again where it was, over the same objects; what it remembered of changes is gone."""
+        """End the API server and start it again at its address, over the same objects; its memory of changes is gone."""
 
     def kubelet_kubeconfig(self, node: str) -> Path:
         """A kubeconfig with which a kubelet is that node to the API server."""
 
     def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
-        """Certificate and key with which a kubelet serves logs to the API server; None where it is asked in plain HTTP."""
+        """Certificate and key with which a kubelet serves logs to the API server; None if it is asked in plain HTTP."""
 
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
-        """A certificate with which somebody is that user of that group to the API server."""
+        """A certificate that makes its holder that user of that group to the API server."""
 
     async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
         """Write a kubeconfig with a token of that ServiceAccount, bound to ``pod`` if one is named, and nothing more."""
 
     def log(self, program: str) -> str:
-        """What one of its programs has logged; "" where it has none of that name."""
+        """The log of one of its programs; "" if it has none of that name."""

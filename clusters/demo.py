@@ -1,4 +1,4 @@
-"""The main job, step by step: pods share cards on a cluster of three nodes. Every step is checked; the first that is not as said
+"""The main job, step by step: pods share cards on a cluster of three nodes. Every step is checked; the first that fails
 ends the demo.
 """
 
@@ -21,13 +21,13 @@ from clusters.targets import Target
 from clusters.waiting import eventually
 
 SAMPLES: Final = Path(__file__).parent / "deploy" / "samples"
-# What cheyang/gpu-player:v2 holds of its card, in MiB, whatever it booked.
+# The MiB that cheyang/gpu-player:v2 allocates on its card, however much it booked.
 PLAYER_MIB: Final = 1253
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class DemoError(Exception):
-    """A step that was not as said."""
+    """A step that failed its check."""
 
 
 class Demo:
@@ -103,7 +103,7 @@ class Demo:
         self.step("4. what each container was given")
         for pod in sorted(await self._api.list(PODS, "default"), key=lambda pod: str(pod["metadata"]["name"])):
             name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
-            # They are sorted, and a container runs before it has told them.
+            # They are sorted, and a container runs before its log is written.
             log = await eventually(
                 partial(self._api.text, PODS.path("default", name, "log")),
                 lambda text: "NVIDIA_VISIBLE_DEVICES=" in text,
@@ -208,6 +208,6 @@ def indent(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """To standard output, at once."""
+    """Write to standard output immediately."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
     sys.stdout.flush()

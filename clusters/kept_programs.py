@@ -1,4 +1,4 @@
-"""Keeps the rights of the programs of a cluster whose programs run beside it, and not in its pods.
+"""Keeps the rights of the programs of a cluster if they run beside it, and not in its pods.
 
 Those programs act as the ServiceAccounts of ``clusters/deploy``. ``kubectl delete -k clusters/deploy/base`` ends the programs of a
 real cluster, but of this one it would only take the rights away, for good. So the deletion is refused, with the reason.
@@ -21,7 +21,7 @@ _MESSAGE: Final = (
 
 
 def manifests() -> tuple[dict[str, Any], ...]:
-    """A policy that refuses to delete accounts, roles and bindings whose names begin with ``gpushare-``, and its binding."""
+    """A policy that refuses to delete accounts, roles and bindings with names that begin with ``gpushare-``, and its binding."""
     rules = (("", ["serviceaccounts"]), (_RBAC, ["roles", "clusterroles", "rolebindings", "clusterrolebindings"]))
     return (
         {

@@ -10,12 +10,12 @@ import yaml
 
 from clusters.certificates import KeyPair
 
-# Of the cluster, the user and the context in our files.
+# The name of the cluster, the user and the context in our files.
 _NAME: Final = "gpushare"
 
 
 def write(path: Path, url: str, *, ca: Path | None, token: str = "", client: KeyPair | None = None) -> Path:
-    """Write a kubeconfig for ``url``; whoever sees the file sees it whole. ``token`` or ``client`` says who one is."""
+    """Write a kubeconfig for ``url``; a reader never sees a part of the file. ``token`` or ``client`` are the credentials."""
     user: dict[str, Any] = {}
     if token:
         user["token"] = token

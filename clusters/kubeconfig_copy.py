@@ -10,10 +10,10 @@ from clusters.provider import ClusterError
 
 
 class Copy:
-    """The copy of a kubeconfig where a user wants it, while their cluster is up; a file of their own it never touches."""
+    """The copy of a kubeconfig that a user asked for, while their cluster is up; a file of their own it never touches."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ClusterError where a copy cannot be, before a cluster is started for it."""
+        """Raises ClusterError if a copy is not possible, before a cluster is started for it."""
         self._path = path
         self._content = b""
         if not path.parent.is_dir():
@@ -22,7 +22,7 @@ class Copy:
             raise ClusterError(f"{path}: is there, and not the kubeconfig of a cluster of ours; name another file")
 
     def put(self, source: Path) -> None:
-        """Write it: whole, and for nobody else to read. Raises ClusterError."""
+        """Write it: whole, and readable for its owner alone. Raises ClusterError."""
         self._content = source.read_bytes()
         try:
             kubeconfig.put(self._path, self._content)

@@ -1,8 +1,8 @@
 """A cluster on this machine: kubelet stand-ins and the programs under test around a control plane, embedded or real.
 
-Everything lies in one short temporary folder (paths of unix sockets hold 107 bytes at most) and listens on loopback. What is
-simulated: the machines, the containers and the cards. What is real: HTTP, gRPC, pynvml, the programs under test, each with
-the rights of its own ServiceAccount; and the control plane where it is the real one.
+Everything lies in one short temporary folder (paths of unix sockets hold 107 bytes at most) and listens on loopback. Simulated
+are the machines, the containers and the cards. Real are HTTP, gRPC, pynvml, the programs under test, each with
+the rights of its own ServiceAccount; and the control plane if it is the real one.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class LocalCluster:
         self._kubelets[node.name] = kubelet
 
     async def _start_scheduler(self) -> None:
-        """With the configuration that we ship, but for where the extender is."""
+        """The configuration that we ship, with the extender's present address."""
         configuration = yaml.safe_load(SCHEDULER_CONFIG.read_text())
         for extender in configuration["extenders"]:
             extender["urlPrefix"] = self.extender_url()

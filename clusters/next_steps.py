@@ -1,4 +1,4 @@
-"""What a person can do with a cluster that ``make up`` has brought up, as lines to paste into another shell. Pure."""
+"""The next steps for a person with a cluster from ``make up``, as lines to paste into another shell. Pure."""
 
 from __future__ import annotations
 

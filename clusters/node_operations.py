@@ -1,4 +1,4 @@
-"""What an operator does to a node through the API, the same on every kind of cluster: cordon, drain, delete its Node."""
+"""An operator's actions on a node through the API, the same on every kind of cluster: cordon, drain, delete its Node."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ async def drain(api: ApiClient, node: str, *, seconds: float = DEFAULT_SECONDS) 
 
 
 async def delete_node(api: ApiClient, node: str) -> None:
-    """Delete the Node object and, at once, the pods that were on it; a kubelet that starts registers anew.
+    """Delete the Node object and, right after it, the pods that were on it; a kubelet that starts registers again.
 
-    A real control plane removes these pods itself, after 40 seconds, when no Node has come back meanwhile. One that does come back
+    A real control plane removes these pods itself, after 40 seconds, if no Node has come back by then. One that does come back
     has another range of pod addresses, and what still runs there is cut off from the network.
     """
     await api.delete(NODES, node)
@@ -59,7 +59,7 @@ def is_evictable(pod: Object) -> bool:
 
 
 async def _evict(api: ApiClient, pod: Object) -> bool:
-    """Ask for it; False where a disruption budget says not now."""
+    """Ask for it; False if a disruption budget forbids it now."""
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
     try:

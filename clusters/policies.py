@@ -1,4 +1,4 @@
-"""Admission policies of a target: installed where the API server knows the kind, and waited for until they act."""
+"""Admission policies of a target: installed if the API server knows the kind; the harness waits until they act."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ _KEPT: Final[list[socket.socket]] = []
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on, and that the kernel gives to nobody else while this process runs.
+    """A free TCP port of loopback, which the kernel gives to no other process while this one runs.
 
     It stays bound here and is not listened on. A server may listen on it nevertheless, because servers share addresses
     (SO_REUSEADDR); other searches for a free port, and outgoing connections, pass it over.

@@ -93,7 +93,7 @@ class Program:
                 await self.kill()
         if self._has_children:
             with contextlib.suppress(ProcessLookupError):
-                # Who is left of its session, though it has ended.
+                # The rest of its session, though the program has ended.
                 os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.returncode
 

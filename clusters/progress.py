@@ -12,7 +12,7 @@ _RENEW_SECONDS: Final = 0.5
 
 
 class Progress:
-    """A context in which something long is done. ``text`` says what, ``detail`` how far it is; both may change meanwhile."""
+    """A context for a long step. ``text`` names it, ``detail`` is how far it is; both may change in it."""
 
     def __init__(self, command: str, text: str, out: TextIO, expected: str = "") -> None:
         """Which command speaks, what it does, and what is known of how long that takes (``once; minutes``)."""

@@ -1,4 +1,4 @@
-"""The seam: what a cluster is to the demo, to the end-to-end cases and to the load.
+"""The interface of a cluster to the demo, to the end-to-end cases and to the load.
 
 A dozen members and three, no more. Whatever else a case needs it gets through the API server, as a user would.
 """
@@ -40,7 +40,7 @@ class _Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClusterError(Exception):
-    """A cluster that cannot be made or does not do what it should; says what, where, and what to do."""
+    """A cluster that cannot be made or does not do as it should; the text has what, where, and what to do."""
 
 
 class Cluster(Protocol):
@@ -77,21 +77,21 @@ class Cluster(Protocol):
         """Start a program that was killed, and wait until it is ready."""
 
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
-        """Restart a node's kubelet: its sockets are removed and made anew, its checkpoint stays unless it is to be lost.
+        """Restart a node's kubelet: its sockets are removed and made again, its checkpoint stays unless it must be lost.
 
-        ``reboot`` restarts the machine: containers end, the boot id is another, the cards and the device plugin start anew.
+        ``reboot`` restarts the machine: containers end, the boot id is another, the cards and the device plugin start again.
         """
 
     async def add_node(self, node: NodeSpec) -> None:
         """A machine that joins the running cluster; returns when it takes pods, onto its cards too. Raises ClusterError."""
 
     def cards(self, node: str) -> list[dict[str, Any]]:
-        """What the cards of a node hold: index, uuid, name, memory total and used in MiB, processes."""
+        """The state of a node's cards: index, uuid, name, memory total and used in MiB, processes."""
 
     async def fake_nvml(self, node: str, *arguments: str) -> str:
-        """What the command ``fake-nvml`` with these arguments prints on that node: ``show`` the cards, or change them.
+        """The output of the command ``fake-nvml`` with these arguments on that node: ``show`` the cards, or change them.
 
-        Raises ClusterError with its error; where the cards are real, for all but ``show``, which nvidia-smi answers.
+        Raises ClusterError with its error; if the cards are real, for all but ``show``, which nvidia-smi answers.
         """
 
     def kubelet_folder(self, node: str) -> Path:
@@ -104,7 +104,7 @@ class Cluster(Protocol):
         """The state file of a node's simulated cards, for the command ``fake-nvml`` on this machine. Raises ClusterError."""
 
     def log(self, program: str, node: str | None = None) -> str:
-        """What a program has logged."""
+        """The log of a program."""
 
 
 def load_nodes(path: Path) -> list[NodeSpec]:

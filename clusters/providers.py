@@ -20,7 +20,7 @@ from clusters.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a user may choose of a provider."""
+    """The choices that a user has for a provider."""
 
     environment: Mapping[str, str]
     """For the programs that it starts."""
@@ -81,7 +81,7 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
 def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Clock) -> Cluster:
     if choices.snapshot is not None or clock.factor != REAL:
         raise ClusterError("provider kind: real kubelets have no clock to speed up, and it saves no snapshot")
-    # Imported here: what it needs (pytest-kubernetes) is asked of nobody who runs another kind.
+    # Imported here: its dependency (pytest-kubernetes) is needed for this kind alone.
     from clusters.kind.kind_cluster import KindCluster
 
     return KindCluster(

@@ -27,7 +27,7 @@ async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:
 async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:
     """Did the kubelet take the plugin's list, which has some of that resource, and did the plugin write what its cards are?
 
-    With ``may_be_none`` the list may be empty: of a node whose cards do not say how much memory they have.
+    With ``may_be_none`` the list may be empty: the cards of the node do not report how much memory they have.
     """
     try:
         status = (await api.get(NODES, node))["status"]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind: where it lives below the API root and how kubectl calls it."""
+    """One kind: its place below the API root and its name in kubectl."""
 
     api_version: str
     plural: str

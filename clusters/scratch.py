@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-# Waits until nobody holds the other end of its standard input, then removes the folder; programs that are being killed may
+# Waits until the other end of its standard input is closed, then removes the folder; programs that are being killed may
 # still be writing into it, so that it tries again.
 _REMOVE: Final = (
     'cat >/dev/null; for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$1" && exit 0; sleep 0.2; done; exit 1'

@@ -31,7 +31,7 @@ class SimulatedNode:
         self._environment = {**environment, _STATE_VARIABLE: str(self.state_file)}
 
     def cards(self) -> list[dict[str, Any]]:
-        """What the cards hold, as ``fake-nvml show -o json`` says it. Raises ClusterError."""
+        """The state of the cards, as ``fake-nvml show -o json`` prints it. Raises ClusterError."""
         # Read here: cases look often, and a process for each look takes more than all that they look at.
         try:
             with State.open(self.state_file) as state:
@@ -44,7 +44,7 @@ class SimulatedNode:
         return not any(card["memory"]["total_mib"] for card in self.cards())
 
     async def fake_nvml(self, *arguments: str) -> str:
-        """What the command prints. Raises ClusterError with its error."""
+        """The output of the command. Raises ClusterError with its error."""
         argv = ["fake-nvml", *arguments]
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*argv, env=self._environment, stdout=pipe, stderr=pipe)
@@ -76,6 +76,6 @@ class SimulatedNode:
 
 
 def environment_of_programs(environment: Mapping[str, str]) -> dict[str, str]:
-    """Programs are found where this interpreter's are, and reach this machine without a proxy."""
+    """The environment in which programs are found beside this interpreter, and reach this machine without a proxy."""
     path = f"{Path(sys.executable).parent}:{environment.get('PATH', '/usr/bin:/bin')}"
     return {**environment, "PATH": path, "NO_PROXY": "127.0.0.1,localhost"}

@@ -46,7 +46,7 @@ async def eventually(
 
 
 def until_next_look(begun: float) -> float:
-    """Seconds to sleep for who has waited since ``begun`` on the running loop's clock: a tenth of that, within bounds."""
+    """Seconds to sleep for a waiter since ``begun`` on the running loop's clock: a tenth of the wait so far, within bounds."""
     waited = asyncio.get_running_loop().time() - begun
     return min(max(_LOOK_SECONDS, waited * _OF_THE_WAIT), _LONGEST_LOOK_SECONDS)
 
@@ -64,7 +64,7 @@ async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 async def for_each(act: Callable[[T], Awaitable[object]], items: Iterable[T], at_once: int) -> None:
-    """Do it for each, in their order, so many at once. Raises what the first of them raises."""
+    """Do it for each, in their order, this many in parallel. Raises the error of the first that fails."""
     left = iter(items)
 
     async def work() -> None:
@@ -89,7 +89,7 @@ async def unless(ended: asyncio.Event, work: Callable[[], Awaitable[object]]) ->
 
 
 async def all_or_none(*works: Coroutine[Any, Any, None]) -> None:
-    """Do them at once. Raises what the first of them raises, when the others have ended, too: nothing goes on behind it."""
+    """Do them in parallel. Raises the error of the first that fails, after the others have ended, too: nothing runs on."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)

@@ -25,17 +25,17 @@ ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
 _ANSWER_SECONDS: Final = 30
 _KUBERNETES: Final = "k8s.io/kubernetes"
-# Where Kubernetes keeps the version that a program says of itself.
+# The variables in which Kubernetes keeps the version that a program reports.
 _STAMPED: Final = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
 class MissingBinariesError(Exception):
-    """Programs of a control plane that are not there; says which, and what to do."""
+    """Programs of a control plane are missing; the text names them, and the command that makes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One Go module of ours: what it builds, in which version, and where that is kept."""
+    """One Go module of ours: its programs, its version, and the folder of the build."""
 
     name: str
     folder: Path
@@ -84,7 +84,7 @@ def modules(minor: str) -> tuple[Module, Module]:
 
 
 def kwok() -> Module:
-    """The module of kwok, which plays kubelets on nodes that are nothing but objects: built where somebody asks for it."""
+    """The module of kwok, which plays kubelets on nodes that are nothing but objects: built only if it is asked for."""
     return module_of(MODULES / KWOK, KWOK, "sigs.k8s.io/kwok", {KWOK: "sigs.k8s.io/kwok/cmd/kwok"})
 
 
@@ -97,10 +97,10 @@ def module_of(
     stamps: Mapping[str, str] | None = None,
     tags: tuple[str, ...] = (),
 ) -> Module:
-    """What is built of the Go module in this folder; its version is the one that ``go.mod`` requires of ``module_path``.
+    """The programs of the Go module in this folder; the version is the one that ``go.mod`` requires of ``module_path``.
 
-    Programs of Kubernetes are told their version, as its own release build does. Modules of the same name and version share
-    a folder of the cache. Raises MissingBinariesError where the version is not pinned.
+    Programs of Kubernetes get their version at the link, as in its own release build. Modules of the same name and version share
+    a folder of the cache. Raises MissingBinariesError if the version is not pinned.
     """
     version = _pinned(folder, module_path)
     if stamps is None:
@@ -132,7 +132,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 def assets_folder(environment: Mapping[str, str], assets: Path | None) -> Path | None:
     """The folder of ready programs that the user points at: ``--assets``, else KUBEBUILDER_ASSETS.
 
-    Raises MissingBinariesError where there is none: a typo must neither start minutes of building nor make another program run.
+    Raises MissingBinariesError if there is none: a typo must neither start minutes of building nor make another program run.
     """
     named = environment.get(ASSETS_VARIABLE)
     folder = assets or (Path(named) if named else None)
@@ -144,7 +144,7 @@ def assets_folder(environment: Mapping[str, str], assets: Path | None) -> Path |
 
 
 def known(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> dict[str, Path]:
-    """The programs of that minor that are there: of the assets where their version matches, else of the cache."""
+    """The programs of that minor that exist: those of the assets if their version matches, else those of the cache."""
     folder = assets_folder(environment, assets)
     found = _matching(folder, minor) if folder is not None else {}
     for module in modules(minor):
@@ -159,7 +159,7 @@ def cached(module: Module, environment: Mapping[str, str]) -> dict[str, Path]:
 
 
 def locate(minor: str, environment: Mapping[str, str], assets: Path | None = None) -> Binaries:
-    """All programs of that minor. Raises MissingBinariesError that says which are missing and how to get them."""
+    """All programs of that minor. Raises MissingBinariesError, which names the missing ones and how to get them."""
     found = known(minor, environment, assets)
     missing = [program for program in (*KUBERNETES_PROGRAMS, ETCD) if program not in found]
     if missing:
@@ -171,7 +171,7 @@ def locate(minor: str, environment: Mapping[str, str], assets: Path | None = Non
 
 
 def version_of(program: Path) -> str:
-    """What a program of Kubernetes says of itself (``v1.36.3``), or "" when it says nothing of that form."""
+    """The version that a program of Kubernetes reports (``v1.36.3``), or "" if it reports nothing of that form."""
     flag = ("version", "--client") if program.name == "kubectl" else ("--version",)
     try:
         answer = subprocess.run([program, *flag], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False)
@@ -182,7 +182,7 @@ def version_of(program: Path) -> str:
 
 
 def _is_program(path: Path) -> bool:
-    """Is it a file that this user may execute? False also where this user may not even look."""
+    """Is it a file that this user may execute? False also if this user may not even look."""
     return shutil.which(path) is not None
 
 

@@ -1,6 +1,6 @@
 """``python -m clusters.controlplane.build``: build the programs of a real control plane that are not there yet.
 
-Each module is built by Go from its pinned sources into the cache, beside what is there: whoever looks sees all of a module's
+Each module is built by Go from its pinned sources into the cache, beside what is there: a reader sees all of a module's
 programs or none. A second call has nothing to do and returns at once.
 """
 
@@ -40,7 +40,7 @@ _COMMAND: Final = "control-plane"
 
 
 class BuildError(Exception):
-    """A build that cannot be done or failed; says what, why, and what to do."""
+    """A build that cannot be done or failed; the text has what, why, and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def ensure(minor: str, environment: Mapping[str, str], assets: Path | None, out: TextIO) -> None:
-    """Build what is missing of that minor. Raises BuildError, and MissingBinariesError where the assets are no folder."""
+    """Build the missing programs of that minor. Raises BuildError, and MissingBinariesError if the assets are no folder."""
     for module in modules(minor):
         _ensure(module, partial(known, minor, environment, assets), environment, out)
 
@@ -165,7 +165,7 @@ def _tags(module: Module) -> list[str]:
 
 
 def _ldflags(module: Module) -> str:
-    """Without symbols, and with what its programs are told of themselves."""
+    """Without symbols, and with the version that its programs report."""
     return " ".join(["-s", "-w", *(f"-X {variable}={value}" for variable, value in module.stamps.items())])
 
 

@@ -33,10 +33,10 @@ API_SERVER: Final = "kube-apiserver"
 CONTROLLERS: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
 _HOST: Final = "127.0.0.1"
-# A free port may be taken by somebody else before our program listens on it; then another is tried.
+# Another program may take a free port before ours listens on it; then another port is tried.
 _ATTEMPTS: Final = 3
 _TAKEN: Final = "address already in use"
-# Never dialled: the API server wants an address to announce, and announces it to nobody (no endpoint reconciler).
+# Never dialled: the API server wants an address to announce, and announces it nowhere (no endpoint reconciler).
 _ADVERTISED: Final = "192.0.2.1"
 _SERVICE_RANGE: Final = "10.96.0.0/16"
 _ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
@@ -62,7 +62,7 @@ class RealControlPlane:
         """Of an administrator (group system:masters); there once the API server is ready."""
 
     async def start(self, *, controllers: bool = True) -> None:
-        """Bring up etcd and the API server, and the controllers unless told not to. Raises ClusterError."""
+        """Start etcd and the API server, and the controllers unless they are turned off. Raises ClusterError."""
         _write_signing_key(self._folder / "service-accounts.key")
         await self._retrying(self._start_etcd)
         await self._retrying(self._start_api_server)
@@ -76,7 +76,7 @@ class RealControlPlane:
             await self._programs.popitem()[1].stop()
 
     async def restart_api_server(self) -> None:
-        """Kill the API server and start it again where it was: its memory of changes is gone, watches end without a word."""
+        """Kill the API server and start it again at its address: its memory of changes is gone, and watches break."""
         program = self._programs[API_SERVER]
         await program.kill()
         await program.launch(self._api_server_is_ready)
@@ -97,11 +97,11 @@ class RealControlPlane:
         return kubeconfig.write(path, self.url, ca=self.ca, token=token)
 
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
-        """A certificate with which somebody is that user of that group to the API server."""
+        """A certificate that makes its holder that user of that group to the API server."""
         return self._authority.issue_client(user, group, expires=expires)
 
     async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
-        """Start kube-scheduler with this KubeSchedulerConfiguration (whose it is, is set here)."""
+        """Start kube-scheduler with this KubeSchedulerConfiguration (its account is set here)."""
         account = str(self._kubeconfig("system:kube-scheduler", None))
         mine = {
             **configuration,
@@ -117,7 +117,7 @@ class RealControlPlane:
             "tls-cert-file": str(server.certificate),
             "tls-private-key-file": str(server.key),
             "authentication-kubeconfig": account,
-            # There is no front proxy whose certificates it could look up.
+            # There is no front proxy with certificates that it could look up.
             "authentication-skip-lookup": "true",
             "authorization-kubeconfig": account,
             # On loopback, and no secret.
@@ -137,7 +137,7 @@ class RealControlPlane:
             return (await http.request("GET", "/metrics")).text
 
     def log(self, program: str) -> str:
-        """What one of the programs has logged."""
+        """The log of one of the programs."""
         path = self._folder / f"{program}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -147,7 +147,7 @@ class RealControlPlane:
         return found.pid if found is not None else None
 
     async def compact(self) -> None:
-        """Let etcd forget every version but the newest, as it does by itself every five minutes."""
+        """Make etcd drop every version but the newest, as it does every five minutes."""
         async with ApiClient(Connection(self._etcd_url, tls=self._etcd_context())) as etcd:
             status = await etcd.request("POST", "/v3/maintenance/status", body={})
             body = {"revision": status["header"]["revision"], "physical": True}
@@ -231,7 +231,7 @@ class RealControlPlane:
         await self._programs[program].launch(is_ready)
 
     async def _retrying(self, start: Callable[[], Awaitable[None]]) -> None:
-        """Start on another port where the one that was free has been taken meanwhile."""
+        """Start on another port if the one that was free has been taken in between."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 await start()
@@ -249,7 +249,7 @@ class RealControlPlane:
         return await says_ready(f"{self.url}/readyz", self._context())
 
     async def _scheduler_is_ready(self) -> bool:
-        """Its caches are filled; before 1.31 it only tells that it runs."""
+        """Its caches are filled; before 1.31 it only reports that it runs."""
         path = "healthz" if _before_1_31(self._binaries.kubernetes) else "readyz"
         return await says_ready(f"{self.scheduler_url}/{path}", self._context())
 

@@ -1,1 +1,1 @@
-"""Manifests as users apply them, and how a provider reads them. Data but for ``render.py``."""
+"""Manifests as users apply them, and ``render.py``, with which a provider reads them."""

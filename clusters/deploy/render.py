@@ -31,7 +31,7 @@ async def render(
     """The objects of the kustomization in ``folder``, with ``components`` (names of folders in components/) over it.
 
     ``images`` maps a name in the manifests (without a tag) to the whole name of the image to run. Raises ClusterError with
-    what kubectl said, and for an image that no container runs.
+    kubectl's error, and for an image that no container runs.
     """
     with tempfile.TemporaryDirectory(prefix="gs-kustomize-") as scratch:
         top = _site(Path(scratch).resolve(), folder.resolve(), components) if components else folder

@@ -31,7 +31,7 @@ class EmbeddedControlPlane:
     """See ``clusters.control_plane.ControlPlane``; ``folder`` is there and stays."""
 
     def __init__(self, folder: Path, clock: Clock | None = None, state: Path | None = None) -> None:
-        """``state``: a file from which the state comes, where it is there, and to which it goes in the end."""
+        """``state``: a file that the state is read from, if it exists, and written to in the end."""
         clock = clock or Clock()
         self._folder = folder
         self._state = state
@@ -113,7 +113,7 @@ class EmbeddedControlPlane:
         return kubeconfig.write(path, self.url, ca=self._authority.ca, token=token)
 
     def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
-        """A certificate with which somebody is that user of that group to the API server."""
+        """A certificate that makes its holder that user of that group to the API server."""
         return self._authority.issue_client(user, group, expires=expires)
 
     def log(self, program: str) -> str:

@@ -55,7 +55,7 @@ class Scheduler:
         clock: Callable[[], float] = time.monotonic,
         real: Callable[[float], float] = lambda seconds: seconds,
     ) -> None:
-        """``real``: how long the event loop must wait until so many seconds of ``clock`` have passed."""
+        """``real``: converts seconds of ``clock`` into seconds that the event loop must wait."""
         self._api = api
         self._clock = clock
         self._real = real
@@ -79,7 +79,7 @@ class Scheduler:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Start; returns at once. An API server or extender that is not there yet is waited for."""
+        """Start; returns immediately. The scheduler waits for an API server or extender that does not answer yet."""
         for field in self._configuration.not_imitated:
             logger.warning("the embedded scheduler passes over %s", field)
         for work in (self._nodes.run(), self._pods.run(), self._budgets.run(), self._reporter.run(), self._run()):

@@ -1,1 +1,1 @@
-"""What simulated containers do: one YAML file for each image, and the code that reads them (README.md)."""
+"""Simulated containers: one YAML file for each image, and the code that reads them (README.md)."""

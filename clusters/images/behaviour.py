@@ -1,4 +1,4 @@
-"""Which image does what: the YAML files of this folder, as values. Pure but for ``Behaviours.load``."""
+"""The behaviour of each image: the YAML files of this folder, as values. Pure except for ``Behaviours.load``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BehaviourError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What the process of an image does; the defaults are an unknown image's: it runs until it is stopped."""
+    """The behaviour of an image's process; the defaults are an unknown image's: it runs until it is stopped."""
 
     images: tuple[str, ...] = ()
     """The images that behave so, with a tag or, for all tags, without."""
@@ -64,7 +64,7 @@ class Behaviours:
         return cls(_parse(path) for path in sorted(folder.glob("*.yaml")))
 
     def of(self, image: str, command: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> Behaviour:
-        """What a container does. Raises BehaviourError for a variable that is no number.
+        """The behaviour of a container. Raises BehaviourError for a variable that is no number.
 
         A command that is understood (``clusters.images.command``) replaces what the image does, as it would for a real
         container; the variables ``SIMULATED_HOLDS_MIB``, ``_EXITS_AFTER``, ``_EXIT_CODE`` and ``_STOP_SECONDS`` change

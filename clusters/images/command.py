@@ -1,4 +1,4 @@
-"""The few commands that a simulated container understands, so that one manifest says the same on a real node. Pure.
+"""The few commands that a simulated container understands, so that one manifest works there and on a real node. Pure.
 
 ``true``, ``false``, ``sleep N``, ``sleep infinity``, ``echo TEXT``, ``env``, ``exit N``, alone or as ``sh -c`` with
 ``;``, ``&&`` and line breaks between them. Anything else is not understood, and the image decides.
@@ -19,7 +19,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command prints, how long it takes in seconds (None: for ever) and its exit code."""
+    """The output of a command, its duration in seconds (None: for ever) and its exit code."""
 
     prints: tuple[str, ...] = ()
     after: float | None = 0.0
@@ -29,7 +29,7 @@ class Outcome:
 
 
 def outcome_of(command: Sequence[str], environment: Mapping[str, str]) -> Outcome | None:
-    """What would become of a command, or None where it is not understood (or there is none)."""
+    """The result of a command, or None if it is not understood (or there is none)."""
     if len(command) == 3 and command[0] in _SHELLS and re.fullmatch(r"-[a-z]*c", command[1]):
         return _script(command[2], environment)
     return _step(list(command), environment) if command else None

@@ -1,7 +1,7 @@
 """The programs under test as pods: killed without a word, kept down, brought back; what they have logged.
 
 A DaemonSet or a ReplicaSet replaces whatever dies, so a program is stopped (SIGSTOP: from then on it does nothing), taken off
-its node, and killed (SIGKILL) once its pod is to go: no second one is there meanwhile, and the first one never says good-bye.
+its node, and killed (SIGKILL) once its pod must go: no second one exists in between, and the first one never shuts down cleanly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLUGIN_PODS: Final = "component=gpushare-device-plugin"
 
 
 class DeployedPrograms:
-    """The extender, and the device plugin of each node. ``sets`` says which DaemonSet a node has; ``folder`` keeps old logs."""
+    """The extender, and the device plugin of each node. ``sets`` names the DaemonSet of each node; ``folder`` keeps old logs."""
 
     def __init__(
         self, api: ApiClient, container_of: Callable[[str], NodeContainer], sets: Mapping[str, str], folder: Path
@@ -47,7 +47,7 @@ class DeployedPrograms:
         await self._kill(_PLUGIN_PODS, node, lambda: self._label(node, None))
 
     async def start_plugin(self, node: str) -> None:
-        """Bring it back. Raises ClusterError where the node has no cards."""
+        """Bring it back. Raises ClusterError if the node has no cards."""
         if node not in self._sets:
             raise ClusterError(f"node {node!r} has no simulated cards, and so no device plugin to launch")
         await self._label(node, self._sets[node])
@@ -58,7 +58,7 @@ class DeployedPrograms:
         return next((found for pod in pods for found in running_containers(pod)), "")
 
     def log(self, node: NodeContainer, workload: str) -> str:
-        """What the pods of a workload on a node have logged, the gone ones first."""
+        """The logs of the pods of a workload on a node, the gone ones first."""
         kept = self._kept(workload, node.node)
         before = kept.read_text() if kept.exists() else ""
         return before + plain(node.read_logs(f"{NAMESPACE}_{workload}"))

@@ -1,4 +1,4 @@
-"""Why a cluster does not come up, as far as its API tells."""
+"""The reasons why a cluster does not come up, as far as its API shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EVENTS = 3
 
 
 async def why_not(api: ApiClient) -> str:
-    """A line for each pod of the system that does not run, and what was said of it last."""
+    """A line for each pod of the system that does not run, with its last event."""
     pods = await api.list(PODS, _NAMESPACE)
     events = await api.list(EVENTS, _NAMESPACE)
     return "\n".join(line for pod in pods if not is_ready(pod) for line in _lines(pod, events)) or "all pods run"

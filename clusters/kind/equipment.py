@@ -1,4 +1,4 @@
-"""What a kind cluster is made of, found or built before its first node: Docker and kind, images, kubectl."""
+"""The parts of a kind cluster, found or built before its first node: Docker and kind, images, kubectl."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Equipment:
 def find(
     minor: str, environment: Mapping[str, str], out: TextIO, *, node_image_name: str = "", image_base: str = ""
 ) -> Equipment:
-    """Find it, and build what is missing, with progress on ``out``: the node's image too where none is named.
+    """Find it, and build the missing parts, with progress on ``out``: the node's image too if none is named.
 
-    Raises ClusterError that says what to do.
+    Raises ClusterError with what to do.
     """
     mine = environment_of_programs(environment)
     try:

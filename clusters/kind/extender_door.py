@@ -1,8 +1,8 @@
-"""The extender's address on this machine: a port of loopback that leads, through the API server, to where kube-scheduler calls it.
+"""The extender's address on this machine: a loopback port that leads, through the API server, to the one that kube-scheduler calls.
 
 The extender listens on the loopback of the control plane's node. All pods of that node's own network share it, so the way leads
 through the pod of kube-scheduler, which stays while the extender comes and goes. ``kubectl port-forward`` ends at the first
-connection that nobody takes; then it is started again, on the same port.
+connection that fails; then it is started again, on the same port.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clusters.provider import ClusterError
 _EXTENDER_PORT: Final = 12345
 _SAYS_READY: Final = "Forwarding from"
 _NAMESPACE: Final = "kube-system"
-# Between two attempts where the API server is away, in seconds.
+# Between two attempts while the API server is away, in seconds.
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -56,7 +56,7 @@ class ExtenderDoor:
         await self._program.stop()
 
     def log(self) -> str:
-        """What kubectl said last."""
+        """The last output of kubectl."""
         return self._program.tail(3)
 
     async def _keep_open(self) -> None:

@@ -18,14 +18,14 @@ _KEPT: Final = 2
 
 
 async def archive_of(images: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Path:
-    """The archive in ``folder``, saved by Docker where it is not there yet. Raises ClusterError for an image that is not there."""
+    """The archive in ``folder``, saved by Docker if it is not there yet. Raises ClusterError for an image that is not there."""
     identities = await docker(environment, "image", "inspect", "--format", "{{.Id}}", *images)
     # With their names: a node knows an image by these.
     key = hashlib.sha256("\n".join([*images, identities]).encode()).hexdigest()[:16]
     path = folder / f"{key}.tar"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
-        # One at a time; who was killed has let go of it.
+        # One at a time; a process that was killed has let go of it.
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
         if not path.exists():
             await _save(images, path, environment)

@@ -14,11 +14,11 @@ from clusters.kind.node_container import NodeContainer, docker
 from clusters.kind.sweeping import LABEL
 from clusters.waiting import eventually
 
-# Where kind keeps what a node's kubeadm is told.
+# The file in which kind keeps the configuration of a node's kubeadm.
 _KUBEADM: Final = "/kind/kubeadm.conf"
 # kind laid our patch over it.
 _CONTAINERD: Final = "/etc/containerd/config.toml"
-# systemd says so on the console when the node's own programs run.
+# systemd prints this on the console when the node's own programs run.
 _BOOTED: Final = "Reached target"
 _BOOT_SECONDS: Final = 60.0
 # As kind starts a node: its own systemd and containerd inside, which need the machine's privileges.
@@ -69,7 +69,7 @@ async def _write(path: Path, text: str, to: str, environment: Mapping[str, str])
 
 
 def kubeadm_config(like: str, worker: Worker, address: str, container: str) -> str:
-    """What kubeadm is told for ``worker``, made of what another worker's was told."""
+    """The configuration of kubeadm for ``worker``, made of another worker's."""
     documents = [document for document in yaml.safe_load_all(like) if document]
     for document in documents:
         if document["kind"] == "JoinConfiguration":

@@ -1,6 +1,6 @@
 """A cluster of real kubelets in containers, made by kind: the programs under test as pods of the manifests that we ship.
 
-What is simulated: the cards. Everything of a run lies in one short temporary folder, each worker's folders for device plugins and
+The cards are simulated. Everything of a run lies in one short temporary folder, each worker's folders for device plugins and
 its cards too, so that both can be reached from this machine. Ports are on loopback only, and the user's kubeconfig is never opened.
 """
 

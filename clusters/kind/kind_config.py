@@ -1,4 +1,4 @@
-"""What kind is told of a cluster: its nodes, the host's folders in them, the scheduler's configuration. Pure."""
+"""kind's configuration of a cluster: its nodes, the host's folders in them, the scheduler's configuration. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 from clusters.kind.program_images.card_mount import FOLDER as CARDS
 from clusters.kind.program_images.card_mount import SPECIFICATION
 
-# Of the names of clusters that are ours.
+# The beginning of the names of clusters that are ours.
 PREFIX: Final = "gpushare-"
 # Folders of a worker that lie on the host: there, its folder in the container.
 NODE_FOLDERS: Final[Mapping[str, str]] = {
@@ -25,7 +25,7 @@ HANDED_IN: Final = "/gpushare"
 # Where the documentation puts the scheduler's configuration, and the patch expects it.
 SCHEDULER_CONFIG: Final = "/etc/kubernetes/scheduler-gpushare-config.yaml"
 
-# A kubelet tells a change of its devices with its next status, by default ten seconds later; nothing else of it is hastened here.
+# A kubelet reports a change of its devices with its next status, by default ten seconds later; nothing else of it is hastened here.
 _KUBELET: Final = {
     "kind": "KubeletConfiguration",
     "nodeStatusUpdateFrequency": "1s",
@@ -33,7 +33,7 @@ _KUBELET: Final = {
     "nodeStatusReportFrequency": "5m",
 }
 # The programs of the control plane live for minutes: with less collecting they take an eighth less processor time, and what a run
-# writes need not survive a power cut. Of kubeadm's newer language: without it they run as they are.
+# writes need not survive a power cut. This is kubeadm's newer language: without it they run as they are.
 _OFTEN_ENOUGH: Final = [{"name": "GOGC", "value": "400"}]
 _PROGRAMS: Final = {
     "apiVersion": "kubeadm.k8s.io/v1beta4",
@@ -61,7 +61,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """What kind lays over its own configuration of programs, as text."""
+    """The text that kind lays over its own configuration of programs."""
 
     scheduler: str
     """Lets kubeadm give kube-scheduler its configuration."""
@@ -108,7 +108,7 @@ def cluster_config(
                     mount(files.scheduler_config, SCHEDULER_CONFIG),
                     mount(files.no_cards, CARDS),
                 ],
-                # All kubelets have what this one is told.
+                # All kubelets share the configuration of this one.
                 "kubeadmConfigPatches": [
                     patches.scheduler,
                     *(yaml.safe_dump(one, sort_keys=False) for one in (_KUBELET, _PROGRAMS)),
@@ -120,7 +120,7 @@ def cluster_config(
 
 
 def _worker(image: str, worker: Worker, on_every_node: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Its Node is named as the cluster's file says, not as the container."""
+    """Its Node has the name in the cluster's file, not the container's."""
     named = {"kind": "JoinConfiguration", "nodeRegistration": {"name": worker.name}}
     own = [{"hostPath": str(worker.folder / name), "containerPath": inside} for name, inside in NODE_FOLDERS.items()]
     return {
@@ -133,5 +133,5 @@ def _worker(image: str, worker: Worker, on_every_node: Sequence[Mapping[str, Any
 
 
 def mount(path: Path, inside: str) -> dict[str, Any]:
-    """Of the host, in a node, for reading."""
+    """A file of the host, in a node, for reading."""
     return {"hostPath": str(path), "containerPath": inside, "readOnly": True}

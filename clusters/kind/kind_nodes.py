@@ -1,6 +1,6 @@
 """The program kind, driven by pytest-kubernetes: create a cluster from a configuration file, delete it.
 
-Of pytest-kubernetes its provider for kind is used: which verbs with which words, in which order. What it cannot do for us is done
+pytest-kubernetes' provider for kind is used: which verbs with which words, in which order. The rest is done
 here in its place: it runs words through a shell and with this process's own environment (ours names another Docker and other
 programs), it asks kubectl for readiness in whole seconds, and it lets ``kind delete`` open the user's kubeconfig.
 """
@@ -34,7 +34,7 @@ class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no ty
     """kind for one cluster; ``config`` is its configuration file, which names it."""
 
     def __init__(self, config: Path, kubeconfig: Path, environment: Mapping[str, str]) -> None:
-        """Raises ClusterError where there is no program kind."""
+        """Raises ClusterError if there is no program kind."""
         # Proxies are for people's programs; kind would hand them to every node.
         proxies = ("http_proxy", "https_proxy", "no_proxy")
         self._environment = {name: value for name, value in environment.items() if name.lower() not in proxies}
@@ -47,7 +47,7 @@ class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no ty
         super().__init__(None, str(config), kubeconfig)
 
     async def create_nodes(self) -> None:
-        """Create the cluster. Raises ClusterError with what kind said; cancelled, it ends kind and then returns."""
+        """Create the cluster. Raises ClusterError with kind's error; cancelled, it ends kind and then returns."""
         options = ClusterOptions(cluster_timeout=_CREATE_SECONDS)
         await self._in_thread(lambda: self.create(options, options=["--wait", "0s"]))
 

@@ -1,4 +1,4 @@
-"""How a kind cluster is made, step by step; each step says to a stack how it is undone."""
+"""The steps that make a kind cluster; each step gives a stack the call that undoes it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from clusters.waiting import all_or_none
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be made."""
+    """The cluster to make."""
 
     nodes: Sequence[NodeSpec]
     target: Target
@@ -57,7 +57,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A cluster whose nodes are there, with the programs under test on their way."""
+    """A cluster with its nodes up and the programs under test on their way."""
 
     name: str
     nodes: list[NodeSpec]
@@ -152,7 +152,7 @@ async def add_worker(made: Made, target: Target, node: NodeSpec) -> None:
 
 
 async def _import_images(workers: Workers, nodes: Sequence[str], archive: Path) -> None:
-    """Into the stores of these nodes, at once; the folder of the archive is handed in to each."""
+    """Into the stores of these nodes, in parallel; the folder of the archive is handed in to each."""
     inside = f"{kind_config.HANDED_IN}/{archive.name}"
     await all_or_none(*(workers.container(node).import_images(inside) for node in nodes))
 
@@ -163,7 +163,7 @@ async def _delete(nodes: KindNodes, cluster: str, environment: Mapping[str, str]
 
 
 async def _take_name(equipment: Equipment, stack: AsyncExitStack) -> str:
-    """A name that nobody has, known as in use; what killed runs left is removed first."""
+    """A free name, recorded as in use; the leftovers of killed runs are removed first."""
     runs = folder_of_runs(equipment.environment)
     await sweep(runs, equipment.environment)
     name = f"{kind_config.PREFIX}{secrets.token_hex(4)}"

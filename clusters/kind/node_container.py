@@ -16,7 +16,7 @@ CHECKPOINT: Final = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint
 
 
 class NodeContainer:
-    """One node; ``environment`` says by which Docker."""
+    """One node; ``environment`` names its Docker."""
 
     def __init__(self, node: str, container: str, environment: Mapping[str, str]) -> None:
         self.node = node
@@ -42,18 +42,18 @@ class NodeContainer:
         await self.execute("systemctl", "start", "kubelet")
 
     async def lose_checkpoint(self) -> None:
-        """Remove the file by which a kubelet that is down will remember who has which device."""
+        """Remove the file from which a kubelet that is down will read the devices of containers."""
         await self.execute("rm", "-f", CHECKPOINT)
 
     async def power_off(self) -> None:
-        """End the machine: all its processes at once, as in a power failure. Returns when it has ended."""
+        """End the machine: all its processes in one moment, as in a power failure. Returns when it has ended."""
         found = await docker(self._environment, "inspect", "--format", "{{.Id}}", self.container)
         async with thawing([found.strip()]):
             await docker(self._environment, "kill", self.container)
             await docker(self._environment, "wait", self.container)
 
     async def power_on(self) -> None:
-        """Start the machine again; its boot id is another where the node's image gives it one of its own."""
+        """Start the machine again; its boot id is another if the node's image gives it one of its own."""
         await docker(self._environment, "start", self.container)
 
     async def signal(self, container_id: str, signal: str) -> None:
@@ -67,7 +67,7 @@ class NodeContainer:
         await self.execute(*_CONTAINERD, "images", "import", "--no-unpack", archive)
 
     def read_logs(self, pods: str) -> str:
-        """The logs of pods whose ``namespace_name`` begins so, each line as the runtime keeps it; "" where there are none."""
+        """The logs of pods whose ``namespace_name`` begins so, each line as the runtime keeps it; "" if there are none."""
         return self._shell.output(f"cat /var/log/pods/{pods}*/*/*.log")
 
     def close(self) -> None:

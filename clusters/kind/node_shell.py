@@ -13,7 +13,7 @@ _END_SECONDS: Final = 10.0
 
 
 class NodeShell:
-    """``argv`` starts it, with commands on its standard input; that happens with the first question, and anew once it has ended."""
+    """``argv`` starts it, with commands on its standard input, at the first question and again after it has ended."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         self._argv = list(argv)
@@ -21,7 +21,7 @@ class NodeShell:
         self._process: subprocess.Popen[bytes] | None = None
 
     def output(self, command: str) -> str:
-        """What a command prints, without its errors; "" where the node is down."""
+        """The output of a command, without its errors; "" if the node is down."""
         if self._process is not None:
             try:
                 return self._ask(self._process, command)
@@ -55,7 +55,7 @@ class NodeShell:
 
     @staticmethod
     def _ask(process: subprocess.Popen[bytes], command: str) -> str:
-        """Raises OSError where it ends before it has answered."""
+        """Raises OSError if it ends before it has answered."""
         assert process.stdin is not None
         assert process.stdout is not None
         end = f"\nend of {secrets.token_hex(16)}\n"

@@ -1,6 +1,6 @@
 """The manifests that we ship, fitted to one cluster: a DaemonSet for each list of arguments of a device plugin. Pure.
 
-What a target says to its programs (the words behind the command) comes before what the manifests say; all else is the manifests'.
+The target's arguments of a program (the words behind the command) come before those of the manifests; all else is the manifests'.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def plugin_sets(nodes: Iterable[NodeSpec]) -> list[PluginSet]:
 
 
 def fitted(manifests: Sequence[Object], target: Target, sets: Sequence[PluginSet]) -> list[Object]:
-    """The objects to create. Raises ClusterError where the manifests lack a program, or a target's word is unknown."""
+    """The objects to create. Raises ClusterError if the manifests lack a program, or a target's word is unknown."""
     found = {item["metadata"]["name"] for item in manifests if item["kind"] in ("Deployment", "DaemonSet")}
     missing = {EXTENDER, DEVICE_PLUGIN} - found
     if missing:

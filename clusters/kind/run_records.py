@@ -1,6 +1,6 @@
 """Which runs have a kind cluster: a locked file for each, so that the next run can remove what a killed one left behind.
 
-The lock is the kernel's and ends with the process, however that ends; a file that nobody holds is of a run that is gone. The
+The lock is the kernel's and ends with the process, however that ends; a file without a lock is of a run that is gone. The
 files lie in the user's cache and not in /tmp: a restart of the machine empties that, and the stopped containers would stay.
 """
 
@@ -40,7 +40,7 @@ def record(folder: Path, run: RunRecord) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{run.cluster}{_SUFFIX}"
     partial = path.with_suffix(".part")
-    # Locked before anybody can see it under its name.
+    # Locked before another process can see it under its name.
     descriptor = os.open(partial, os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +62,7 @@ def abandoned(folder: Path, wanted: Callable[[RunRecord], bool]) -> Iterator[lis
 
 
 def _taken_over(path: Path, stack: contextlib.ExitStack) -> RunRecord | None:
-    """The run in a file that nobody holds; it is held by us from now on. None for a live run's, or one just removed."""
+    """The run in a file without a lock; it is locked by us from now on. None for a live run's, or one just removed."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

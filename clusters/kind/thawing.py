@@ -1,7 +1,7 @@
 """Lets frozen containers end. On cgroup v1 a process that is frozen takes no signal, not even SIGKILL.
 
 A node's own runtime freezes a container for a moment when it changes what that may use. A machine that loses its power in that
-moment, or is removed, has nobody left who thaws it: its first process ends only after all others, and so never.
+moment, or is removed, leaves it frozen for ever: its first process ends only after all others, and so never.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def _keep_thawing(containers: tuple[str, ...], freezer: Path) -> None:
 def thaw(container: str, freezer: Path = FREEZER) -> list[Path]:
     """Thaw what is frozen in a container now: its control group (named after it, wherever that is) and all below; these groups.
 
-    Nothing on a machine without cgroup v1, or for who may not write there.
+    Nothing on a machine without cgroup v1, or for a user without the right to write there.
     """
     thawed = []
     for group in freezer.rglob(f"*{container}*"):

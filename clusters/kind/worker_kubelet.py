@@ -37,14 +37,14 @@ class WorkerKubelet:
         await self._is_up(before)
 
     async def restart(self, *, lose_checkpoint: bool = False) -> None:
-        """Stop it, and start it with an empty memory where it is to lose that."""
+        """Stop it, and start it with an empty memory if the memory must be lost."""
         await self.stop()
         if lose_checkpoint:
             await self._container.lose_checkpoint()
         await self.start()
 
     async def reboot(self, *, lose_checkpoint: bool = False) -> None:
-        """The machine ends as in a power failure and starts anew; so do its cards, and its device plugin if it had one."""
+        """The machine ends as in a power failure and starts again; so do its cards, and its device plugin if it had one."""
         before, plugin = self._socket(), await self._programs.plugin_container(self._node)
         await self._container.power_off()
         await self._workers.simulated(self._node).fake_nvml("reboot")

@@ -92,6 +92,6 @@ class Workers:
         return Worker(node.name, folder, self._labels(node))
 
     def _labels(self, node: NodeSpec) -> dict[str, str]:
-        """The manifests' label for nodes with cards, and ours that says which plugin a node has."""
+        """The manifests' label for nodes with cards, and ours for the plugin of a node."""
         plugin = self.sets.get(node.name)
         return {**({"gpushare": "true", PLUGIN_LABEL: plugin} if plugin else {}), **node.labels}

@@ -25,7 +25,7 @@ class Rejection:
 
 
 def device_rejection(error: Exception) -> Rejection:
-    """The end of a pod whose devices could not be allocated; nothing tries it again."""
+    """The end of a pod that did not get its devices; nothing tries it again."""
     return Rejection(
         "UnexpectedAdmissionError",
         f"Pod was rejected: Allocate failed due to {error}, which is unexpected",

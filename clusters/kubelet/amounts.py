@@ -32,9 +32,9 @@ def is_extended(resource: str) -> bool:
 
 
 def requests_of(pod: Object) -> dict[str, Fraction]:
-    """What a pod asks of its node.
+    """The amounts that a pod asks of its node.
 
-    The containers and sidecars that run together, or, where that is more, the hungriest moment of its start: an
+    The containers and sidecars that run together, or, if that is more, the hungriest moment of its start: an
     ordinary init container beside the sidecars that started before it.
     """
     running: dict[str, Fraction] = {}

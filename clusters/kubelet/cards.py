@@ -13,7 +13,7 @@ _NONE: Final = ("", "none", "void")
 
 
 class CardView(Protocol):
-    """What is read of one card; amounts in MiB."""
+    """The readings of one card; amounts in MiB."""
 
     @property
     def index(self) -> int:
@@ -43,7 +43,7 @@ class Cards(Protocol):
         """The node's cards in NVML's order."""
 
     def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
-        """A process holds ``mib`` of a card from now on. Raises CardError where the card has less free."""
+        """A process holds ``mib`` of a card from now on. Raises CardError if the card has less free."""
 
     def remove_process(self, uuid: str, pid: int) -> None:
         """The process is gone."""

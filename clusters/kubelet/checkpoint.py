@@ -58,7 +58,7 @@ def write(folder: Path, book: DeviceBook) -> None:
 
 
 def restore(folder: Path, book: DeviceBook) -> bool:
-    """Fill an empty book from the file; False where there is none.
+    """Fill an empty book from the file; False if there is none.
 
     Its resources come back without devices: they count 0 until their plugin registers again. Raises CheckpointError.
     """

@@ -31,7 +31,7 @@ class PreStartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The plugin of one resource; ``client`` is None where it belonged to a former life of this kubelet."""
+    """The plugin of one resource; ``client`` is None if it belonged to a former life of this kubelet."""
 
     client: PluginClient | None
     is_stopped: bool
@@ -51,7 +51,7 @@ class DeviceManager:
         self._rng = rng
         self._timings = timings
         self._on_change = on_change
-        # Who would be parted with when a stream ends: the plugin that called Register last, even before it is taken.
+        # The plugin that is dropped when a stream ends: the one that called Register last, even before it is taken.
         self._registered: dict[str, PluginClient] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._streams: set[asyncio.Task[None]] = set()
@@ -60,7 +60,7 @@ class DeviceManager:
         self._admitted = ""
 
     def start(self) -> bool:
-        """Read the checkpoint into a new book; False where the folder is empty, by which a kubelet knows a new machine.
+        """Read the checkpoint into a new book; False if the folder is empty, by which a kubelet knows a new machine.
 
         Of the files any counts, an old socket too: with the checkpoint alone gone the machine is no new one.
         """
@@ -91,13 +91,13 @@ class DeviceManager:
         self._endpoints.clear()
 
     async def connect(self, resource: str, socket: Path) -> None:
-        """Take a registration: dial, ask for options, follow its lists. Raises PluginError where it does not answer."""
+        """Take a registration: dial, ask for options, follow its lists. Raises PluginError if it does not answer."""
         client = PluginClient(resource, socket)
         self._registered[resource] = client
         try:
             await client.connect(self._timings.dial)
         except BaseException:
-            # Also where another plugin of the resource goes on: its end will not be noticed any more, as in a real kubelet.
+            # Also if another plugin of the resource goes on: its end will not be noticed any more, as in a real kubelet.
             self._registered.pop(resource, None)
             await client.close()
             raise
@@ -127,7 +127,7 @@ class DeviceManager:
         """Part with whoever is registered for the resource *now*.
 
         As in a real kubelet the end of an old stream also drops a plugin that registered for the same resource
-        meanwhile: a plugin has to end its old streams before it registers again.
+        in between: a plugin has to end its old streams before it registers again.
         """
         current = self._registered.pop(resource, None)
         if current is None:
@@ -168,7 +168,7 @@ class DeviceManager:
         """Give every container of the pod its devices. Raises AllocationError, which is final for the pod.
 
         ``running`` are its containers that run on from a former life of this kubelet: they keep what they have. ``active``
-        says which pods (by uid) still hold devices, None while that is not known; those of the others are taken back first.
+        are the pods (by uid) that still hold devices, None while that is not known; those of the others are taken back first.
         """
         reusable: dict[str, set[str]] = {}
         async with self._one_at_a_time:
@@ -264,7 +264,7 @@ class DeviceManager:
                 raise PreStartError(text) from error
 
     def requests(self, uid: str, container: str) -> DeviceRequests:
-        """What else the plugins' answers ask of the runtime."""
+        """The other requests of the plugins' answers to the runtime."""
         return requests_of(allocation.response for allocation in self.book.allocations_of(uid, container))
 
     def environment(self, uid: str, container: str) -> dict[str, str]:

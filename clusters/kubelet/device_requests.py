@@ -1,7 +1,7 @@
-"""What a plugin's answer asks of the container's runtime beside variables, and which cards that shows. Pure.
+"""The requests of a plugin's answer to the container's runtime beside variables, and the cards that they show. Pure.
 
 As NVIDIA's runtime reads it: names of the Container Device Interface, in CRI's own field or in annotations; mounts below a
-folder of its own, where the variable names that folder; else the variable.
+folder of its own, if the variable names that folder; else the variable.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def requests_of(responses: Iterable[bytes]) -> DeviceRequests:
 
 
 def visible_devices(environment: Mapping[str, str], requests: DeviceRequests) -> str | None:
-    """What NVIDIA_VISIBLE_DEVICES would say had the cards been named by it."""
+    """The value of NVIDIA_VISIBLE_DEVICES that would name the same cards."""
     value = environment.get("NVIDIA_VISIBLE_DEVICES")
     if value == _MOUNTS_FOLDER:
         return ",".join(_below(_MOUNTS_FOLDER + "/", requests.mounts))

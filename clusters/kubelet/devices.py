@@ -1,9 +1,9 @@
-"""The book of devices: who announced what, who has what. Pure; the randomness is passed in.
+"""The book of devices: which plugin announced which, and which container has which. Pure; the randomness is passed in.
 
 Rules: Kubernetes pkg/kubelet/cm/devicemanager. A list replaces the list before it; an id that a pod has stays with it when
-the device turns sick or its plugin leaves; ids of ended pods come back only when somebody looks (``release_all_but``).
-Which ids are taken is a note beside the allocations, made before the plugin is asked; whoever looks while an Allocate is
-under way, and frees something, has it made anew from the allocations alone, and those ids may then be given out twice.
+the device turns sick or its plugin leaves; ids of ended pods come back only at the next look (``release_all_but``).
+The taken ids are a note beside the allocations, made before the plugin is asked; a look during an Allocate that
+frees something rebuilds the note from the allocations alone, and those ids may then be given out twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What the node's status shows of one resource."""
+    """The amounts of one resource in the node's status."""
 
     capacity: int
     allocatable: int
@@ -75,7 +75,7 @@ class DeviceBook:
         self._taken: dict[str, set[str]] = {}
 
     def replace_devices(self, resource: str, devices: Iterable[Device]) -> None:
-        """Take a full list; what it does not name is gone. Of two devices of one id the last counts."""
+        """Take a full list; a device that is not in it is gone. If two devices have one id the last counts."""
         known = {device.id: device for device in devices}
         self._announced[resource] = known
         self._healthy[resource] = {device.id for device in known.values() if device.healthy}
@@ -92,22 +92,22 @@ class DeviceBook:
         self._healthy[resource] = set()
 
     def remove(self, resource: str) -> None:
-        """The plugin has been gone for too long: no plugin's resource any more. The node is told 0 once more, and shows it
-        until somebody sets another amount."""
+        """The plugin has been gone for too long: the resource has no plugin any more. The node shows 0 once more, and keeps it
+        until a client sets another amount."""
         self._healthy.pop(resource, None)
         self._sick.pop(resource, None)
         self._removed.add(resource)
 
     def told(self, resources: Iterable[str]) -> None:
-        """The node shows what ``counts`` said of these; what is nobody's any more is from now on an operator's."""
+        """The node shows these amounts of ``counts``; one without a plugin is from now on an operator's."""
         self._removed.difference_update(resources)
 
     def knows(self, resource: str) -> bool:
-        """Whether containers that ask for the resource get devices: a plugin owns it, or somebody still has some of it."""
+        """Do containers that ask for the resource get devices? A plugin owns it, or a container still has some of it."""
         return resource in self._healthy or resource in self._taken
 
     def healthy_devices(self, resource: str) -> tuple[Device, ...]:
-        """The devices that could be given to somebody, or are."""
+        """The devices that are free or in use."""
         healthy = self._healthy.get(resource, set())
         return tuple(device for device in self._announced.get(resource, {}).values() if device.id in healthy)
 
@@ -117,7 +117,7 @@ class DeviceBook:
         return {device_id: known[device_id].numa for device_id in ids if device_id in known and known[device_id].numa}
 
     def is_healthy(self, resource: str, device_id: str) -> bool:
-        """What its plugin said of a device last; of one that is not announced nothing bad is known."""
+        """The last health from its plugin; a device that is not announced counts as healthy."""
         device = self._announced.get(resource, {}).get(device_id)
         return device is None or device.healthy
 
@@ -138,11 +138,11 @@ class DeviceBook:
         return tuple(self._allocations.values())
 
     def allocation(self, key: AllocationKey) -> Allocation | None:
-        """What one container has of one resource."""
+        """The devices that one container has of one resource."""
         return self._allocations.get(key)
 
     def allocations_of(self, pod_uid: str, container: str) -> tuple[Allocation, ...]:
-        """What one container has, of all resources."""
+        """The devices that one container has, of all resources."""
         return tuple(a for a in self._allocations.values() if (a.pod_uid, a.container) == (pod_uid, container))
 
     def has_pod(self, pod_uid: str) -> bool:
@@ -158,7 +158,7 @@ class DeviceBook:
         self._allocations[allocation.key] = allocation
 
     def store(self, allocation: Allocation) -> None:
-        """Take and keep at once."""
+        """Take and keep in one step."""
         self.take(allocation.resource, allocation.ids)
         self.keep(allocation)
 
@@ -184,7 +184,7 @@ class DeviceBook:
         return {resource: len(ids) for resource, ids in self._taken.items()}
 
     def choose(self, key: AllocationKey, size: int, reusable: Collection[str], rng: random.Random) -> Choice | None:
-        """Begin to choose ``size`` ids for a container that does not run yet; None where it has them already.
+        """Begin to choose ``size`` ids for a container that does not run yet; None if it has them already.
 
         Ids from ``reusable`` (ordinary init containers of the same pod, which have ended by then) come first. Raises
         AllocationError in the words by which tests and operators know a real kubelet.
@@ -205,7 +205,7 @@ class DeviceBook:
         return Choice(reused, available, missing)
 
     def check_size(self, key: AllocationKey, size: int) -> Allocation | None:
-        """What a container has of a resource. Raises AllocationError where it is not as much as it asks."""
+        """The devices that a container has of a resource. Raises AllocationError if that is not as much as it asks."""
         held = self._allocations.get(key)
         if held is not None and len(held.ids) != size:
             raise AllocationError(
@@ -231,7 +231,7 @@ class DeviceBook:
 def complete(choice: Choice, preferred: Sequence[str], rng: random.Random) -> tuple[str, ...]:
     """End a choice: the plugin's wishes as far as they are free, the rest at random."""
     free = [device_id for device_id in dict.fromkeys(preferred) if device_id in choice.available]
-    # Of too many wishes any may come true.
+    # If there are too many wishes any may come true.
     wished = free if len(free) <= choice.missing else list(_take(rng, free, choice.missing))
     rest = choice.available.difference(wished)
     return (*choice.reused, *wished, *_take(rng, rest, choice.missing - len(wished)))

@@ -7,7 +7,7 @@ from typing import Final
 
 from clusters.kubelet.pods import Container, Object
 
-# What a simulated container's log begins with: everything by which a device plugin tells it its share.
+# A simulated container's log begins with these: every variable with which a device plugin gives it its share.
 _GPU_NAMES: Final = ("NVIDIA_VISIBLE_DEVICES", "CGPU_DISABLE")
 _GPU_PREFIX: Final = "ALIYUN_COM_GPU_MEM_"
 

@@ -48,7 +48,7 @@ class Kubelet:
     minutes over tens of thousands of ids.
 
     ``root`` is this node's /var/lib/kubelet and must be short enough for unix sockets; ``seed`` decides which ids a
-    container gets where nobody prefers any; ``clock`` gives Unix seconds; ``tls`` is the log endpoint's certificate
+    container gets if no plugin prefers any; ``clock`` gives Unix seconds; ``tls`` is the log endpoint's certificate
     and key.
     """
 
@@ -86,9 +86,9 @@ class Kubelet:
         return self.plugin_folder / registration.SOCKET_NAME
 
     async def start(self) -> None:
-        """Come up: register the node, serve the sockets, take the pods. Waits for the API server where it is away.
+        """Come up: register the node, serve the sockets, take the pods. Waits for the API server while it is away.
 
-        Raises ValueError where ``root`` is too long for sockets, and ApiError where the API server refuses the node.
+        Raises ValueError if ``root`` is too long for sockets, and ApiError if the API server refuses the node.
         """
         devices = DeviceManager(self.plugin_folder, self._rng, self._timings, lambda: devices_changed())
         node = NodeStatus(
@@ -119,7 +119,7 @@ class Kubelet:
             node.changed()
             pods.show_devices()
 
-        # Stopped in the reverse order: first nobody asks us any more, then plugins and pods are left.
+        # Stopped in the reverse order: first requests from outside end, then plugins and pods are left.
         for stop in (logs.stop, devices.stop, pods.stop, self._stop_tasks, lister.stop, plugins.stop):
             self._parts.push_async_callback(stop)
         try:
@@ -138,26 +138,26 @@ class Kubelet:
         _LOG.info("kubelet started node=%s root=%s", self.machine.name, self.plugin_folder.parent)
 
     async def stop(self, *, keep_containers: bool = False) -> None:
-        """Go down. The containers end too, as in a power failure, unless they are to outlive the kubelet."""
+        """Go down. The containers end too, as in a power failure, unless they must outlive the kubelet."""
         await self._parts.aclose()
         if not keep_containers:
             self.runtime.kill_all()
 
     async def restart(self, *, lose_checkpoint: bool = False) -> None:
-        """What ``systemctl restart kubelet`` does: containers run on, plugins have to register again."""
+        """As ``systemctl restart kubelet``: containers run on, plugins have to register again."""
         await self.stop(keep_containers=True)
         self._wipe(lose_checkpoint)
         await self.start()
 
     async def reboot(self, *, lose_checkpoint: bool = False) -> None:
-        """What a restart of the machine does: every container ends, the checkpoint stays, the boot id is another."""
+        """As a restart of the machine: every container ends, the checkpoint stays, the boot id is another."""
         await self.stop()
         self._boot += 1
         self._wipe(lose_checkpoint)
         await self.start()
 
     def _wipe(self, lose_checkpoint: bool) -> None:
-        """Somebody removed the file by which a kubelet remembers who has which device."""
+        """Remove the file in which a kubelet keeps the devices of containers."""
         if lose_checkpoint:
             (self.plugin_folder / checkpoint.FILE_NAME).unlink(missing_ok=True)
 

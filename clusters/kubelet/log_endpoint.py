@@ -1,7 +1,7 @@
 """The kubelet's HTTP endpoint, as far as an API server and tests need it: containers' logs and the list of pods.
 
 ``GET /containerLogs/<namespace>/<pod>/<container>`` with the query that kubectl sends, ``GET /pods``, ``GET /healthz``; plain
-HTTP on loopback, or TLS where a certificate is given (a real API server asks its kubelets over TLS). A log that is followed
+HTTP on loopback, or TLS if a certificate is given (a real API server asks its kubelets over TLS). A log that is followed
 ends with its container. There are no processes, so exec, attach and port-forward are refused with 501 and a Status.
 """
 
@@ -56,13 +56,13 @@ _KEEP_ALIVE_SECONDS: Final = 300
 
 
 class LogSource(Protocol):
-    """What the endpoint shows."""
+    """The sources of the endpoint."""
 
     def pod_list(self) -> list[Object]:
         """The pods of this node with their newest status."""
 
     def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
-        """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life."""
+        """The life that the request means. Raises LookupError for a container that does not exist, ValueError for such a life."""
 
 
 class _Server(uvicorn.Server):
@@ -162,7 +162,7 @@ class LogEndpoint:
                 piece = options.text(run.log[position:])[:left]
                 position = len(run.log)
                 left = None if left is None else left - len(piece)
-                # Sent even where it is empty: whoever follows sees at once that the log is there.
+                # Sent even if it is empty: a client that follows sees immediately that the log is there.
                 yield piece
                 if not options.follow or left == 0 or run.exit is not None:
                     return

@@ -1,4 +1,4 @@
-"""What somebody wants of a log: the query of ``/containerLogs`` and the lines that it selects. Pure.
+"""The options of a log: the query of ``/containerLogs`` and the lines that it selects. Pure.
 
 The same names as in PodLogOptions of the API. The last lines are counted first, then those before the time are left out.
 """

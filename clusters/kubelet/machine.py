@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# Of a large pod network only the first addresses are used.
+# From a large pod network only the first addresses are used.
 _MOST_ADDRESSES: Final = 65_536
 _KEPT_LABELS: Final = (
     "beta.kubernetes.io/arch",
@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def resources(self) -> dict[str, str]:
-        """Capacity but for devices."""
+        """Capacity without devices."""
         return {
             "cpu": self.cpu,
             "memory": self.memory,
@@ -79,7 +79,7 @@ class Machine:
 
 
 def node_info(machine: Machine, boot: int) -> dict[str, str]:
-    """``status.nodeInfo``: the version is the machine's, the rest says that nothing runs here."""
+    """``status.nodeInfo``: the version is the machine's, the rest shows that nothing runs here."""
     return {
         "machineID": machine.name,
         "systemUUID": machine.name,

@@ -1,7 +1,7 @@
 """The Lease of a node in kube-node-lease: the sign of life that the node lifecycle controller looks at.
 
-Rules: Kubernetes pkg/kubelet and component-helpers' lease controller. Without a Node there is no Lease; one that somebody
-deleted is made anew.
+Rules: Kubernetes pkg/kubelet and component-helpers' lease controller. Without a Node there is no Lease; one that was
+deleted is made again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pods of one node: watched, admitted one after the other, each with a worker.
 
-Pods are admitted in the order in which they became bound (unless the timings say otherwise); after a start, in which
-that order is unknown, by creation time. A pod is forgotten when its worker has ended *and* the API server has said that
+Pods are admitted in the order in which they became bound (unless the timings change it); after a start, in which
+that order is unknown, by creation time. A pod is forgotten when its worker has ended *and* the API server has reported that
 it is gone: its last changes may still be on their way when we delete it.
 """
 
@@ -25,7 +25,7 @@ from clusters.resources import PODS
 
 _LOG = logging.getLogger(__name__)
 
-# What containers get to stop in whose pod is not, or not any more, one of this node's, in seconds.
+# The time that containers get to stop if their pod is not, or not any more, one of this node's, in seconds.
 _ORPHAN_GRACE_SECONDS = 1.0
 
 
@@ -55,7 +55,7 @@ class NodePods:
     def is_settled(self) -> bool:
         """Whether all pods that were here at the start are admitted or rejected.
 
-        Until then containers that run on keep their devices unasked, and nobody's devices are taken back.
+        Until then containers that run on keep their devices unasked, and no devices are taken back.
         """
         return self._first is not None and not self._first
 
@@ -84,7 +84,7 @@ class NodePods:
                     self._first.discard(uid)
 
     async def _next(self) -> list[str]:
-        """Whose turn it is; several, where this kubelet is told not to keep the order of bindings."""
+        """The next pod; several, if this kubelet does not keep the order of bindings."""
         uids = [await self._queue.get()]
         if self._around.timings.admission_shuffle > 0:
             await asyncio.sleep(self._around.timings.admission_shuffle)
@@ -94,9 +94,9 @@ class NodePods:
         return uids
 
     def _with_equals_shuffled(self, uids: list[str]) -> list[str]:
-        """Neighbours that ask for the same change places: nobody can tell them apart by what they ask for.
+        """Neighbours that ask for the same change places: their requests do not tell them apart.
 
-        One that stands between two others stays there: across it, whose turn it is could not even be found out afterwards.
+        One that stands between two others stays there: across it, the order could not even be found out afterwards.
         """
         shuffled: list[str] = []
         for _, neighbours in itertools.groupby(uids, self._request):
@@ -131,7 +131,7 @@ class NodePods:
             await worker.stop_writing()
 
     def active_uids(self) -> set[str]:
-        """The pods whose devices are in use."""
+        """The pods that use their devices."""
         return {uid for uid, worker in self._workers.items() if worker.is_active}
 
     def active_pods(self) -> list[Object]:
@@ -163,7 +163,7 @@ class NodePods:
         return [{**worker.pod, "status": worker.pod.get("status", {}) | worker.status} for worker in there]
 
     def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:
-        """A container's life. Raises LookupError where there is none, ValueError where it has not started."""
+        """A container's life. Raises LookupError if there is none, ValueError if it has not started."""
         for worker in self._all():
             metadata = worker.pod["metadata"]
             if (metadata["namespace"], metadata["name"]) == (namespace, pod):

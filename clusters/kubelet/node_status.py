@@ -2,8 +2,8 @@
 
 Rules: Kubernetes pkg/kubelet/nodestatus and kubelet_node_status.go. A kubelet owns cpu, memory, pods, storage and what
 device plugins announce; other resources in the capacity are an operator's and stay, and each allocatable amount
-follows its capacity. A node that is deleted comes back with the kubelet's next start, not before; one that somebody else
-creates anew is taken over at once. Labels of its own a kubelet gives to a new node only.
+follows its capacity. A node that is deleted comes back with the kubelet's next start, not before; one that another client
+creates again is taken over immediately. Labels of its own a kubelet gives to a new node only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ANNOTATIONS: Final = {"volumes.kubernetes.io/controller-managed-attach-detach":
 
 
 class NodeStatus:
-    """Keeps one Node object. ``counts`` says what the device manager has; ``changed`` that it should be asked."""
+    """Keeps one Node object. ``counts`` gives the device manager's amounts; ``changed`` means that they must be read."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class NodeStatus:
         boot: int = 1,
         told: Callable[[Collection[str]], None] = lambda _: None,
     ) -> None:
-        """``told`` hears which resources of ``counts`` the object shows."""
+        """``told`` gets the resources of ``counts`` that the object shows."""
         self._client = client
         self._machine = machine
         self._counts = counts
@@ -64,7 +64,7 @@ class NodeStatus:
 
     @property
     def allocatable(self) -> dict[str, str]:
-        """What pods may use now."""
+        """The amounts that pods may use now."""
         seen = (self._seen or {}).get("status") or {}
         return resources_of(self._machine, self._counts(), seen.get("capacity") or {})[1]
 
@@ -73,7 +73,7 @@ class NodeStatus:
         self._changed.set()
 
     async def register(self, log_port: int, is_new_machine: bool) -> None:
-        """Create the object or take over the one that is there; ``log_port`` is where containers' logs are served.
+        """Create the object or take over the existing one; ``log_port`` is that of the log endpoint.
 
         On a new machine (an empty folder of plugins) every extended resource of an old object is set to 0 first: the devices and
         amounts that it shows belonged to the machine before.
@@ -119,7 +119,7 @@ class NodeStatus:
                 self._changed.set()
 
     async def run(self) -> None:
-        """Report changes at once, and now and then that nothing changed; ends by cancellation."""
+        """Report changes immediately, and now and then that nothing changed; ends by cancellation."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -139,7 +139,7 @@ class NodeStatus:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _report(self, is_due: bool) -> None:
-        """Write what differs from the object, and where a report is due also that all is as it was."""
+        """Write the differences to the object, and if a report is due also that nothing changed."""
         if self._seen is None:
             return
         status = self._seen.get("status") or {}
@@ -190,7 +190,7 @@ def _lasting(condition: Object) -> Object:
 
 
 def _covers(there: Any, wanted: Any) -> bool:
-    """Whether what is there says at least what is wanted; entries of lists in any order."""
+    """Does the object hold at least the wanted fields? Entries of lists in any order."""
     if isinstance(wanted, Mapping):
         return isinstance(there, Mapping) and all(_covers(there.get(name), value) for name, value in wanted.items())
     if isinstance(wanted, Sequence) and not isinstance(wanted, str):
@@ -211,7 +211,7 @@ def resources_of(
 
 
 def difference(status: Object, wanted: tuple[Mapping[str, str], Mapping[str, str]]) -> dict[str, Any]:
-    """The patch of ``status`` that brings both maps to what is wanted; {} where nothing differs.
+    """The patch of ``status`` that brings both maps to the wanted amounts; {} if nothing differs.
 
     Capacity only gains keys. An amount that others allocated without a capacity is taken away, as null in the patch.
     """

@@ -1,6 +1,6 @@
 """The kubelet's end of one device plugin's socket.
 
-Every failure of the plugin is a PluginError whose text reads as a real kubelet's: the codes have Go's spelling, because
+Every failure of the plugin is a PluginError with a text as a real kubelet's: the codes have Go's spelling, because
 that is what operators (and tests) find in a pod's status.
 """
 
@@ -20,7 +20,7 @@ from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 
 _T = TypeVar("_T")
 
-# What grpc-go takes in one message unless told otherwise, and the kubelet tells it nothing, in bytes.
+# The default limit of grpc-go for one message, which the kubelet leaves as it is, in bytes.
 RECEIVE_LIMIT_BYTES: Final = 4 * 1024 * 1024
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", RECEIVE_LIMIT_BYTES),
@@ -86,7 +86,7 @@ class PluginClient:
             raise PluginError(_CLOSING) from error
 
     async def preferred(self, available: Collection[str], must_include: Collection[str], size: int) -> list[str]:
-        """Which ids the plugin would like; [] where it does not offer to say. Raises PluginError."""
+        """The ids that the plugin prefers; [] if it does not offer to choose. Raises PluginError."""
         if not self.options.get_preferred_allocation_available:
             return []
         one = pb.ContainerPreferredAllocationRequest(
@@ -105,7 +105,7 @@ class PluginClient:
         return bytes(answer.container_responses[0].SerializeToString(deterministic=True))
 
     async def pre_start(self, ids: Collection[str], seconds: float) -> None:
-        """Ask before a container starts, where the plugin wants to be asked. Raises PluginError."""
+        """Ask before a container starts, if the plugin wants to be asked. Raises PluginError."""
         if self.options.pre_start_required:
             request = pb.PreStartContainerRequest(devices_ids=ids)
             await self._answered(lambda: self._stub.PreStartContainer(request, timeout=seconds))

@@ -1,4 +1,4 @@
-"""What a pod looks like now: the lives of its containers, why they wait, and which devices they have."""
+"""The present state of a pod: the lives of its containers, why they wait, and which devices they have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusters.kubelet.surroundings import Surroundings
 
 
 class PodPicture:
-    """One pod; ``waiting`` says why a container does not run where its lives do not tell."""
+    """One pod; ``waiting`` is the reason why a container does not run, if its lives do not show it."""
 
     def __init__(self, pod: Object, around: Surroundings) -> None:
         status = pod.get("status") or {}
@@ -26,7 +26,7 @@ class PodPicture:
         self._devices: dict[str, Mapping[str, Mapping[str, bool]]] = {}
 
     def state(self, policy: str, stopping: bool, rejection: Rejection | None) -> PodState:
-        """All that the pod's status says."""
+        """The values in the pod's status."""
         return PodState(
             containers=tuple(self._container_state(container) for container in self._containers),
             policy=policy,
@@ -38,7 +38,7 @@ class PodPicture:
         )
 
     def life_of(self, container: str, previous: bool) -> Run:
-        """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life.
+        """The life that a log request means. Raises LookupError if there is no such container, ValueError if there is no such life.
 
         Of a container that waits to be started again both are the life that has ended.
         """
@@ -60,7 +60,7 @@ class PodPicture:
         return ContainerState(container, runs, self.waiting.get(container.name), devices)
 
     def _devices_of(self, container: Container) -> Mapping[str, Mapping[str, bool]]:
-        """Resource → id → healthy; what was seen last where the devices were taken back."""
+        """Resource → id → healthy; the last known state if the devices were taken back."""
         book = self._around.devices.book
         held = book.allocations_of(self._uid, container.name)
         if held:

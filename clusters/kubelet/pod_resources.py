@@ -21,7 +21,7 @@ from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.kubelet.registration import remove_sockets, socket_path
 
 SOCKET_NAME: Final = "kubelet.sock"
-# What a kubelet lets through: calls a second, and how many at once after a pause.
+# A kubelet's limits: calls a second, and calls in a burst after a pause.
 _RATE_PER_SECOND: Final = 100.0
 _BURST: Final = 10.0
 
@@ -29,7 +29,7 @@ Context = grpc.aio.ServicerContext[object, object]
 
 
 class Book(Protocol):
-    """What the server reads."""
+    """The sources of the server."""
 
     def active_pods(self) -> list[Object]:
         """The pods that hold devices or may come to."""
@@ -73,7 +73,7 @@ class PodResourcesServer(pb_grpc.PodResourcesListerServicer):
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Replace a socket of a former life and serve. Raises ValueError where the path is too long for a socket."""
+        """Replace a socket of a former life and serve. Raises ValueError if the path is too long for a socket."""
         socket = socket_path(self._folder, SOCKET_NAME)
         self._folder.mkdir(parents=True, exist_ok=True)
         remove_sockets(self._folder)

@@ -25,7 +25,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """One container: its last lives, and why it waits where it does."""
+    """One container: its last lives, and why it waits if it does."""
 
     container: Container
     runs: tuple[Run, ...]
@@ -40,14 +40,14 @@ class ContainerState:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the newest life, if that has ended."""
+        """The state of the newest life, if that has ended."""
         last = self.runs[-1].exit if self.runs else None
         return None if last is None else last.code
 
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """All that a pod's status says; ``started`` as Kubernetes writes a time."""
+    """The values in a pod's status; ``started`` as Kubernetes writes a time."""
 
     containers: tuple[ContainerState, ...]
     policy: str
@@ -92,7 +92,7 @@ def _has_failed(init: ContainerState, state: PodState) -> bool:
 
 
 def status_of(state: PodState, now: float, before: Sequence[Object]) -> Object:
-    """The ``status`` to write; ``before`` are the conditions of the last one, whose times stay where nothing changed."""
+    """The ``status`` to write; ``before`` are the conditions of the last one, whose times stay if nothing changed."""
     phase = phase_of(state)
     status: Object = {"phase": phase, "startTime": state.started}
     if state.rejection is not None:
@@ -139,7 +139,7 @@ def _condition_values(state: PodState, phase: str) -> dict[str, tuple[str, str]]
     inits = [c for c in state.containers if c.container.kind is not Kind.APP]
     together = [c for c in state.containers if c.container.kind is not Kind.INIT]
     initialized_now = all(_is_past(c) for c in inits)
-    # Also while they are told to stop: it is for others to see that the pod is being deleted (measured).
+    # Also while they are being stopped: other conditions show that the pod is being deleted (measured).
     ready_now = all(c.is_running for c in together)
     ready = ("True", "") if ready_now else ("False", "ContainersNotReady")
     has_begun = any(c.runs or c.waiting for c in state.containers)
@@ -183,7 +183,7 @@ def _device_status(resource: str, devices: Mapping[str, bool]) -> Object:
 
 
 def default_waiting(containers: Sequence[Container]) -> Waiting:
-    """What a container waits for before its first start."""
+    """The reason why a container waits before its first start."""
     return Waiting("PodInitializing" if any(c.kind is not Kind.APP for c in containers) else "ContainerCreating")
 
 

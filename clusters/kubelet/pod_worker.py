@@ -46,12 +46,12 @@ from clusters.kubelet.pods import (
 from clusters.kubelet.runtime import Run
 from clusters.kubelet.surroundings import Surroundings
 
-# What running containers get to stop in whose pod is not let in again, in seconds.
+# The time that running containers get to stop if their pod is not let in again, in seconds.
 _REJECTED_GRACE_SECONDS: Final = 1.0
 
 
 class PodWorker:
-    """Drives one pod: ``run`` is its life, ``update`` and ``terminate`` are what the API server says meanwhile."""
+    """Drives one pod: ``run`` is its life, ``update`` and ``terminate`` bring changes from the API server."""
 
     def __init__(self, pod: Object, writer: PodWriter, around: Surroundings) -> None:
         self.pod = pod
@@ -81,7 +81,7 @@ class PodWorker:
         return self._was_terminal
 
     def update(self, pod: Object) -> None:
-        """Take the object's new state; changed annotations let a container that waits for its plugin try at once."""
+        """Take the object's new state; after changed annotations a container that waits for its plugin tries immediately."""
         changed = pod["metadata"].get("annotations") != self.pod["metadata"].get("annotations")
         self.pod = pod
         if is_being_deleted(pod):
@@ -108,7 +108,7 @@ class PodWorker:
         rejection = self._rejection
         if rejection is not None:
             await self._writer.warn(rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
-            # It may have run before the kubelet's restart; now its containers are nobody's.
+            # It may have run before the kubelet's restart; now its containers have no owner.
             self._around.runtime.tell_to_stop(self._uid, _REJECTED_GRACE_SECONDS)
         elif not (self._was_terminal or self._stop.is_set()):
             await self._live_until_stopped()
@@ -156,7 +156,7 @@ class PodWorker:
         await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
 
     async def _initialize(self, group: asyncio.TaskGroup, sidecars: list[asyncio.Task[int]]) -> bool:
-        """Run the init containers; False where one failed for good."""
+        """Run the init containers; False if one failed for good."""
         for container in self._containers:
             if container.kind is Kind.SIDECAR:
                 started = asyncio.Event()
@@ -167,7 +167,7 @@ class PodWorker:
         return True
 
     async def _keep(self, container: Container, started: asyncio.Event | None = None) -> int:
-        """Keep one container going as its policy says; answers the exit code after which it stays ended."""
+        """Keep one container going by its policy; returns the exit code after which it stays ended."""
         timings, pause = self._around.timings, 0.0
         runs = self._around.runtime.runs(self._uid, container.name)
         run = runs[-1] if runs else await self._start(container)
@@ -225,13 +225,13 @@ class PodWorker:
         self.publish()
 
     def publish(self) -> None:
-        """Have the pod's status written, where it is another than before."""
+        """Have the pod's status written, if it has changed."""
         before = self.status.get("conditions") or ()
         self.status = status_of(self._state(), self._around.clock(), before)
         self._writer.publish(self.status)
 
     def life_of(self, container: str, previous: bool) -> Run:
-        """The life whose log is meant. Raises LookupError where there is no such container, ValueError where no such life."""
+        """The life that a log request means. Raises LookupError for a container that does not exist, ValueError for such a life."""
         return self._picture.life_of(container, previous)
 
     def _state(self) -> PodState:

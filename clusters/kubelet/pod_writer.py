@@ -1,4 +1,4 @@
-"""What a kubelet writes about one pod: its status, events, and in the end its deletion."""
+"""A kubelet's writes about one pod: its status, events, and in the end its deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kubelet reads in a Pod object. Pure."""
+"""The fields of a Pod object that a kubelet reads. Pure."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def _container(item: Object, kind: Kind) -> Container:
 
 
 def is_terminal(pod: Object) -> bool:
-    """Whether the pod's status says that it has ended for good."""
+    """Does the pod's status show that it has ended for good?"""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def is_being_deleted(pod: Object) -> bool:
-    """Whether somebody asked for the pod's end."""
+    """Has a client asked for the pod's end?"""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def grace_seconds(pod: Object) -> float:
     """How long its containers may take to stop, in seconds: the deletion's word, else the spec's, else 30; at least 1.
 
-    A deletion with 0 is one by force: the object is gone, and the containers still get what the spec says.
+    A deletion with 0 is one by force: the object is gone, and the containers still get the time in the spec.
     """
     spec = pod["spec"].get("terminationGracePeriodSeconds")
     asked = pod["metadata"].get("deletionGracePeriodSeconds") or (30 if spec is None else spec)

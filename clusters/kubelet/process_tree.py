@@ -1,7 +1,7 @@
-"""What the kernel would say of a node's processes: a folder like ``/proc`` in which each simulated one has its control group.
+"""A node's processes in the kernel's form: a folder like ``/proc`` in which each simulated one has its control group.
 
 Only ``<pid>/cgroup`` is there, in version 2, named as containerd does it with the systemd driver. Programs that map a pid to
-its pod are pointed at this folder instead of the machine's own ``/proc``, where simulated pids do not exist.
+its pod get this folder instead of the machine's own ``/proc``, in which simulated pids do not exist.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class RegistrationServer(pb_grpc.RegistrationServicer):
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
-        """Clean the folder and serve. Raises ValueError where the path is too long for a socket."""
+        """Clean the folder and serve. Raises ValueError if the path is too long for a socket."""
         socket = socket_path(self._folder, SOCKET_NAME)
         self._folder.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
         remove_sockets(self._folder)
@@ -93,7 +93,7 @@ def is_extended_resource(name: str) -> bool:
 
 
 def socket_path(folder: Path, name: str) -> Path:
-    """The path of a socket. Raises ValueError where the operating system cannot take it."""
+    """The path of a socket. Raises ValueError if the operating system cannot take it."""
     path = folder / name
     if len(str(path).encode()) > _SOCKET_PATH_BYTES:
         raise ValueError(

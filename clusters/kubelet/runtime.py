@@ -149,7 +149,7 @@ class Run:
 
 
 class Runtime:
-    """The containers of one node; where their processes are to be seen, they are in ``processes``."""
+    """The containers of one node; ``processes`` shows their processes, if it is given."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class Runtime:
         return frozenset(pod for pod, _ in self._runs)
 
     def tell_to_stop(self, uid: str, grace_seconds: float) -> list[Run]:
-        """Tell every container of a pod to stop; told again, it may only become sooner."""
+        """Ask every container of a pod to stop; a second call can only shorten the time."""
         newest = [runs[-1] for (pod, _), runs in self._runs.items() if pod == uid]
         for run in newest:
             run.stop(grace_seconds)
@@ -231,6 +231,6 @@ class Runtime:
             del self._runs[key]
 
     def kill_all(self) -> None:
-        """End everything at once, as a power failure would; each card gets its memory back."""
+        """End everything in one moment, as a power failure would; each card gets its memory back."""
         for runs in self._runs.values():
             runs[-1].finish(_KILLED)

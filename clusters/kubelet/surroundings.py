@@ -1,4 +1,4 @@
-"""What all pods of a node share."""
+"""The objects that all pods of a node share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusters.kubelet.timings import Timings
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all pods of a node share."""
+    """The objects that all pods of a node share."""
 
     runtime: Runtime
     devices: DeviceManager

@@ -8,7 +8,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """All in seconds; the defaults are a real kubelet's unless the line says otherwise."""
+    """All in seconds; the defaults are a real kubelet's unless a comment names another source."""
 
     dial: float = 10.0
     """How long Register waits for the plugin's own socket to answer."""
@@ -37,7 +37,7 @@ class Timings:
     """The most that it doubles to; a container that ran twice as long starts over with the back-off."""
 
     def at_speed(self, factor: float) -> Self:
-        """The same kubelet in a cluster whose clock runs so many times as fast: it is alive as often, too."""
+        """The same kubelet in a cluster with a clock that runs this many times as fast: its heartbeats scale, too."""
         return replace(self.scaled(1 / factor), heartbeat=self.heartbeat / factor, report=self.report / factor)
 
     def scaled(self, factor: float) -> Self:

@@ -6,9 +6,9 @@
   among them) → ``store`` (the state; ``snapshot`` keeps it in a file, ``bootstrap`` is what it begins with).
   ``access_reviews`` answers questions about access, ``health`` whether the server is well.
 * ``representation`` makes what a GET answers into what the client wants to see (``tables``: rows for ``kubectl get``);
-  ``field_validation`` looks for fields that there are not (``schemas``: the fields of all kinds, as data).
-* What the server says of itself: ``discovery``, ``aggregated_discovery``, ``openapi``.
-* Pure, each by itself: ``objects``, ``refusals``, ``shapes``, ``quantities``, ``selectors``, ``patch``,
+  ``field_validation`` looks for unknown fields (``schemas``: the fields of all kinds, as data).
+* The server's descriptions of itself: ``discovery``, ``aggregated_discovery``, ``openapi``.
+* Pure, one job each: ``objects``, ``refusals``, ``shapes``, ``quantities``, ``selectors``, ``patch``,
   ``strategic_patch``, ``defaults``,
   ``pod_defaults``, ``field_rules``, ``validation``, ``pod_validation``, ``update_rules``, ``pod_update_rules``,
   ``binding``, ``deletion``, ``eviction``, ``scale``, ``server_side_apply``, ``service_defaults``, ``attributes``, ``rbac_rules``,

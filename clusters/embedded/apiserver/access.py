@@ -1,4 +1,4 @@
-"""The door of the API server: who knocks (authentication), for whom (impersonation), and may he (authorization)."""
+"""The door of the API server: the user of a request (authentication, impersonation), and the user's rights (authorization)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _AUTHENTICATION: Final = "authentication.k8s.io"
 
 
 class Access:
-    """Answers for whom a request is done, and refuses those who may not."""
+    """Finds the user of a request, and refuses a user without the right."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self.authenticator = authenticator
         self.authorizer = authorizer
 
     def user_of(self, method: str, path: str, params: dict[str, str], headers: Headers, certificate: Any) -> User:
-        """The user for whom it is done. Raises RefusalError (400, 401, 403)."""
+        """The user that the request acts as. Raises RefusalError (400, 401, 403)."""
         user = self.authenticator.user_of(headers, certificate)
         wish = attributes_of(method, path, params)
         other = impersonated(headers)
@@ -49,7 +49,7 @@ class Access:
 
 
 def _rights_to_be(other: User) -> Iterator[Attributes]:
-    """What one must be allowed in order to act as somebody."""
+    """The rights that acting as that user takes."""
     account = account_of(other.name)
     wish = Attributes("impersonate", resource="users", name=other.name)
     if account is not None:
@@ -68,7 +68,7 @@ def _rights_to_be(other: User) -> Iterator[Attributes]:
 
 
 def _mode(other: User) -> str:
-    """The word of the real server for the kind of user that somebody wants to be."""
+    """The real server's word for the kind of user that is impersonated."""
     if account_of(other.name) is not None:
         return "serviceaccount"
     return "arbitrary-node" if other.name.startswith(_NODE) else "user-info"

@@ -1,4 +1,4 @@
-"""Questions about who one is and what somebody may do: the reviews of authentication.k8s.io and authorization.k8s.io."""
+"""Questions about users and their rights: the reviews of authentication.k8s.io and authorization.k8s.io."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def review_at(path: str) -> Review | None:
 
 
 def wish_of(spec: Object) -> Attributes:
-    """What a review asks about. Raises RefusalError (422)."""
+    """The request that a review asks about. Raises RefusalError (422)."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is None and path is None:
         one = "exactly one of nonResourceAttributes or resourceAttributes must be specified"

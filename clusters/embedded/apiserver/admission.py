@@ -1,4 +1,4 @@
-"""What the API server adds to an object, or refuses, because of other objects: the admission plugins that are always on.
+"""Changes and refusals of an object because of other objects: the admission plugins of the API server that are always on.
 
 For pods, in the order of the real server: the ServiceAccount and its token, then the priority. Then, for any kind, what
 mutating policies add.
@@ -32,7 +32,7 @@ ROOT_CA: Final = "kube-root-ca.crt"
 _IMMORTAL: Final = ("default", "kube-public", "kube-system")
 _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # a folder
 _TOKEN_VOLUME: Final = "kube-api-access-"  # noqa: S105  # a name
-# What the kubelet asks for, and then renews in time.
+# The kubelet asks for this lifetime, and renews the token in time.
 _TOKEN_SECONDS: Final = 3607
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -82,7 +82,7 @@ class Admission:
         if changed is not item:
             item.clear()
             item.update(changed)
-            # What was added has defaults, too.
+            # The additions have defaults, too.
             set_defaults(resource, item)
 
     def _add_account(self, namespace: str, pod: Object) -> None:
@@ -133,7 +133,7 @@ class Admission:
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _priority_class(self, pod: Object) -> Object:
-        """The class that the pod names, else the default one; empty where there is none."""
+        """The class that the pod names, else the default one; empty if there is none."""
         name = pod["spec"].get("priorityClassName", "")
         if name:
             stored = self._store.get(PRIORITY_CLASSES, "", name)
@@ -145,7 +145,7 @@ class Admission:
 
 
 def _token_sources() -> Object:
-    """The volume of a token: itself, the certificate of who signs for the API server, the namespace."""
+    """The volume of a token: the token, the API server's authority, the namespace."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
@@ -156,7 +156,7 @@ def _token_sources() -> Object:
 
 
 def _mark_not_ready(node: Object) -> None:
-    """A new node takes no pods until its kubelet has said that it is ready; then a controller takes the taint away."""
+    """A new node takes no pods until its kubelet reports that it is ready; then a controller takes the taint away."""
     taints = node.setdefault("spec", {}).setdefault("taints", [])
     if all((taint.get("key"), taint.get("effect")) != (_NOT_READY["key"], _NOT_READY["effect"]) for taint in taints):
         taints.append(dict(_NOT_READY))

@@ -14,7 +14,7 @@ _VERSIONS: Final = ("v2", "v2beta1")
 
 
 def wanted_version(accept: str) -> str:
-    """The version of the document that a client wants before anything else; empty where it wants another document."""
+    """The version of the document that a client wants before any other; empty if it wants another document."""
     for clause in clauses(accept):
         if clause.type != "application/json" or "as" not in clause.parameters:
             return ""
@@ -36,7 +36,7 @@ def aggregated(path: str, version: str) -> Object | None:
 
 
 def media_type(version: str) -> str:
-    """What the answer says of itself."""
+    """The headers of the answer."""
     return f"application/json;g={_GROUP};v={version};as={_KIND}"
 
 

@@ -57,7 +57,7 @@ Verb = Callable[[Request, Route], Answer]
 
 
 class ApiServer:
-    """The application; ``address`` is where it can be reached, for discovery."""
+    """The application; ``address`` is the server's own, for discovery."""
 
     def __init__(
         self, writes: Writes, watches: Watches, logs: PodLogs, access: Access, tokens: ServiceAccountTokens
@@ -107,7 +107,7 @@ class ApiServer:
         await send_answer(answer, receive, send)
 
     def _user(self, scope: Message) -> User:
-        """Whom the request is for, before anything of it is looked at. Raises RefusalError (400, 401, 403)."""
+        """The user of the request, before any of it is looked at. Raises RefusalError (400, 401, 403)."""
         certificate = scope.get("state", {}).get(CERTIFICATE)
         path, params = target_of(scope)
         return self._access.user_of(scope["method"], path, params, Headers(scope["headers"]), certificate)
@@ -166,7 +166,7 @@ class ApiServer:
         # Objects are created in one namespace, not in all of them.
         if route.resource.namespaced and route.namespace is None:
             return {"GET": self._list_or_watch}
-        # Who wants all namespaces gone must say so for each.
+        # A client that wants all namespaces gone must delete each.
         if route.resource == NAMESPACES:
             return {method: verb for method, verb in self._collection.items() if method != "DELETE"}
         return self._collection
@@ -212,7 +212,7 @@ async def send_answer(answer: Answer, receive: Receive, send: Send) -> None:
 
 async def _pump(answer: Answer, send: Send) -> None:
     assert not isinstance(answer.body, bytes)
-    # The headers go out with the first piece; a watch of what does not change yet must answer at once.
+    # The headers go out with the first piece; a watch of something that does not change yet must answer immediately.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     async for piece in answer.body:
         await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -1,4 +1,4 @@
-"""What a request wants to do, as authorizers look at it: a verb on a resource or on a path. Pure."""
+"""A request as authorizers look at it: a verb on a resource or on a path. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from urllib.parse import unquote
 
 _VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-# What stands behind a namespace's own name without being a resource in it.
+# Parts of a path behind a namespace's own name that are no resource in it.
 _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 _ONE_OBJECT: Final = "metadata.name="
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One wish; ``path`` where it is about no resource, else the rest. Empty namespace: the whole cluster."""
+    """The request's verb and object; ``path`` if it is about no resource, else the rest. Empty namespace: the whole cluster."""
 
     verb: str
     path: str = ""
@@ -70,7 +70,7 @@ def _reading(params: Mapping[str, str]) -> str:
 
 
 def _selected_name(params: Mapping[str, str]) -> str:
-    """Who lists one object by its name is asked for that object's rights."""
+    """A client that lists one object by its name needs that object's rights."""
     for part in params.get("fieldSelector", "").split(","):
         if part.startswith(_ONE_OBJECT):
             return part.removeprefix(_ONE_OBJECT).removeprefix("=")

@@ -1,4 +1,4 @@
-"""Who a request is from: a client certificate, a token, or nobody that we know; and whom he acts for.
+"""The user that a request is from: a client certificate, a token, or an unknown one; and the user that it impersonates.
 
 As the real API server: a certificate counts before a token, a credential that is wrong is 401 (an expired certificate too:
 that is why the handshake does not look at the dates), no credential at all is the user ``system:anonymous``.
@@ -29,7 +29,7 @@ _ACCOUNT: Final = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who somebody is to the authorizer."""
+    """The user, as the authorizer sees it."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ ANONYMOUS: Final = User(ANONYMOUS_NAME, (UNAUTHENTICATED,))
 
 
 class TokenReader(Protocol):
-    """Knows whose a token is."""
+    """Finds the user of a token."""
 
     def user_of(self, token: str) -> User | None:
         """The user; None for a token that is not good."""
@@ -49,7 +49,7 @@ class TokenReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """What counts of a certificate that the handshake has traced to our authority."""
+    """The names in a certificate that the handshake has traced to our authority."""
 
     user: User | None
     """None for a certificate that names nobody."""
@@ -82,17 +82,17 @@ class Headers:
         return next(iter(self.all(name)), "")
 
     def starting(self, prefix: str) -> list[tuple[str, str]]:
-        """What follows the prefix in a name, and the value."""
+        """The part of a name behind the prefix, and the value."""
         return [(key[len(prefix) :], value) for key, value in self._raw if key.startswith(prefix)]
 
 
 class Authenticator:
-    """Answers who a request is from; ``now`` is the cluster's time of day in UTC."""
+    """Finds the user of a request; ``now`` is the cluster's time of day in UTC."""
 
     def __init__(
         self, tokens: TokenReader, now: Callable[[], datetime], static: Mapping[str, User], nobody: User = ANONYMOUS
     ) -> None:
-        """``static``: tokens that are just known, as those of ``--token-auth-file``; ``nobody``: who shows nothing."""
+        """``static``: tokens with their users, as those of ``--token-auth-file``; ``nobody``: the user without credentials."""
         self._nobody = nobody
         self._tokens = tokens
         self._now = now
@@ -112,7 +112,7 @@ class Authenticator:
         return found or self._nobody
 
     def user_of_token(self, token: str) -> User | None:
-        """Whose token it is; None for one that is not good."""
+        """The user of the token; None for one that is not good."""
         return self._static.get(token) or self._tokens.user_of(token)
 
 
@@ -129,12 +129,12 @@ def account_of(name: str) -> tuple[str, str] | None:
 
 
 def credential(text: str) -> dict[str, tuple[str, ...]]:
-    """The extra that says by which credential somebody is known."""
+    """The extra that holds the id of the user's credential."""
     return {_CREDENTIAL: (text,)}
 
 
 def impersonated(headers: Headers) -> User | None:
-    """Whom the request is to be done for; None when for nobody else. Raises RefusalError (400)."""
+    """The user that the request impersonates; None if it impersonates none. Raises RefusalError (400)."""
     name, groups = headers.first("impersonate-user"), tuple(headers.all("impersonate-group"))
     uid, extra = headers.first("impersonate-uid"), _extra(headers)
     if name:

@@ -1,4 +1,4 @@
-"""Who may do what: roles and their bindings, as stored objects (RBAC), and what nodes may do. First word wins: allowed."""
+"""The rights of users: roles and their bindings, as stored objects (RBAC), and the rights of nodes. The first yes counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NODE_ROLE: Final = "system:node"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Yes or no, and why, as far as that is told."""
+    """Yes or no, and the reason, as far as the server shows it."""
 
     allowed: bool
     reason: str = ""
@@ -93,7 +93,7 @@ class _Grant:
 
 
 def forbidden(user: User, wish: Attributes, reason: str = "", verb: str = "") -> RefusalError:
-    """403, in the words of the real server; ``verb`` where it is about another than the wish's."""
+    """403, in the real server's text; ``verb`` if it is about another than that of the attributes."""
     end = f": {reason}" if reason else ""
     verb = verb or wish.verb
     if not wish.is_resource:

@@ -1,4 +1,4 @@
-"""What is in every cluster from its start: namespaces, the roles that the real server makes, classes of priority."""
+"""The objects of every cluster from its start: namespaces, the roles that the real server makes, classes of priority."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ _ROLES: Final[dict[str, tuple[Object, ...]]] = {
     "system:kube-scheduler": _SCHEDULER,
     "system:node": _NODE,
 }
-# Role → the kind and name of who has it.
+# Role → the kind and name of its holder.
 _HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "cluster-admin": (("Group", "system:masters"),),
     "system:basic-user": (("Group", "system:authenticated"),),

@@ -1,4 +1,4 @@
-"""What the API server fills in where a manifest says nothing. Pure; changes what it is given."""
+"""The values that the API server fills into fields that a manifest leaves out. Pure; changes its argument."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _set_defaults(resource: Resource, item: Object) -> None:
     elif resource == SECRETS:
         service_defaults.set_secret_defaults(item)
     elif resource == LEASES:
-        # Fields of co-ordinated elections are dropped where these are off, as they are by default.
+        # Fields of co-ordinated elections are dropped if these are off, as they are by default.
         item["spec"] = {key: value for key, value in item.get("spec", {}).items() if key not in _OF_ELECTIONS}
     elif resource == CONFIG_MAPS and "binaryData" in item:
         item["binaryData"] = {key: _base64(value) for key, value in item["binaryData"].items()}
@@ -150,7 +150,7 @@ def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
 
 
 def _base64(text: str) -> str:
-    """The one form of what the text means. Raises ValueError that says where it means nothing."""
+    """The canonical form of the text. Raises ValueError with the place at which it has no meaning."""
     text = text.replace("\r", "").replace("\n", "")
     good = _BASE64.match(text)
     end = good.end() if good else 0
@@ -162,7 +162,7 @@ def _base64(text: str) -> str:
 
 
 def _conditions(item: Object, *times: str) -> None:
-    """Times are shown although nobody has said them."""
+    """Times are shown even if they were never set."""
     for condition in (item.get("status") or {}).get("conditions", []):
         for key in times:
             condition.setdefault(key, None)
@@ -186,7 +186,7 @@ def _node(item: Object) -> None:
 
 
 def _without_zeros(resource: Resource, status: Object) -> Object:
-    """Counters that are 0 are not shown, but for those that each kind shows always."""
+    """Counters that are 0 are left out, except for those that each kind always shows."""
     shown = _COUNTERS[resource.plural]
     return {key: value for key, value in status.items() if value != 0 or key in shown or value is False}
 

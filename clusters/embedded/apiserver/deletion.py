@@ -1,4 +1,4 @@
-"""What a DELETE makes of an object: gone at once, or marked and waiting for its kubelet or its finalizers. Pure."""
+"""The effect of a DELETE on an object: removed immediately, or marked until its kubelet or its finalizers are done. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_GRACE_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What the client asked for; None: nothing."""
+    """The options that the client sent; None: not set."""
 
     grace_seconds: int | None = None
     propagation: str | None = None
@@ -32,7 +32,7 @@ class DeleteOptions:
 
 
 def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
-    """The options of a request: its body, and only where it has none, its query. Raises RefusalError (400, 422)."""
+    """The options of a request: its body, or its query if there is no body. Raises RefusalError (400, 422)."""
     found: Object = body if isinstance(body, dict) else dict(params)
     grace = found.get("gracePeriodSeconds")
     propagation = found.get("propagationPolicy")
@@ -82,7 +82,7 @@ def check_preconditions(resource: Resource, item: Object, options: DeleteOptions
 
 
 def _conflict(resource: Resource, name: str, why: str) -> RefusalError:
-    """Deletions say the kind where all other verbs say the plural."""
+    """Deletions name the kind, all other verbs the plural."""
     resource = EVENTS if resource == EVENTS_V1 else resource
     refusal = conflict(resource, name, why)
     refusal.message = refusal.message.replace(resource.plural, resource.kind, 1)
@@ -92,14 +92,14 @@ def _conflict(resource: Resource, name: str, why: str) -> RefusalError:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What a DELETE makes of an object: the state that is written first, if any, and whether the object is gone then."""
+    """The effect of a DELETE: the state that is written first, if any, and whether the object is removed then."""
 
     written: Object | None
     gone: bool
 
 
 def fate_of(resource: Resource, item: Object, options: DeleteOptions, now: datetime) -> Fate:
-    """Pods end gracefully: even one that goes at once is marked first, so that who watches sees it marked, then gone.
+    """Pods end gracefully: even one that goes immediately is marked first, so that a watch shows it marked, then gone.
 
     Of other kinds only what finalizers hold is marked. Where a time to end is running nothing changes but a shorter time.
     """

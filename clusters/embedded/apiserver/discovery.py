@@ -1,4 +1,4 @@
-"""What clients ask a server about itself: its version, its groups, its kinds. Pure."""
+"""The server's answers about itself: its version, its groups, its kinds. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SUBRESOURCE_KINDS: Final = {
 
 
 def document(path: str, address: str) -> Object | None:
-    """The discovery document at a path; None where there is none. ``address`` is where this server listens."""
+    """The discovery document at a path; None if there is none. ``address`` is the server's own."""
     parts = path.strip("/").split("/")
     if parts == ["version"]:
         return dict(VERSION)

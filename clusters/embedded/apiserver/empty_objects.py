@@ -1,4 +1,4 @@
-"""What an object of a kind shows although nothing was ever said of it, as in bookmarks. Pure data."""
+"""The fields that an object of a kind shows even if it was never filled, as in bookmarks. Pure data."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from clusters.resources import EVENTS, Resource
 _LONGEST_NOTE: Final = 1024
 _LONGEST_WORD: Final = 128
 _FOR_CLUSTER: Final = ("default", "kube-system")
-# Fields that the strict kind of events does not take, and what they are called in what the client is told.
+# Fields that the strict kind of events refuses, and their names in the error.
 _DEPRECATED: Final = {
     "deprecatedSource": "source",
     "deprecatedFirstTimestamp": "firstTimestamp",
@@ -24,7 +24,7 @@ _DEPRECATED: Final = {
 
 
 def new_event(resource: Resource, item: Object) -> list[FieldError]:
-    """What is wrong with a new event of either kind."""
+    """The faults of a new event of either kind."""
     core = resource == EVENTS
     about = item.get("involvedObject" if core else "regarding")
     about = about if isinstance(about, dict) else {}

@@ -22,7 +22,7 @@ _NAMES: Final = {
 }
 # The other way.
 OLD_NAMES: Final = {new: old for old, new in _NAMES.items()}
-# What each version shows although nobody has said it.
+# Fields that each version shows even if they were never set.
 _SHOWN: Final[Object] = {
     "involvedObject": {},
     "source": {},

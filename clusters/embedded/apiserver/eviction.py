@@ -17,7 +17,7 @@ _NOT_RUNNING: Final = ("Succeeded", "Failed", "Pending")
 
 
 def counted(pod: Object, budgets: Sequence[Object], now: str) -> Object | None:
-    """The budget with one disruption less, None where none has to count it. Raises RefusalError (429, 500)."""
+    """The budget with one disruption less, None if no budget has to count it. Raises RefusalError (429, 500)."""
     if is_deleting(pod) or (pod.get("status") or {}).get("phase") in _NOT_RUNNING:
         return None
     mine = [one for one in budgets if _is_about(one, pod)]
@@ -44,7 +44,7 @@ def _is_about(budget: Object, pod: Object) -> bool:
 
 
 def _is_spare(pod: Object, budget: Object) -> bool:
-    """A pod that is not ready counts for nobody, where enough others are."""
+    """A pod that is not ready does not count if enough others are."""
     conditions = (pod.get("status") or {}).get("conditions", [])
     if any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions):
         return False

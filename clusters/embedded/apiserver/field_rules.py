@@ -43,7 +43,7 @@ def required(field: str, text: str = "") -> FieldError:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value that is told as it stands here, without quotes."""
+    """A value that errors show as it is, without quotes."""
 
     text: str
 
@@ -69,19 +69,19 @@ def unsupported(field: str, value: str, known: tuple[str, ...]) -> FieldError:
 
 
 def label_texts(value: str) -> list[str]:
-    """What is wrong with an RFC 1123 label of at most 63 characters."""
+    """The faults of an RFC 1123 label of at most 63 characters."""
     # Where the letters are right, it is the dots.
     text = "must not contain dots" if _DNS_SUBDOMAIN.fullmatch(value) else _LABEL_TEXT
     return _texts(value, 63, "characters", _DNS_LABEL, text)
 
 
 def subdomain_texts(value: str, unit: str = "characters") -> list[str]:
-    """What is wrong with an RFC 1123 subdomain of at most 253 characters."""
+    """The faults of an RFC 1123 subdomain of at most 253 characters."""
     return _texts(value, 253, unit, _DNS_SUBDOMAIN, _SUBDOMAIN_TEXT)
 
 
 def segment_texts(value: str) -> list[str]:
-    """What is wrong with a word that shall stand between two slashes of a URL."""
+    """The faults of a word that stands between two slashes of a URL."""
     texts = [f"may not be '{value}'"] if value in (".", "..") else []
     return texts + [f"may not contain '{sign}'" for sign in ("/", "%") if sign in value]
 
@@ -97,7 +97,7 @@ def dns_subdomain(field: str, value: str) -> list[FieldError]:
 
 
 def qualified_name(key: str) -> list[str]:
-    """What is wrong with ``name`` or ``example.com/name``, as keys of labels, annotations and resources are."""
+    """The faults of ``name`` or ``example.com/name``, the form of keys of labels, annotations and resources."""
     *prefixes, name = key.split("/")
     if len(prefixes) > 1:
         text = (
@@ -123,7 +123,7 @@ def labels(field: str, values: dict[str, str]) -> list[FieldError]:
 
 
 def label_value_texts(value: str) -> list[str]:
-    """What is wrong with the value of a label; an empty one is right."""
+    """The faults of a label's value; an empty one is right."""
     return _texts(value, 63, "bytes", _WORD, _VALUE_TEXT) if value else []
 
 

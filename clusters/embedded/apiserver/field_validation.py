@@ -43,7 +43,7 @@ _GO_TYPES: Final = {
 
 
 class _MismatchError(Exception):
-    """A value of a wrong type; the text says where."""
+    """A value of a wrong type; the text names its place."""
 
 
 def check_fields(request: Request, route: Route) -> tuple[Request, list[str]]:
@@ -91,13 +91,13 @@ def _message(route: Route) -> tuple[tuple[str, str], str]:
 
 
 def _patch_of(request: Request) -> Any:
-    """A merge patch, which says itself which fields there will be; None for another."""
+    """A merge patch, which itself shows the fields of the result; None for another."""
     if request.content_type not in (patch.MERGE_PATCH, patch.STRATEGIC_MERGE_PATCH):
         return None
     try:
         return msgspec.json.decode(request.body)
     except (ValueError, RecursionError):
-        # Whoever applies the patch says what is wrong with it.
+        # The code that applies the patch reports what is wrong with it.
         return None
 
 

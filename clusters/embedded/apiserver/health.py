@@ -10,7 +10,7 @@ _PARTS: Final = ("ping", "log", "etcd")
 
 
 def health(path: str, params: Mapping[str, str]) -> str | None:
-    """What is answered at a path; None where there is no such check."""
+    """The answer at a path; None if there is no such check."""
     parts = path.strip("/").split("/")
     if parts[0] not in _PATHS or len(parts) > 2 or (len(parts) == 2 and parts[1] not in _PARTS):
         return None

@@ -1,4 +1,4 @@
-"""What the API server fills into a Job, and what it refuses. Pure.
+"""The defaults of a Job, and the Jobs that the API server refuses. Pure.
 
 A Job's selector and the labels of its pods come from its uid, so that no two Jobs share pods. Completion by index, a failure policy
 and a success policy are refused, because the controller here does not know them.
@@ -52,7 +52,7 @@ def set_defaults(_: Resource, item: Object) -> None:
 
 
 def faults(spec: Object) -> list[FieldError]:
-    """What is wrong with the spec of a Job."""
+    """The faults in the spec of a Job."""
     errors = [
         wrong(f"spec.{key}", spec[key], "must be greater than or equal to 0") for key in _COUNTS if spec.get(key, 0) < 0
     ]

@@ -1,4 +1,4 @@
-"""The text of a label selector: words, then requirements. Pure; says what it expected as the real server does."""
+"""The text of a label selector: words, then requirements. Pure; errors name the expected token as the real server's do."""
 
 from __future__ import annotations
 

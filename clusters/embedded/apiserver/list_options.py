@@ -1,4 +1,4 @@
-"""What a list or a watch asks for beside its selectors: versions, pages, initial events; what makes no sense is refused. Pure."""
+"""The options of a list or a watch beside its selectors: versions, pages, initial events; senseless ones are refused. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_watch(params: Params) -> None:
         errors.append(not_allowed(_MATCH, f"{_INITIAL} requires setting {_MATCH} to NotOlderThan"))
         if match:
             errors.append(unsupported(_MATCH, match, ("NotOlderThan",)))
-    # Without a version a watch is one with initial events, whoever says so.
+    # A watch without a version is one with initial events, whichever client opens it.
     if params.get("continue") and (match or params.get("resourceVersion", "") in ("", "0")):
         errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
     _refuse(errors)
@@ -69,7 +69,7 @@ def unreadable_elsewhere(reason: str) -> RefusalError:
 
 
 def number(params: Params, name: str) -> int:
-    """A whole number of the query; 0 where it is absent. Raises RefusalError (400)."""
+    """A whole number of the query; 0 if it is absent. Raises RefusalError (400)."""
     text = params.get(name, "")
     if text and not _SIGNED.fullmatch(text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')

@@ -1,4 +1,4 @@
-"""What the metadata of an object may say, new or changed. Pure.
+"""Rules for the metadata of an object, new or changed. Pure.
 
 The real server looks at the metadata more than once, by the rules of the API's machinery and by those of the kind, and
 names the same fault as often in the causes of its answer: so do these rules.
@@ -37,7 +37,7 @@ NameRule = Callable[[str], list[str]]
 _STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
 # Bytes of all annotations of an object together.
 _MOST_ANNOTATIONS: Final = 256 * 1024
-# Kinds whose own rules look at the whole metadata again when it changes, and groups of such kinds.
+# Kinds with rules of their own that look at the whole metadata again when it changes, and groups of such kinds.
 _WHOLE: Final = (CONFIG_MAPS, PODS, NODES, NAMESPACES, SERVICE_ACCOUNTS)
 _WHOLE_GROUPS: Final = ("rbac.authorization.k8s.io",)
 _OWNER_KEYS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
@@ -45,12 +45,12 @@ _FROZEN: Final = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def of_new(resource: Resource, item: Object, rule: NameRule) -> list[FieldError]:
-    """What is wrong with the metadata of a new object; ``rule`` is the kind's for names."""
+    """The faults in the metadata of a new object; ``rule`` is the kind's for names."""
     return _whole(item["metadata"], rule, _finalizer_words(resource, item))
 
 
 def frozen(old: Object, wanted: Object) -> list[FieldError]:
-    """What a client changes of that which only the server writes; what it leaves out stays."""
+    """The fields that only the server writes and that a client changes; a field that it leaves out stays."""
     errors = []
     for key in _FROZEN:
         there, value = old["metadata"].get(key), wanted["metadata"].get(key)
@@ -62,7 +62,7 @@ def frozen(old: Object, wanted: Object) -> list[FieldError]:
 def of_changed(
     resource: Resource, old: Object, new: Object, subresource: str | None, before: list[FieldError], rule: NameRule
 ) -> list[FieldError]:
-    """What is wrong with the metadata that an object shall have; ``before`` is what ``frozen`` found."""
+    """The faults in the new metadata of an object; ``before`` is the result of ``frozen``."""
     metadata = new["metadata"]
     change = [*_late_finalizers(old, new), *before, *_texts(metadata)]
     errors = _whole(metadata, segment_texts, []) + change

@@ -1,8 +1,8 @@
 """MutatingAdmissionPolicies: what a cluster's operator has added to new objects. Pure.
 
-Of the API: policies with a binding, on creations, with match conditions, variables ``object``, ``oldObject``, ``request`` and
+Supported are policies with a binding, on creations, with match conditions, variables ``object``, ``oldObject``, ``request`` and
 ``namespaceObject``, and mutations of the form ApplyConfiguration. A policy that asks for more (parameters,
-JSON patches, variables of its own) fails, as its ``failurePolicy`` says: what is not there must not look as if it did nothing.
+JSON patches, variables of its own) fails, by its ``failurePolicy``: an unsupported part must not look as if it did nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _APPLY: Final = "ApplyConfiguration"
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """What is being created, where: the question to the policies."""
+    """The object that is created and its place: the question to the policies."""
 
     resource: Resource
     namespace: str
@@ -33,7 +33,7 @@ class Creation:
 
 
 def mutated(creation: Creation, policies: Iterable[Object], bindings: Iterable[Object]) -> Object:
-    """The object after all policies that are bound, by name. Raises RefusalError (403) where one fails that may not."""
+    """The object after all policies that are bound, by name. Raises RefusalError (403) if one fails that may not."""
     bound = {binding["spec"].get("policyName") for binding in bindings}
     item = creation.item
     for policy in sorted(policies, key=name_of):

@@ -8,7 +8,7 @@ Object = dict[str, Any]
 
 
 def metadata_of(item: Object) -> Object:
-    """The metadata; empty where there is none."""
+    """The metadata; empty if there is none."""
     return item.get("metadata") or {}
 
 
@@ -28,12 +28,12 @@ def uid_of(item: Object) -> str:
 
 
 def labels_of(item: Object) -> dict[str, str]:
-    """The labels; empty where there are none."""
+    """The labels; empty if there are none."""
     return metadata_of(item).get("labels") or {}
 
 
 def is_deleting(item: Object) -> bool:
-    """Whether somebody has asked to delete it."""
+    """Has a client asked to delete it?"""
     return bool(metadata_of(item).get("deletionTimestamp"))
 
 
@@ -61,7 +61,7 @@ def without_empties(item: Object) -> Object:
     return kept
 
 
-# What a null is in a map of texts, and in one of amounts.
+# The values that stand for null in a map of texts, and in one of amounts.
 _ZEROS = dict.fromkeys(
     ("labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector"), ""
 ) | dict.fromkeys(("limits", "requests", "capacity", "allocatable"), "0")

@@ -1,7 +1,7 @@
 """The OpenAPI v3 documents: which kinds there are, what a PATCH takes, and their fields, as far as kubectl asks for them.
 
 There are no descriptions: ``kubectl explain`` shows fields and types. Version 2 of OpenAPI is an empty document: kubectl asks
-for it (in protobuf) only about kinds that version 3 does not have, and has its own words for those that nobody knows.
+for it (in protobuf) only about kinds that version 3 does not have, and has an error of its own for unknown ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MACHINERY: Final = ("apis.meta.", "api.resource.", "util.intstr.", "runtime.")
 
 
 def openapi(path: str) -> bytes | None:
-    """The document at a path; None where there is none."""
+    """The document at a path; None if there is none."""
     if path == VERSION_2:
         return b""
     if path == PREFIX:
@@ -86,7 +86,7 @@ def _path(resource: Resource) -> str:
 
 
 def _operations(resource: Resource) -> Object:
-    """What kubectl looks up: that there is a kind, which queries its writes take, which patches it knows."""
+    """The facts that kubectl looks up: that a kind exists, the queries that its writes take, the patches that it knows."""
     what = {"group": group_of(resource), "version": resource.api_version.rpartition("/")[2], "kind": resource.kind}
     shown: Object = {"$ref": _REFERENCE + full_name(message_of(resource))}
     answer = {"200": {"description": "OK", "content": {"application/json": {"schema": shown}}}}

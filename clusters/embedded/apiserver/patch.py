@@ -35,7 +35,7 @@ def apply(content_type: str, old: Object, body: bytes) -> Object:
     if content_type == MERGE_PATCH:
         return dict(merge(old, patch))
     try:
-        # The kind is known before the patch is read; what the patch says of it does not count.
+        # The kind is known before the patch is read; the patch's own kind does not count.
         return {**strategic_patch.apply(old, patch), **{key: old[key] for key in ("kind", "apiVersion") if key in old}}
     except (ValueError, TypeError, AttributeError) as error:
         # As the real server answers a patch that only its library understands.
@@ -75,7 +75,7 @@ def _json_patch(old: Object, operations: Any) -> Object:
             meant = _as_meant(new, operation)
             if meant is not None:
                 new = jsonpatch.JsonPatch([meant]).apply(new, in_place=True)
-    # The library lets errors of Python through where an operation does not fit the document.
+    # The library lets errors of Python through if an operation does not fit the document.
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, ValueError, LookupError) as error:
         message = "the server rejected our request due to an error in our request"
         raise RefusalError(422, "Invalid", message, {}) from error
@@ -85,7 +85,7 @@ def _json_patch(old: Object, operations: Any) -> Object:
 
 
 def _as_meant(document: Any, operation: Object) -> Object | None:
-    """The operation as the real server's library takes it where a key is absent in a map that is there; None: it does nothing.
+    """The operation as the real server's library takes it if a key is absent in a map that exists; None: it does nothing.
 
     A replacement adds the key, a copy of it copies nothing (in a map of texts: an empty one), a test for null is true.
     """

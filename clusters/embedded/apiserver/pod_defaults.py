@@ -1,4 +1,4 @@
-"""What the API server fills into a pod's spec where the manifest says nothing. Pure; changes what it is given."""
+"""The defaults of a pod's spec, as the API server fills them in. Pure; changes its argument."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SPEC: Final[Object] = {
 }
 # Filled in for pods, not for templates.
 _POD: Final[Object] = {"enableServiceLinks": True}
-# Pods stay this long on a node that has gone, in seconds, where they do not say themselves how long.
+# Pods stay this long on a node that has gone, in seconds, unless they set a time themselves.
 _AWAY_SECONDS: Final = 300
 _AWAY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _CONTAINER: Final[Object] = {

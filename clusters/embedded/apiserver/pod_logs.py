@@ -1,4 +1,4 @@
-"""What the kubelet of a pod's node answers itself: a container's log, and why there is no exec, attach or port-forward."""
+"""Answers of the kubelet of a pod's node: a container's log, and the reason why exec, attach and port-forward fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store
 from clusters.resources import NODES, Resource
 
-# What the kubelet understands of the query; everything else is for the API server.
+# The part of the query that the kubelet reads; everything else is for the API server.
 _PASSED: Final[tuple[str, ...]] = (
     "follow",
     "previous",
@@ -25,7 +25,7 @@ _PASSED: Final[tuple[str, ...]] = (
     "sinceSeconds",
     "sinceTime",
 )
-# The least of each number, and how that is said.
+# The least value of each number, and its name in the error.
 _LEAST: Final = {
     "tailLines": (0, "must be greater than or equal to 0"),
     "limitBytes": (1, "must be greater than 0"),
@@ -96,7 +96,7 @@ class PodLogs:
 
 
 def check_options(pod: Object, params: Mapping[str, str]) -> None:
-    """Raises RefusalError (422) for numbers that cannot be meant; whether they are numbers at all the kubelet says."""
+    """Raises RefusalError (422) for numbers out of their range; the kubelet checks whether they are numbers."""
     errors = [
         FieldError(name, "FieldValueInvalid", f"Invalid value: {params[name]}: {rule}")
         for name, (least, rule) in _LEAST.items()
@@ -110,7 +110,7 @@ def check_options(pod: Object, params: Mapping[str, str]) -> None:
 
 
 def container_of(pod: Object, wanted: str) -> str:
-    """The container that is meant. Raises RefusalError (400) where that is not clear."""
+    """The container that the request means. Raises RefusalError (400) if that is not clear."""
     names = [each["name"] for each in pod["spec"].get("containers", [])]
     initial = [each["name"] for each in pod["spec"].get("initContainers", [])]
     if wanted in names or wanted in initial:

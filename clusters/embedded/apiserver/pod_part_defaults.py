@@ -1,4 +1,4 @@
-"""What the API server fills into the parts of a pod's spec: volumes, variables, probes, ports. Pure; changes what it is given."""
+"""The defaults of the parts of a pod's spec: volumes, variables, probes, ports. Pure; changes its argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ZEROS: Final[dict[str, Any]] = {
     **dict.fromkeys(("hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly"), False),
     **dict.fromkeys(("hostPort", "initialDelaySeconds"), 0),
 }
-# Maps whose keys are the user's own.
+# Maps with keys of the user's own.
 _OWN_KEYS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", "limits", "requests", "overhead"})
 
 

@@ -1,4 +1,4 @@
-"""What may change in the spec of a pod that is there. Pure."""
+"""The changes that the spec of an existing pod allows. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MUTABLE_TEXT = (
 
 
 def check(old: Object, new: Object) -> list[FieldError]:
-    """A pod that is there and what it shall become."""
+    """An existing pod and its new version."""
     errors = check_spec(old["spec"], new["spec"])
     quality = (new.get("status") or {}).get("qosClass")
     if quality and quality != (old.get("status") or {}).get("qosClass"):

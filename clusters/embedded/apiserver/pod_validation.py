@@ -1,4 +1,4 @@
-"""Whether a pod's spec makes sense. Pure; every error at once, with the path of its field."""
+"""The validity of a pod's spec. Pure; every error in one answer, with the path of its field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_DEADLINE: Final = 2**31 - 1
 
 
 def pod_spec(spec: Object, path: str) -> list[FieldError]:
-    """The spec of a pod or of a template; ``path`` is where it stands. Defaults must be in."""
+    """The spec of a pod or of a template at ``path``. Defaults must be filled in."""
     errors = _volumes(spec.get("volumes", []), f"{path}.volumes")
     if not spec.get("containers"):
         errors.append(required(f"{path}.containers"))
@@ -40,7 +40,7 @@ def pod_spec(spec: Object, path: str) -> list[FieldError]:
 
 
 def new_pod(pod: Object) -> list[FieldError]:
-    """What holds for a pod that is being created only."""
+    """The rules for new pods only."""
     spec = pod["spec"]
     if spec.get("schedulingGates") and spec.get("nodeName"):
         return [not_allowed("spec.nodeName", "cannot be set until all schedulingGates have been cleared")]

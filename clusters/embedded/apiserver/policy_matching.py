@@ -102,7 +102,7 @@ def _lists(words: Any, word: str) -> bool:
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
-    """Fill in what a policy or a binding means if it says nothing. Changes it."""
+    """Fill in the defaults of a policy or a binding. Changes it."""
     spec = item.setdefault("spec", {})
     if resource in (MUTATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICIES):
         spec.setdefault("failurePolicy", "Fail")

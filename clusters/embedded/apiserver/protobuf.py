@@ -152,7 +152,7 @@ _KINDS |= {
     "Secret": {**_HEAD, 2: Field("data", "bytes map"), 3: Field("type"), 4: Field("stringData", "map")},
     "Service": {**_HEAD, 2: Field("spec", _SERVICE)},
 }
-# Numbers that Go writes although nobody has said them; in JSON they are absent.
+# Numbers that Go writes even if they were never set; in JSON they are absent.
 _NEVER_ZERO: Final = frozenset({"generation", "nodePort"})
 _MAPS: Final = ("map", "bytes map", "quantities")
 _ENVELOPE: Final = {1: Field("type", _texts(apiVersion=1, kind=2)), 2: Field("raw", "bytes")}

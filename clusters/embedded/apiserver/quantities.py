@@ -1,7 +1,7 @@
 """Kubernetes quantities and the one way of writing each that the API server stores. Pure.
 
 Rules: apimachinery ``api/resource`` Quantity: the family of suffixes is kept, the number has no fraction, the
-suffix is the largest that allows this; finer than a thousandth is rounded away from zero. A text whose number has no
+suffix is the largest that allows this; finer than a thousandth is rounded away from zero. A text with no
 digits after its point, and the right suffix, stays as it was written.
 """
 

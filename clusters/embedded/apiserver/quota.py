@@ -1,4 +1,4 @@
-"""What a namespace may use together: ResourceQuotas of pods and of what these request. Pure.
+"""Limits of a namespace as a whole: ResourceQuotas of pods and of their requests. Pure.
 
 Counted are ``pods``, ``cpu`` and ``memory`` (with and without ``requests.``, and ``limits.``), and requests of any other
 resource, as ``requests.aliyun.com/gpu-mem``. Scopes and counts of other kinds are not imitated.
@@ -19,7 +19,7 @@ from clusters.resources import PODS
 _PARTS: Final = ("requests", "limits")
 _COMPUTE: Final = ("cpu", "memory")
 _STORAGE: Final = ("ephemeral-storage", "storage")
-# What the real server counts too.
+# Resources that the real server counts too.
 _OTHERS: Final = (
     "configmaps",
     "ephemeral-storage",
@@ -38,7 +38,7 @@ Usage = dict[str, Decimal]
 
 
 def usage_of(pods: Iterable[Object], names: Iterable[str]) -> Usage:
-    """What pods use of the resources that a quota names; those that have ended use nothing."""
+    """The use of the resources that a quota names, by pods; those that have ended use nothing."""
     used: Usage = {name: Decimal(0) for name in names if _is_counted(name)}
     for pod in pods:
         if (pod.get("status") or {}).get("phase") not in _ENDED:
@@ -48,7 +48,7 @@ def usage_of(pods: Iterable[Object], names: Iterable[str]) -> Usage:
 
 
 def check(quota: Object, pods: Iterable[Object], pod: Object) -> None:
-    """Refuse (403) a pod that says too little for a quota, or asks for more than it leaves."""
+    """Refuse (403) a pod that names too few requests for a quota, or asks for more than it leaves."""
     hard: Usage = {name: parse(value) for name, value in hard_of(quota).items() if _is_counted(name)}
     unsaid = [f"{name} for: {','.join(found)}" for name in sorted(hard) if (found := _silent(pod, name))]
     if unsaid:
@@ -100,7 +100,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _amount(pod: Object, name: str) -> Decimal:
-    """What one pod uses: containers add up, an ordinary init container runs alone, a sidecar beside all that follow."""
+    """The use of one pod: containers add up, an ordinary init container runs alone, a sidecar beside all that follow."""
     if name == "pods":
         return Decimal(1)
     part, resource = _split(name)

@@ -23,7 +23,7 @@ _BINDINGS: Final = (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
-    """Fill in what is meant where nothing is said. Changes the object."""
+    """Fill in the defaults. Changes the object."""
     if resource in _BINDINGS:
         for subject in item.get("subjects", []):
             if subject.get("kind") in ("User", "Group"):
@@ -37,7 +37,7 @@ def set_defaults(resource: Resource, item: Object) -> None:
 
 
 def validate(resource: Resource, item: Object) -> list[FieldError]:
-    """What is wrong in an object of these kinds."""
+    """The faults in an object of these kinds."""
     if resource in _BINDINGS:
         return _binding(resource, item)
     if resource in (CLUSTER_ROLES, ROLES):
@@ -48,7 +48,7 @@ def validate(resource: Resource, item: Object) -> list[FieldError]:
 
 
 def check_update(resource: Resource, old: Object, new: Object) -> list[FieldError]:
-    """What may not change."""
+    """The fields that may not change."""
     if resource in _BINDINGS and old.get("roleRef") != new.get("roleRef"):
         reference = new.get("roleRef", {})
         shown = ",".join(f'"{word}":"{reference.get(key, "")}"' for word, key in _REFERENCE)

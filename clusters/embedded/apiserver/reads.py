@@ -22,7 +22,7 @@ _ONE_NAME: Final = re.compile(r"(^|,)metadata\.name==?[^,=]")
 
 
 class Page(msgspec.Struct):
-    """What a ``continue`` token says: the version that the pages show, and the last key of the page before."""
+    """The content of a ``continue`` token: the version of the pages, and the last key of the page before."""
 
     version: int
     after: tuple[str, str]
@@ -36,7 +36,7 @@ def selection(request: Request, route: Route) -> Predicate:
 
 def list_objects(store: Store, request: Request, route: Route) -> bytes:
     """The JSON of a list. Raises RefusalError (400, 410, 422, 504)."""
-    # What cannot be parsed is told first, what a kind does not have last.
+    # Errors of parsing come first, a field that a kind does not have last.
     label_selector(request.params.get("labelSelector", ""))
     list_options.check_list(request.params)
     selects = selection(request, route)
@@ -68,7 +68,7 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
 
 
 def _cut(found: list[Stored], selects: Predicate, limit: int) -> tuple[list[Stored], int]:
-    """The objects of one page, and how many come after it: whether any of these is selected nobody knows yet."""
+    """The objects of one page, and the number that come after it: how many of these are selected is not known yet."""
     shown: list[Stored] = []
     for at, stored in enumerate(found):
         if limit and len(shown) == limit:
@@ -117,7 +117,7 @@ def _page(request: Request, store: Store) -> Page | None:
 
 
 def _expired_page(store: Store, page: Page) -> RefusalError:
-    """410 with a token that goes on where the client was, in the newest state: complete, but not consistent."""
+    """410 with a token that goes on from the client's place in the newest state: complete, but not consistent."""
     refusal = expired(page.version, store.version)
     refusal.message = (
         "The provided continue parameter is too old to display a consistent list result. You can start a new list "

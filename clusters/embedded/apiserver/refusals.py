@@ -1,4 +1,4 @@
-"""What the API server says when it does not do what it was asked: each refusal is a ``Status`` object."""
+"""The refusals of the API server: each is a ``Status`` object."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RefusalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One wrong field: where, which kind of wrong (``FieldValueInvalid``…), and the text after the field's path."""
+    """One wrong field: its path, the kind of fault (``FieldValueInvalid``…), and the text after the path."""
 
     field: str
     reason: str
@@ -67,7 +67,7 @@ def details_of(resource: Resource, name: str, **more: Any) -> Object:
 
 
 def success(resource: Resource, name: str, uid: str) -> Object:
-    """The Status that says that an object is gone."""
+    """The Status that confirms that an object is gone."""
     details = details_of(resource, name, uid=uid)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
@@ -98,17 +98,17 @@ def conflict(resource: Resource, name: str, why: str) -> RefusalError:
 
 
 def modified(resource: Resource, name: str) -> RefusalError:
-    """409: somebody else wrote in between."""
+    """409: another client wrote in between."""
     return conflict(
         resource, name, "the object has been modified; please apply your changes to the latest version and try again"
     )
 
 
 def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> RefusalError:
-    """422: fields that make no sense, all of them at once."""
+    """422: fields that make no sense, all of them in one answer."""
     texts = list(dict.fromkeys(f"{error.field}: {error.message}" for error in errors))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    # Events are one kind under two names, and told of by the older one.
+    # Events are one kind under two names, and errors use the older one.
     resource = EVENTS if resource == EVENTS_V1 else resource
     message = f'{qualified(resource.kind, resource)} "{name}" is invalid: {listed}'
     causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]

@@ -1,7 +1,7 @@
 """In which form a client wants to see objects: whole, as rows of a table, or only their metadata.
 
-Everything that answers a GET makes whole objects; here they are made into what the ``Accept`` header asks for. Only people
-(``kubectl get``) ask for tables, so that encoding twice costs nobody anything.
+Everything that answers a GET makes whole objects; here they become the form that the ``Accept`` header asks for. Only people
+(``kubectl get``) ask for tables, so encoding twice costs programs nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is wanted: a form (empty: whole objects), its version, and what a row of a table carries."""
+    """The form that the client wants (empty: whole objects), its version, and the content of a table's row."""
 
     form: str = ""
     version: str = "v1"

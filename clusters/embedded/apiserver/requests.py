@@ -34,7 +34,7 @@ LARGEST_BODY: Final = 3 * 1024 * 1024
 def _from_protobuf(body: bytes) -> Object:
     found = protobuf.decoded(body)
     if found is None:
-        # What kubectl makes of files it sends as JSON, whatever the kind.
+        # kubectl sends manifests from files as JSON, whatever the kind.
         message = f"{_UNKNOWN_FORMAT} (this kind not as protobuf here: apply a manifest file)"
         raise RefusalError(415, "UnsupportedMediaType", message)
     return found
@@ -70,7 +70,7 @@ class Request:
         return bool(self.params.get("dryRun"))
 
     def number(self, name: str) -> int | None:
-        """A whole number of the query that is not negative; None where it is absent. Raises RefusalError (400)."""
+        """A whole number of the query that is not negative; None if it is absent. Raises RefusalError (400)."""
         text = self.params.get(name, "")
         if not text:
             return None
@@ -79,7 +79,7 @@ class Request:
         return int(text)
 
     def object(self, kind: str = "") -> Object:
-        """The body as one object, of that kind where it is known. Raises RefusalError (400, 415)."""
+        """The body as one object, of that kind if it is known. Raises RefusalError (400, 415)."""
         start = f"the object provided is unrecognized (must be of type {kind}): " if kind else ""
         found = self.json(start) if self.body else ""
         if found is None:
@@ -89,7 +89,7 @@ class Request:
         return found
 
     def json(self, start: str = "") -> Any:
-        """The body, None where it is empty; ``start`` begins what is said of a bad one. Raises RefusalError (400, 415)."""
+        """The body, None if it is empty; ``start`` begins the error for a bad one. Raises RefusalError (400, 415)."""
         if not self.body:
             return None
         try:

@@ -35,7 +35,7 @@ def extended(name: str) -> bool:
 
 
 def amounts(amounts_of: Object, path: str) -> list[FieldError]:
-    """The amounts of a node: signs, and whole numbers where only these make sense; names may be any."""
+    """The amounts of a node: signs, and whole numbers for the resources that need them; names may be any."""
     return [error for name, text in amounts_of.items() for error in _amount(name, text, f"{path}.{name}")]
 
 

@@ -29,7 +29,7 @@ NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a path means; no name: the collection; no namespace: all of them, or a kind that has none."""
+    """The meaning of a path; no name: the collection; no namespace: all of them, or a kind that has none."""
 
     resource: Resource
     namespace: str | None = None
@@ -38,7 +38,7 @@ class Route:
 
 
 def route_of(path: str) -> Route | None:
-    """The route of a path as it stands in the request (percent signs not resolved); None where nothing is."""
+    """The route of a path as it stands in the request (percent signs not resolved); None if there is nothing."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if not all(parts):
         return None

@@ -1,6 +1,6 @@
 """The fields of the kinds that we serve, as data: names, types, and how lists are merged.
 
-``schemas.json`` holds, for each message of the API, its fields. A name ends in ``!`` where the field is required; a type is a
+``schemas.json`` holds, for each message of the API, its fields. A name ends in ``!`` if the field is required; a type is a
 word (``string``, ``integer:int32``, ``boolean``, ``object``…) or the name of a message, with ``[]`` (list) or ``{}`` (map from
 text) before it, and behind it how a strategic merge patch goes about it, and by which key. Taken from what Kubernetes 1.36
 publishes of itself, without its prose.

@@ -53,7 +53,7 @@ _FALSE_WHEN_ABSENT: Final = frozenset({"spec.unschedulable", "spec.hostNetwork"}
 
 
 def selects_all(_: Object) -> bool:
-    """The selector that nobody gave."""
+    """The selector of a request that has none."""
     return True
 
 
@@ -74,7 +74,7 @@ def field_selector(text: str, resource: Resource) -> Predicate:
 
 
 def both(first: Predicate, second: Predicate) -> Predicate:
-    """The objects that both select; costs nothing where one selects all."""
+    """The objects that both select; costs nothing if one selects all."""
     if first is selects_all:
         return second
     if second is selects_all:

@@ -51,9 +51,9 @@ _SHUTDOWN_SECONDS: Final = 5
 _GOODBYE_SECONDS: Final = 0.05
 _HOST: Final = "127.0.0.1"
 _HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
-# Of OpenSSL: a chain is judged without its dates, so that who comes with an expired certificate gets an answer (401).
+# OpenSSL's flag: a chain is judged without its dates, so that a client with an expired certificate gets an answer (401).
 _NO_CHECK_TIME: Final = 0x200000
-# Who everybody is to a server without TLS.
+# The user of every request to a server without TLS.
 _ADMINISTRATOR: Final = User("admin", (MASTERS, AUTHENTICATED))
 
 
@@ -68,8 +68,8 @@ class EmbeddedApi:
     ``writes`` and ``store`` are at hand for whoever sets a scene in the same process. ``history``: how many changes of
     each kind a watch can go back before it gets 410; ``expired_as_status``: that 410 is the HTTP status (else, as the
     real server mostly does, an ERROR event in a watch that has begun). With an ``authority`` it speaks TLS and knows its
-    clients by its certificates and by tokens; without one it speaks plain HTTP and takes everybody for an administrator.
-    ``tokens``: bearer tokens that are just known, and whose they are.
+    clients by its certificates and by tokens; without one it speaks plain HTTP and takes every client for an administrator.
+    ``tokens``: bearer tokens with their users.
     """
 
     def __init__(
@@ -175,12 +175,12 @@ class EmbeddedApi:
         self.watches.close()
 
     def expire_history(self) -> None:
-        """Forget all changes, as if much time had passed: who resumes at an older version gets 410."""
+        """Forget all changes, as if much time had passed: a client that resumes at an older version gets 410."""
         self.store.forget_changes()
 
 
 class _Protocol(HttpToolsProtocol):
-    """A connection that remembers who is at its other end."""
+    """A connection that remembers its client."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Read the client's certificate once; every request of the connection finds it in its state."""
@@ -207,7 +207,7 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """A server inside a program that minds the signals itself, and that says when it listens."""
+    """A server inside a program that handles the signals itself, and that reports when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -220,7 +220,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Serve until told to stop, without looking ten times a second whether that is now."""
+        """Serve until it is stopped, without a check ten times a second."""
         await self.stopping.wait()
         self.should_exit = True
 

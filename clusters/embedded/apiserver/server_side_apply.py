@@ -1,6 +1,6 @@
-"""Server-side apply, as far as it goes without knowing who owns which field: what is said is merged in, nobody conflicts.
+"""Server-side apply without owners of fields: the manifest is merged in, and there are no conflicts.
 
-What a manifest no longer says stays: there is no record of who had said it.
+A field that a manifest no longer has stays: there is no record of its owner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def manifest_of(body: bytes, params: dict[str, str]) -> Object:
 
 
 def applied(old: Object, manifest: Object) -> Object:
-    """The object with what the manifest says. Raises RefusalError (400)."""
+    """The object with the manifest merged in. Raises RefusalError (400)."""
     try:
         return strategic_patch.apply(old, manifest)
     except (ValueError, TypeError, AttributeError) as error:

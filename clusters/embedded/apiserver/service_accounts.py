@@ -28,7 +28,7 @@ _ALGORITHM: Final = "ES256"
 _DEFAULT_SECONDS: Final = 3600
 _SHORTEST_SECONDS: Final = 600
 _LONGEST_SECONDS: Final = 2**32
-# Clocks of others may differ by so much; the real server's allowance.
+# The clocks of others may differ by this; the real server's allowance.
 _LEEWAY_SECONDS: Final = 60
 _PRIVATE: Final = "kubernetes.io"
 
@@ -81,7 +81,7 @@ class ServiceAccountTokens:
         }
 
     def user_of(self, token: str) -> User | None:
-        """The account whose token it is, while it is good: our signature, our audience, its time, and the account lives."""
+        """The account of the token, while the token is good: our signature, our audience, its time, and the account exists."""
         claim = self._claim(token)
         if claim is None or not self._is_there(SERVICE_ACCOUNTS, claim.namespace, claim.account, claim.uid):
             return None

@@ -1,6 +1,6 @@
-"""What the API server fills in for Services and Secrets. Changes what it is given.
+"""The defaults of Services and Secrets. Changes its argument.
 
-There is no proxy behind a Service: an address that nobody answers at, as in a cluster without kube-proxy.
+There is no proxy behind a Service: nothing answers at its address, as in a cluster without kube-proxy.
 """
 
 from __future__ import annotations

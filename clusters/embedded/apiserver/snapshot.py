@@ -1,6 +1,6 @@
-"""The state of an API server in one file: objects and versions, so that a cluster can go on where another has ended.
+"""The state of an API server in one file: objects and versions, with which a new cluster goes on.
 
-What was forgotten stays forgotten: a watch at an older version gets 410, as after a restart of the real one's etcd.
+The history is not in it: a watch at an older version gets 410, as after a restart of the real one's etcd.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORMAT: Final = 1
 
 
 class SnapshotError(Exception):
-    """A snapshot that cannot be read or written; says which file and what is wrong with it."""
+    """A snapshot that cannot be read or written; the text names the file and the fault."""
 
 
 class _Snapshot(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""The state: objects, one counter of versions, and a bounded memory of changes for those who watch.
+"""The state: objects, one counter of versions, and a bounded memory of changes for watches.
 
 Synchronous and in memory; whoever calls it does so from one thread. Objects in here are never changed in place: a
 write puts a new object in the place of the old one, so that readers keep what they have read.
@@ -54,9 +54,9 @@ class Change:
     _lines: dict[str, bytes] = field(default_factory=dict)
 
     def line(self, kind: str) -> bytes:
-        """The event as a line of a watch, encoded once for all who watch.
+        """The event as a line of a watch, encoded once for all watches.
 
-        ``LEFT`` is a DELETED for those whose selection the object has left: it shows the state that they knew, at the
+        ``LEFT`` is a DELETED for watches whose selection the object has left: it shows the state that they knew, at the
         version of this change.
         """
         line = self._lines.get(kind)
@@ -80,7 +80,7 @@ class Collection:
     # Changes up to this version are forgotten.
     floor: int = 0
     wakers: set[Callable[[], None]] = field(default_factory=set)
-    # The keys in order; None once one has come or gone, until somebody asks.
+    # The keys in order; None after one has come or gone, until they are needed.
     _ordered: list[Key] | None = None
 
     def keys(self) -> list[Key]:
@@ -96,7 +96,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A kind that is another one in other words: which one, and how its objects are told in either form."""
+    """A kind that is another one under a second name: which one, and the conversion of its objects to either form."""
 
     of: Resource
     shown: Callable[[Object], Object]
@@ -151,7 +151,7 @@ class Store:
         return stored
 
     def remove(self, resource: Resource, item: Object) -> Stored:
-        """Remove an object whose last state is ``item``; answers that state at the version of the removal."""
+        """Remove an object whose last state is ``item``; returns that state at the version of the removal."""
         if version := self._versions.get(resource):
             return self._shown(resource, self.remove(version.of, version.stored(item)))
         self.version += 1
@@ -173,7 +173,7 @@ class Store:
         return collection.changes[start:]
 
     def forget_changes(self) -> None:
-        """Forget all changes, as if much time had passed: who resumes a watch at an older version gets 410."""
+        """Forget all changes, as if much time had passed: a client that resumes a watch at an older version gets 410."""
         for collection in self._collections.values():
             collection.changes.clear()
             collection.floor = self.version

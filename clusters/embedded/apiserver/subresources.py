@@ -82,7 +82,7 @@ class Subresources:
 
 
 def named(body: Object, route: Route, kind: str) -> Object:
-    """The body with the name of the URL in it. Raises RefusalError (400) where it names another pod or none."""
+    """The body with the name of the URL in it. Raises RefusalError (400) if it names another pod or none."""
     metadata = body.get("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")

@@ -1,4 +1,4 @@
-"""Times as the API writes them: RFC 3339 in UTC, in whole seconds, or with six decimals where leases and events say so. Pure."""
+"""Times as the API writes them: RFC 3339 in UTC, in whole seconds, or with six decimals in leases and events. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS: Final = frozenset(
     | {"deprecatedLastTimestamp", "lastTransitionTime", "lastProbeTime", "lastHeartbeatTime", "lastUpdateTime"}
     | {"startTime", "startedAt", "finishedAt", "timeAdded"}
 )
-# Maps whose keys are the user's own.
+# Maps with keys of the user's own.
 _OWN_KEYS: Final = frozenset(
     {"labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "stringData"}
 )

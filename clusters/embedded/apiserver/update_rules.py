@@ -1,4 +1,4 @@
-"""What a write may change. Pure.
+"""The changes that a write may make. Pure.
 
 Through the main resource the status stays, through ``/status`` everything but the status and (as the real API server
 does it) labels and annotations; what the server itself keeps stays in either case.
@@ -34,7 +34,7 @@ _FROZEN: Final = {
 }
 
 
-# What can change in a StatefulSet.
+# The fields of a StatefulSet that can change.
 _MUTABLE: Final = (
     "replicas",
     "ordinals",
@@ -73,7 +73,7 @@ def check_patch(resource: Resource, old: Object, new: Object) -> None:
 
 
 def _unconditional(resource: Resource, name: str) -> RefusalError:
-    """422: who writes must say what he has read."""
+    """422: a write must name the version that it is based on."""
     refusal = invalid(resource, name, [wrong("metadata.resourceVersion", 0, "must be specified for an update")])
     refusal.message = refusal.message.replace(resource.kind, resource.plural, 1)
     refusal.details = {**(refusal.details or {}), "kind": resource.plural}
@@ -124,7 +124,7 @@ def keep_system_fields(old: Object, new: Object) -> None:
 
 
 def keep_other_half(resource: Resource, old: Object, new: Object, subresource: str | None) -> None:
-    """Keep the status, or everything else, as the path of the request says. Changes ``new``."""
+    """Keep the status, or everything else, by the path of the request. Changes ``new``."""
     if subresource == "status":
         _restore(old, new, [key for key in {*old, *new} if key not in ("metadata", "status", "kind", "apiVersion")])
         if resource == PODS:

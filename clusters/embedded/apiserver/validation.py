@@ -1,4 +1,4 @@
-"""Whether an object makes sense: what a user of the API would be told. Pure."""
+"""The validity of an object, with the errors that a user of the API sees. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def validate(resource: Resource, item: Object) -> None:
 
 
 def faults(resource: Resource, item: Object, subresource: str | None = None) -> list[FieldError]:
-    """What is wrong with an object, new or old; who writes a status is not told what is wrong with the rest."""
+    """The faults of an object, new or old; a write of the status gets no errors about the rest."""
     errors = rbac_rules.validate(resource, item) + (quota.faults(item) if resource == RESOURCE_QUOTAS else [])
     if resource == PODS:
         errors += pod_validation.pod_spec(item["spec"], "spec") if subresource is None else []
@@ -122,7 +122,7 @@ def _config_key(key: str) -> list[str]:
 
 
 def name_rule(resource: Resource) -> metadata_rules.NameRule:
-    """What is wrong with a name of this kind."""
+    """The faults of a name of this kind."""
     if resource.api_version == rbac_rules.GROUP_VERSION or resource == EVENTS:
         return field_rules.segment_texts
     return field_rules.label_texts if resource == NAMESPACES else field_rules.subdomain_texts

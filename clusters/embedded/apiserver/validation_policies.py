@@ -2,7 +2,7 @@
 
 Covered: policies with a binding, on creations, changes and deletions, with rules, selectors, match conditions, variables,
 messages and reasons; expressions know ``object``, ``oldObject``, ``request``, ``namespaceObject`` and ``authorizer``. A policy with
-parameters fails as its ``failurePolicy`` says. Warnings and audit annotations are not written.
+parameters fails by its ``failurePolicy``. Warnings and audit annotations are not written.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ValidationPolicies:
 
 
 def _denials(spec: Object, scope: Scope) -> Iterator[_Denial]:
-    """The denials of one policy, in the order of its validations; an error counts as ``failurePolicy`` says."""
+    """The denials of one policy, in the order of its validations; an error counts by its ``failurePolicy``."""
     ignores_errors = spec.get("failurePolicy") == "Ignore"
     scope.compose({each["name"]: each["expression"] for each in spec.get("variables") or ()})
     try:

@@ -41,7 +41,7 @@ class Verbs:
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
-        """PUT, to the object or to its status: 201 where it creates the object."""
+        """PUT, to the object or to its status: 201 if it creates the object."""
         write_options.check("PUT", request.params)
         is_new = route.subresource is None and self._writes.is_created_by_put(route.resource, *place(route))
         stored = self._writes.replace(
@@ -67,7 +67,7 @@ class Verbs:
         return self._change(request, route, change)
 
     def _apply(self, request: Request, route: Route) -> Answer:
-        """Make the object as the manifest says; 201 where it was not there."""
+        """Make the object as in the manifest; 201 if it is new."""
         manifest = server_side_apply.manifest_of(request.body, request.params)
         if self._writes.store.get(route.resource, *place(route)) is None and route.subresource is None:
             manifest["metadata"].setdefault("name", route.name)

@@ -24,7 +24,7 @@ from clusters.resources import EVENTS, EVENTS_V1, Resource
 
 # How long a watch lasts when the client does not say, in seconds; the real server takes 30 to 60 minutes.
 DEFAULT_SECONDS: Final = 1800
-# Kinds that the real server does not keep in memory: there etcd itself says that it has forgotten.
+# Kinds that the real server does not keep in memory: there the 410 comes from etcd itself.
 UNCACHED: Final = (EVENTS, EVENTS_V1)
 # The annotation of the bookmark that ends the objects that were there at the start.
 _INITIAL_END: Final = "k8s.io/initial-events-end"
@@ -32,7 +32,7 @@ _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a watch shows, from where, and for how long."""
+    """The objects that a watch shows, its first version, and its duration."""
 
     resource: Resource
     namespace: str | None
@@ -48,7 +48,7 @@ class Watches:
     """The watches of one server."""
 
     def __init__(self, store: Store, *, bookmark_seconds: float, expired_as_status: bool) -> None:
-        """``expired_as_status``: too old a version is refused with 410 at once; else with 200 and an ERROR event."""
+        """``expired_as_status``: too old a version is refused with 410 immediately; else with 200 and an ERROR event."""
         self._store = store
         self._bookmark_seconds = bookmark_seconds
         self.expired_as_status = expired_as_status
@@ -136,7 +136,7 @@ def shown(change: Change, wish: Wish) -> bytes:
 
 
 def bookmark(resource: Resource, version: int, annotations: dict[str, str] | None = None) -> bytes:
-    """An event that only says how far the watch has come: an object of which nothing is said but its version."""
+    """An event that only shows how far the watch has come: an object with nothing but its version."""
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = annotations

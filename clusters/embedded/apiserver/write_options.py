@@ -1,4 +1,4 @@
-"""What the query of a write says beside its body: dry runs, and who writes. What makes no sense is refused. Pure."""
+"""The query of a write: dry runs, and the name of the writer. Senseless values are refused. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(method: str, params: Mapping[str, str], *, applies: bool = False) -> N
 
 
 def dry_run(*words: str) -> list[FieldError]:
-    """What is wrong with the stages that a client does not want: all, or none."""
+    """The faults of the stages that a client does not want: all, or none."""
     unknown = [word for word in words if word not in ("", "All")]
     text = f'Unsupported value: {json.dumps(list(words))}: supported values: "All"'
     return [FieldError("dryRun", "FieldValueNotSupported", text)] if unknown else []

@@ -48,7 +48,7 @@ def admitted(_operation: str, _new: Object | None, _old: Object | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the server takes from outside: the time of day in UTC, fresh uids, randomness for names."""
+    """The server's inputs from outside: the time of day in UTC, fresh uids, randomness for names."""
 
     now: Callable[[], datetime]
     new_uid: Callable[[], str]
@@ -127,7 +127,7 @@ class Writes:
         dry_run: bool = False,
         validation: Validation = admitted,
     ) -> Stored:
-        """PUT: the object becomes what ``body`` says."""
+        """PUT: the object becomes ``body``."""
         update_rules.check_kind(resource, body)
         new = self._decoded(resource, body)
         update_rules.check_place(new, namespace, name)
@@ -180,14 +180,14 @@ class Writes:
         if item == stored.item:
             return stored
         if is_deleting(item) and deletion.is_finished(item):
-            # The change itself is never written: its answer carries the version before, and only who watches a new one.
-            # What they are shown is the last state that was.
+            # The change itself is never written: its answer carries the version before, and only watches get a new one.
+            # They show the last state that was stored.
             self.store.remove(stored.resource, stored.item)
             return Stored(stored.resource, item, stored.version)
         return self.store.put(stored.resource, item)
 
     def _patched(self, resource: Resource, new: Object) -> Object:
-        """What a patch has made; 422 where that is no object of the kind."""
+        """The result of a patch; 422 if that is no object of the kind."""
         try:
             update_rules.check_kind(resource, new)
             return self._decoded(resource, new)

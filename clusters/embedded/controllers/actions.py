@@ -1,4 +1,4 @@
-"""What can be done, and what all workloads and their pods have in common. Pure."""
+"""The possible writes, and the code that all workloads and their pods share. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Take this object away; ``is_orphan``: only if the API server too says that its owners are gone."""
+    """Delete this object; ``is_orphan``: only if the API server, too, finds its owners gone."""
 
     resource: Resource
     item: Object
@@ -29,7 +29,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change part of an object; its status where ``subresource`` says so."""
+    """Change part of an object; its status if ``subresource`` is set."""
 
     resource: Resource
     item: Object
@@ -90,7 +90,7 @@ def child(owner: Object, resource: Resource, name: Object, body: Object) -> Obje
 
 
 def status_patch(resource: Resource, item: Object, **status: Any) -> list[Action]:
-    """A write of the status, where it differs."""
+    """A write of the status, if it differs."""
     old = item.get("status") or {}
     if all(old.get(key, 0) == value for key, value in status.items()):
         return []

@@ -49,7 +49,7 @@ _FOLLOWED: Final = (
 _KINDS: Final = {resource.kind for resource in _FOLLOWED}
 # After something was refused or the server was away, in seconds.
 _PAUSE_SECONDS: Final = 0.2
-# How often a Job is looked at whose deadline, back-off or end of life comes, in seconds.
+# The interval at which a Job is looked at whose deadline, back-off or end of life comes, in seconds.
 _TIMED_SECONDS: Final = 0.5
 # Deleted objects that are remembered, so that a late answer to our own write does not bring one back.
 _REMEMBERED: Final = 1000
@@ -59,7 +59,7 @@ Object = dict[str, Any]
 class Controllers:
     """All of them, in one loop: a change of anything makes a new picture, and what it asks for is done.
 
-    ``ca``: the certificate of the cluster's authority (PEM), published in every namespace; empty where there is none.
+    ``ca``: the certificate of the cluster's authority (PEM), published in every namespace; empty if there is none.
     ``now``: the time of day in UTC.
     """
 
@@ -74,7 +74,7 @@ class Controllers:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start; returns at once."""
+        """Start; returns immediately."""
         work = [*(informer.run() for informer in self._informers), self._run()]
         self._tasks = [asyncio.create_task(one) for one in work]
 
@@ -109,7 +109,7 @@ class Controllers:
             await informer.synced.wait()
         while True:
             self._changed.clear()
-            # Once for all of a picture: hundreds of nodes that are gone would hold up everybody else for minutes.
+            # Once for all of a picture: hundreds of nodes that are gone would hold up all others for minutes.
             if not all([await self._try(action) for action in self.actions()]):
                 await asyncio.sleep(_PAUSE_SECONDS)
                 self._changed.set()
@@ -133,7 +133,7 @@ class Controllers:
         return True
 
     def actions(self) -> list[Action]:
-        """What should be done, as things are known now."""
+        """The writes that are due, by the present picture."""
         listed = {resource: list(items.values()) for resource, items in self._known.items()}
         mine = by_controller([*listed[PODS], *listed[REPLICA_SETS]])
 
@@ -184,13 +184,13 @@ class Controllers:
                 metadata = item["metadata"]
                 where = metadata["name"], patch, metadata.get("namespace")
                 patched = await self._api.patch(resource, *where, subresource=subresource)
-                # An object that goes with this very write is not news: the watch says so.
+                # An object that goes with this very write is not news: the watch reports it.
                 if not patched["metadata"].get("deletionTimestamp"):
                     self._take(resource, patched)
 
     async def _delete(self, resource: Resource, item: Object) -> None:
         metadata = item["metadata"]
-        # Another object may have taken the name meanwhile.
+        # Another object may have taken the name in between.
         body = {"preconditions": {"uid": metadata["uid"]}}
         await self._api.request("DELETE", resource.path(metadata["namespace"], metadata["name"]), body=body)
         if metadata["uid"] in self._known[resource]:
@@ -240,7 +240,7 @@ def by_controller(items: Iterable[Object]) -> dict[str, list[Object]]:
 
 
 def _asked(owner: Object, reconcile: Callable[[Object], list[Action]]) -> list[Action]:
-    """What a workload asks for; one that makes no sense must not stop the others."""
+    """The writes that a workload needs; one that makes no sense must not stop the others."""
     try:
         return reconcile(owner)
     except (ValueError, KeyError, TypeError) as error:

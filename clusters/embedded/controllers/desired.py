@@ -1,6 +1,6 @@
-"""What a workload's controller wants done next. Pure, level-triggered: the same picture asks for the same things.
+"""The next writes of a workload's controller. Pure, level-triggered: the same picture gives the same writes.
 
-Simpler than the real ones where no pod of ours can tell: no surge arithmetic (new pods come first, old ones go as they get
+Simpler than the real ones if no pod of ours can notice: no surge arithmetic (new pods come first, old ones go as they get
 ready), no revision history beyond the old ReplicaSets.
 """
 
@@ -31,7 +31,7 @@ from clusters.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STA
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 # The number of a template of a Deployment, on the ReplicaSet that has it and on the Deployment.
 REVISION: Final = "deployment.kubernetes.io/revision"
-# What daemons tolerate of a node.
+# The taints of a node that daemons tolerate.
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -45,7 +45,7 @@ REVISION_LABEL: Final = "controller-revision-hash"
 
 
 def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
-    """Keep so many pods; ended ones do not count."""
+    """Keep this number of pods; ended ones do not count."""
     mine = owned(owner, pods)
     active = [pod for pod in mine if is_active(pod)]
     wanted = owner["spec"].get("replicas", 1)

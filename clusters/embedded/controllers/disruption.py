@@ -1,6 +1,6 @@
-"""What budgets allow: how many pods of a PodDisruptionBudget may go now. Pure.
+"""The budgets of disruption: how many pods of a PodDisruptionBudget may go now. Pure.
 
-Rules: Kubernetes ``controller/disruption``; pods that nobody controls count as one each.
+Rules: Kubernetes ``controller/disruption``; pods without a controller count as one each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _is_about(item: Object, selector: Object, pod: Object) -> bool:
 
 
 def _expected(pods: Sequence[Object], owners: Sequence[Object]) -> int:
-    """As many as their owners want; a pod that nobody controls is wanted itself."""
+    """The number that their owners want; a pod without a controller counts as wanted."""
     by_uid = {owner["metadata"]["uid"]: owner for owner in owners}
     found: dict[str, int] = {}
     for pod in pods:

@@ -1,4 +1,4 @@
-"""What goes when something else goes: dependents of a gone owner, and what is in a namespace that is being deleted. Pure."""
+"""Objects that go with others: dependents of a gone owner, and the content of a namespace that is being deleted. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Listed = Sequence[tuple[Resource, Object]]
 
 
 def orphans(items: Listed, uids: set[str], kinds: set[str]) -> list[Action]:
-    """Objects all of whose owners are gone. Owners of kinds other than ``kinds`` are not known, and may be there."""
+    """Objects all of whose owners are gone. Owners of kinds other than ``kinds`` are not known, and may exist."""
     return [
         Delete(resource, item, is_orphan=True)
         for resource, item in items

@@ -1,7 +1,7 @@
-"""What a Job's controller wants done next. Pure, level-triggered: the same picture at the same time asks for the same things.
+"""The next writes of a Job's controller. Pure, level-triggered: the same picture at the same time gives the same writes.
 
-Simpler than the real one where no pod of ours can tell: pods are counted while they are there and have no finalizer, so a pod that
-somebody deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server.
+Simpler than the real one if no pod of ours can notice: pods are counted while they exist and have no finalizer, so a pod that
+a client deletes after its end counts no more than the status has counted it. Completion by index is refused by the API server.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def depends_on_time(owner: Object) -> bool:
 
 
 def _wanted(spec: Object, succeeded: int, active: int) -> int:
-    """How many pods are to be active."""
+    """The number of pods that should be active."""
     if "completions" in spec:
         return int(max(min(spec["parallelism"], spec["completions"] - succeeded), 0))
     # A work queue: once a pod has succeeded the others finish, and no new one comes.

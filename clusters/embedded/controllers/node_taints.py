@@ -1,4 +1,4 @@
-"""Taints that say what is wrong with a node, from its conditions: pods are not sent where they cannot run. Pure.
+"""Taints that follow from a node's conditions: no pods go to a node on which they cannot run. Pure.
 
 The real node lifecycle controller also notices kubelets that fall silent, and evicts; this one believes what nodes say.
 """
@@ -36,7 +36,7 @@ def tainted(nodes: Sequence[Object], now: str) -> list[Action]:
         new = [key for key in due if key not in {taint["key"] for taint in kept if _is_ours(taint)}]
         if new or len(kept) != len(there):
             taints = [*kept, *({"key": key, "effect": _EFFECT, "timeAdded": now} for key in new)]
-            # Whoever else changed the node meanwhile wins; the next picture asks again.
+            # If another client changed the node in between, its change wins; the next picture asks again.
             metadata = {"resourceVersion": node["metadata"]["resourceVersion"]}
             actions.append(Patch(NODES, node, {"metadata": metadata, "spec": {"taints": taints}}))
     return actions

@@ -1,4 +1,4 @@
-"""What the quotas of a namespace say is used, counted again whenever a pod comes, ends or goes. Pure."""
+"""The use that the quotas of a namespace show, counted again whenever a pod comes, ends or goes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusters.resources import RESOURCE_QUOTAS
 
 
 def counted(quotas: Sequence[Object], pods: Sequence[Object]) -> list[Action]:
-    """Writes of the status of quotas whose count is another than they say."""
+    """Writes of the status of quotas whose shown use is another than the counted one."""
     actions: list[Action] = []
     for quota in quotas:
         namespace, hard = quota["metadata"]["namespace"], hard_of(quota)

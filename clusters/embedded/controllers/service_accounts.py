@@ -1,4 +1,4 @@
-"""What every namespace has: the ServiceAccount ``default``, and the certificate of who signs for the API server. Pure."""
+"""The objects of every namespace: the ServiceAccount ``default``, and the certificate of the API server's authority. Pure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class BindError(Exception):
-    """The pod was not bound, or nobody said that it was; the text is for the pod's event."""
+    """The pod was not bound, or the bind was not confirmed; the text is for the pod's event."""
 
 
 async def bind(api: ApiClient, extenders: Sequence[ExtenderClient], pod: Object, node: str) -> None:

@@ -1,7 +1,7 @@
 """The scheduler's picture of the cluster: nodes, and what the pods on them ask for.
 
 A pod on a node is *assumed* from the moment the scheduler has decided, long before the API server agrees, so that the
-next cycle counts it. The watch confirms it; a failed bind forgets it. Nothing expires by itself, as in kube-scheduler
+next cycle counts it. The watch confirms it; a failed bind forgets it. Nothing expires on its own, as in kube-scheduler
 since 1.23.
 
     (unknown) --assume--> assumed --place--> confirmed --remove--> (unknown)
@@ -33,7 +33,7 @@ class ClusterView:
         return self._nodes.get(name)
 
     def set_node(self, node: Object) -> Object | None:
-        """Add or replace a node; answers what was there. Pods seen before their node count at once."""
+        """Add or replace a node; returns the one before. Pods seen before their node count immediately."""
         info = node_info(node)
         old = self._nodes.get(info.name)
         if old is not None:
@@ -59,7 +59,7 @@ class ClusterView:
         return old
 
     def forget(self, uid: str) -> bool:
-        """Stop counting an assumed pod; one that the API server has shown bound meanwhile stays."""
+        """Stop counting an assumed pod; one that the API server has shown as bound in between stays."""
         return self.is_assumed(uid) and self.remove(uid)
 
     def remove(self, uid: str) -> bool:

@@ -1,4 +1,4 @@
-"""What a KubeSchedulerConfiguration says, as far as a scheduler extender can notice it, and the rules it must obey."""
+"""A KubeSchedulerConfiguration, as far as a scheduler extender can notice it, and the rules that it must obey."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ TOP_FIELDS: Fields = {
     "extenders": list,
     "delayCacheUntilActive": bool,
 }
-# What the embedded scheduler has no use for, yet without changing a decision: not worth a warning.
+# Fields that the embedded scheduler ignores without changing a decision: not worth a warning.
 WITHOUT_EFFECT = ("plugins", "pluginConfig")
 PROFILE_FIELDS: Fields = {
     "schedulerName": str,
@@ -79,7 +79,7 @@ TLS_FIELDS: Fields = {
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """YAML that refuses a key written twice, where PyYAML would keep the last."""
+    """YAML that refuses a key written twice; PyYAML would keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build one mapping."""

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class SchedulingCycle:
-    """Places pods. Keeps one thing from cycle to cycle: where the search for fitting nodes starts."""
+    """Places pods. Keeps one value from cycle to cycle: the node at which the search for fitting nodes starts."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SchedulingCycle:
         self._start = 0
 
     async def place(self, pod: Object, profile: Profile) -> str:
-        """The node for the pod. Raises SchedulingError where none fits, ExtenderError where an extender fails."""
+        """The node for the pod. Raises SchedulingError if none fits, ExtenderError if an extender fails."""
         nodes = self._view.nodes
         if not nodes:
             raise NoNodesError
@@ -74,7 +74,7 @@ class SchedulingCycle:
         return pick_best(await self._scores(demand, feasible), self._rng)
 
     def demand(self, pod: Object) -> Demand:
-        """What the filters look at of the pod."""
+        """The part of the pod that the filters look at."""
         return demand_of(pod, self._configuration.ignored_resources)
 
     async def _nominated(self, demand: Demand, diagnosis: Diagnosis) -> list[NodeInfo]:
@@ -122,7 +122,7 @@ class SchedulingCycle:
         return feasible
 
     async def _ask_extenders(self, pod: Object, feasible: list[NodeInfo], diagnosis: Diagnosis) -> list[NodeInfo]:
-        """What is left after every interested extender; each sees what the one before has let through."""
+        """The nodes left after every interested extender; each sees those that the one before let through."""
         before = len(feasible)
         for extender in self._extenders:
             if not feasible:

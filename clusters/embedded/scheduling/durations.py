@@ -9,7 +9,7 @@ PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def seconds_of(text: str) -> float:
-    """Seconds of a Go duration. Raises ValueError where Go's parser would refuse it; a number needs its unit."""
+    """Seconds of a Go duration. Raises ValueError if Go's parser would refuse it; a number needs its unit."""
     sign, body = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
     if body == "0":
         return 0.0

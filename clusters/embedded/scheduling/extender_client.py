@@ -32,11 +32,11 @@ from clusters.embedded.scheduling.tls import context_for
 
 # How long an idle connection is kept, in seconds; net/http's default transport does the same.
 IDLE_SECONDS = 90
-# OpenSSL's codes for a certificate whose issuer is not known, or is the certificate itself.
+# OpenSSL's codes for a certificate with an unknown issuer, or that is its own issuer.
 UNKNOWN_AUTHORITY = (18, 19, 20, 21)
 # In the words of Go's client.
 TIMED_OUT = "(Client.Timeout exceeded while awaiting headers)"
-# What Go's client says of itself, and no more: some servers look at it.
+# The headers that Go's client sends, and no more: some servers look at them.
 HEADERS = {"User-Agent": "Go-http-client/1.1", "Accept-Encoding": "gzip"}
 
 
@@ -177,7 +177,7 @@ class ExtenderClient:
 
 
 def tls_failure(error: BaseException | None) -> ssl.SSLError | None:
-    """What TLS did not like, None where there was no connection at all."""
+    """The fault that TLS reports, None if there was no connection at all."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return error

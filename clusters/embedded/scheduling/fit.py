@@ -23,7 +23,7 @@ NODE_RESOURCES_FIT = "NodeResourcesFit"
 # Stands for all extenders among the rejectors of a pod; kube-scheduler's name for it is an internal one, too.
 EXTENDER = "Extender"
 
-# Where a node does not say how many pods it takes, none fits: a kubelet always says.
+# A node that does not report how many pods it takes fits none: a kubelet always reports it.
 PODS = "pods"
 
 
@@ -70,7 +70,7 @@ def reject_with_nominated(demand: Demand, info: NodeInfo, nominated: Sequence[Po
 
 
 def reject(demand: Demand, info: NodeInfo) -> Rejection | None:
-    """Why the pod does not fit the node, or None where it fits."""
+    """The reason why the pod does not fit the node, or None if it fits."""
     node = info.node
     if (node.get("spec") or {}).get("unschedulable") and not tolerates(demand.pod, UNSCHEDULABLE_TAINT):
         return Rejection(NODE_UNSCHEDULABLE, ("node(s) were unschedulable",), resolvable=False)
@@ -95,7 +95,7 @@ def reject_for_resources(requests: Amounts, info: NodeInfo) -> Rejection | None:
 
 
 def free(info: NodeInfo, resource: str) -> int:
-    """What the requests on a node leave of a resource; a resource that the node does not have is 0."""
+    """The amount of a resource that the requests on a node leave; a resource that the node does not have is 0."""
     return info.allocatable.get(resource, 0) - info.requested.get(resource, 0)
 
 

@@ -17,7 +17,7 @@ class SchedulingError(Exception):
 
 
 class NoNodesError(SchedulingError):
-    """The cluster has no node at all; nobody is to blame, so the pod is tried again after its backoff."""
+    """The cluster has no node at all; this is no refusal, so the pod is tried again after its backoff."""
 
     def __init__(self) -> None:
         super().__init__("no nodes available to schedule pods")
@@ -31,7 +31,7 @@ class FitError(SchedulingError):
         self.diagnosis = diagnosis
 
     def with_preemption(self, message: str) -> FitError:
-        """The same refusal, with what came of preemption said after it."""
+        """The same refusal, followed by the result of preemption."""
         said = FitError(self.diagnosis)
         said.args = (f"{self} {message}" if message else str(self),)
         return said
@@ -39,10 +39,10 @@ class FitError(SchedulingError):
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What one cycle learned about the nodes.
+    """The findings of one cycle about the nodes.
 
-    Nodes without a rejection were not looked at, or an extender dropped them without a word; ``absent_reason`` speaks
-    for them where a filter has narrowed the search to named nodes.
+    Nodes without a rejection were not looked at, or an extender dropped them without a reason; ``absent_reason`` stands
+    for them if a filter has narrowed the search to named nodes.
     """
 
     node_count: int
@@ -54,7 +54,7 @@ class Diagnosis:
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Who kept the pod from a node, with a reason or (an extender that just drops nodes) without."""
+        """The plugin that kept the pod from a node, with a reason, or (an extender that just drops nodes) without."""
         return frozenset({rejection.plugin for rejection in self.rejections.values()} | self.silent_rejectors)
 
 

@@ -1,4 +1,4 @@
-"""JSON as Go's decoder reads it into types, with what it says of text and values that it does not like. Pure.
+"""JSON as Go's decoder reads it into types, with Go's errors for text and values that do not fit. Pure.
 
 The first JSON value only, unknown keys passed over, keys matched whatever their case, null like absent, and a value of
 the wrong type an error.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 INT64 = range(-(2**63), 2**63)
-# What Go says where Python's parser says something else.
+# Go's errors for those of Python's parser.
 SYNTAX = {
     "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
     "Illegal trailing comma before end of object": "looking for beginning of object key string",
@@ -57,7 +57,7 @@ def decode(body: bytes) -> Any:
 
 
 def syntax_error(error: json.JSONDecodeError) -> str:
-    """What Go says of text that is no JSON."""
+    """Go's error for text that is no JSON."""
     if error.pos >= len(error.doc) or error.msg.startswith("Unterminated"):
         return "unexpected EOF"
     character, what = error.doc[error.pos], SYNTAX.get(error.msg, "looking for beginning of value")
@@ -92,7 +92,7 @@ def is_in_array(text: str) -> bool:
 
 
 def struct(value: Any, shape: Struct, where: str = "Go value") -> dict[str, Any]:
-    """The fields of an object, None where absent; of keys that differ in case only the last wins."""
+    """The fields of an object, None if absent; of keys that differ in case only the last wins."""
     fields: dict[str, Any] = dict.fromkeys(shape.fields)
     if value is None:
         return fields
@@ -130,7 +130,7 @@ def string(value: Any, where: str) -> str:
 
 
 def mapping(value: Any, where: str, wanted: str) -> dict[str, Any]:
-    """An object whose keys are data, so their case stays; null is an empty one."""
+    """An object with keys that are data, so their case stays; null is an empty one."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -150,12 +150,12 @@ def integer(value: Any, where: str) -> int:
 
 
 def mismatch(value: Any, where: str, wanted: str) -> AnswerError:
-    """What Go says of a value of the wrong type."""
+    """Go's error for a value of the wrong type."""
     return AnswerError(f"json: cannot unmarshal {kind(value)} into {where} of type {wanted}")
 
 
 def kind(value: Any) -> str:
-    """What a JSON value is, for a message."""
+    """The type of a JSON value, for a message."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):

@@ -93,7 +93,7 @@ class Intake:
             self._give_up(old, now)
 
     def _take_assumed(self, pod: Object, now: float) -> None:
-        """A pod that is being bound: somebody who deletes it gives its room back."""
+        """A pod that is being bound: its deletion gives its room back."""
         if is_being_deleted(pod) and self._view.forget(uid_of(pod)):
             self._queue.wake([ClusterEvent(Change.POD_DELETED, {**pod, "spec": with_node(pod)})], now)
 

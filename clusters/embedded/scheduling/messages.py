@@ -51,7 +51,7 @@ OBJECT_META = Struct("ObjectMeta", ("name",))
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """ExtenderFilterResult; None where the answer has null or nothing."""
+    """ExtenderFilterResult; None if the answer has null or nothing."""
 
     node_names: list[str] | None = None
     nodes: list[Object] | None = None
@@ -138,7 +138,7 @@ def decode_prioritize(body: bytes) -> list[tuple[str, int]]:
 
 
 def decode_bind(body: bytes) -> None:
-    """ExtenderBindingResult. Raises AnswerError where it says ``Error``."""
+    """ExtenderBindingResult. Raises AnswerError if it has an ``Error``."""
     raise_error(struct(decode(body), BINDING_RESULT), BINDING_RESULT)
 
 
@@ -160,14 +160,14 @@ def meta_victims(value: Any) -> tuple[list[str], int]:
 
 
 def raise_error(answer: dict[str, Any], shape: Struct) -> None:
-    """An answer with ``Error`` is no answer, whatever else it says."""
+    """An answer with ``Error`` is no answer, whatever else it has."""
     error = string(answer["Error"], shape.field("Error"))
     if error:
         raise AnswerError(error)
 
 
 def node_items(value: Any) -> list[Object] | None:
-    """The items of a NodeList, each with a name (empty where it has none)."""
+    """The items of a NodeList, each with a name (empty if it has none)."""
     if value is None:
         return None
     where = FILTER_RESULT.field("Nodes")
@@ -182,5 +182,5 @@ def node_items(value: Any) -> list[Object] | None:
 
 
 def string_map(value: Any, where: str) -> dict[str, str]:
-    """An object whose values are strings."""
+    """An object with values that are strings."""
     return {key: string(content, where) for key, content in mapping(value, where, "v1.FailedNodesMap").items()}

@@ -18,7 +18,7 @@ def accepts_node(pod: Object, node: Object) -> bool:
 
 
 def required_terms(pod: Object) -> list[Object] | None:
-    """The alternatives of the required node affinity, or None where the pod has none."""
+    """The alternatives of the required node affinity, or None if the pod has none."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return None if required is None else list(required.get("nodeSelectorTerms") or [])

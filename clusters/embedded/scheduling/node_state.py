@@ -1,4 +1,4 @@
-"""One node as the filters look at it: what it has, and who is on it."""
+"""One node as the filters look at it: its resources, and the pods on it."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def node_info(node: Object) -> NodeInfo:
 
 
 def on_node(pod: Object, node: str = "", *, assumed: bool = False) -> PodOnNode:
-    """The pod on a node, its own unless ``node`` says another. Raises ValueError for a quantity that is none."""
+    """The pod on a node, its own unless ``node`` is given. Raises ValueError for a quantity that is none."""
     return PodOnNode(node or node_of(pod), requests_of(pod), assumed, pod, tuple(host_ports(pod)), counted_of(pod))

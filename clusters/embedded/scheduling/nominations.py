@@ -19,7 +19,7 @@ class Nominations:
         return list(self._by_node.get(node, {}).values())
 
     def set(self, pod: Object, node: str | None = None) -> None:
-        """Nominate the pod to a node: None stands for what its status says, the empty string for none."""
+        """Nominate the pod to a node: None stands for the node in its status, the empty string for none."""
         self.delete(uid_of(pod))
         chosen = nominated_node_of(pod) if node is None else node
         if chosen:

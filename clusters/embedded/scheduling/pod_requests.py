@@ -1,4 +1,4 @@
-"""What a pod asks of a node, and where it stands."""
+"""A pod's requests to a node, and the node that it is on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clusters.api_client import Object
 from clusters.embedded.scheduling.quantities import amounts
 
 Amounts = dict[str, int]
-# What scores look at, and what a container counts for there when it asks for nothing, so that such pods spread.
+# The resources that scores look at, and the requests of a container that has none there, so that such pods spread.
 COUNTED = {"cpu": "100m", "memory": str(200 * 1024 * 1024)}
 
 
@@ -43,7 +43,7 @@ def is_terminal(pod: Object) -> bool:
 
 
 def is_being_deleted(pod: Object) -> bool:
-    """Whether somebody has asked to delete the pod."""
+    """Has a client asked to delete the pod?"""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 

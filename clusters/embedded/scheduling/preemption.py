@@ -1,4 +1,4 @@
-"""Who would have to go for a pod to fit: the dry run of preemption. Pure.
+"""The victims that would have to go for a pod to fit: the dry run of preemption. Pure.
 
 Only the in-tree filters are asked, not the extenders. On each node that refused the pod for what eviction can cure, all
 pods of lower priority are taken away in thought; if the pod fits then, as many as possible are put back, the important
@@ -40,7 +40,7 @@ class Victims:
 
 @dataclass(slots=True)
 class DryRun:
-    """What the dry run found: nodes with victims, and why the others are no candidates."""
+    """The result of the dry run: nodes with victims, and the reasons why the others are no candidates."""
 
     candidates: dict[str, Victims] = field(default_factory=dict)
     rejections: dict[str, Rejection] = field(default_factory=dict)
@@ -58,7 +58,7 @@ NominatedOn = Callable[[str], Sequence[PodOnNode]]
 def why_not_eligible(pod: Object, nominated: NodeInfo | None, rejection: Rejection | None) -> str:
     """Why the pod may not preempt now, or the empty string.
 
-    ``nominated``: the node it was nominated to by an earlier preemption, ``rejection`` what that node said this time.
+    ``nominated``: the node it was nominated to by an earlier preemption, ``rejection`` that node's reason this time.
     """
     if pod["spec"].get("preemptionPolicy") == "Never":
         return NEVER
@@ -164,7 +164,7 @@ def covers(budget: Object, pod: Object) -> bool:
 
 
 def best_of(candidates: Mapping[str, Victims]) -> str:
-    """The node whose victims are the least loss; each rule counts only where those before it do not decide."""
+    """The node with the victims that are the least loss; each rule counts only if those before it do not decide."""
 
     def loss(node: str) -> tuple[int, int, int, int, list[int]]:
         victims = candidates[node]

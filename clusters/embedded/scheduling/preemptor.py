@@ -31,15 +31,15 @@ from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)
 
-# What the plugin for dynamic resources says before preemption does, to every pod that has no such claims.
+# The text of the plugin for dynamic resources before that of preemption, for every pod without such claims.
 BEFORE = "no new claims to deallocate, preemption: "
-# And what it says, instead of both, where the pod itself was refused before any node was looked at.
+# The text instead of both, if the pod itself was refused before any node was looked at.
 NOT_TRIED = "not found"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an attempt. ``node`` None leaves the pod's nomination as it is, the empty string takes it away."""
+    """The result of an attempt. ``node`` None leaves the pod's nomination as it is, the empty string takes it away."""
 
     message: str
     node: str | None = None
@@ -47,7 +47,7 @@ class Outcome:
 
 
 class Preemptor:
-    """Preempts for one pod after the other; evictions of several may run at once."""
+    """Preempts for one pod after the other; evictions of several may run in parallel."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Preemptor:
         self._reporter = reporter
         self._latest = latest
         self.budgets: dict[str, Object] = {}
-        # Pods whose victims are being evicted, and the last victim once it is its turn.
+        # Pods with victims that are being evicted, and the last victim once it is its turn.
         self._evicting: dict[str, str | None] = {}
 
     def is_preempting(self, uid: str) -> bool:

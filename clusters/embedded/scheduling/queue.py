@@ -3,14 +3,14 @@
 Pure: the clock's reading is passed in, in seconds. A pod lies in one pool:
 
     active --pop--> in flight --done--> (out)
-      ^ ^              | requeue_failed, requeue_rejected with a wake-up meanwhile
+      ^ ^              | requeue_failed, requeue_rejected with a wake-up in between
       | +--- backoff <-+
       |        ^       | requeue_rejected
       +--------+--- unschedulable        (wake, own change, or five minutes)
     gated: not touched until the gates are gone
 
 While nothing is active a refused pod need not sit its backoff out; one whose attempt failed with an error must. A pod
-whose victims are being evicted is held back until that has been asked for.
+with victims that are being evicted is held back until their eviction has been asked for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class QueuedPod:
     errors: int = 0
     rejectors: frozenset[str] = frozenset()
     is_held: bool = False
-    # Heap entries made before the last move are stale; this tells them apart.
+    # Heap entries made before the last move are stale, and have another ticket.
     ticket: int = 0
 
     @property
@@ -81,12 +81,12 @@ class SchedulingQueue:
         self._active: list[tuple[int, float, int, str]] = []
         # When a pod's time in BACKOFF or UNSCHEDULABLE is up.
         self._timers: list[tuple[float, int, str]] = []
-        # Of those in BACKOFF the refused ones, which may go earlier.
+        # The refused ones in BACKOFF, which may go earlier.
         self._refused: list[tuple[float, int, int, str]] = []
         self._tickets = 0
 
     def pool_of(self, uid: str) -> Pool | None:
-        """The pool of a pod, None where it is in none."""
+        """The pool of a pod, None if it is in none."""
         item = self._items.get(uid)
         return None if item is None else item.pool
 
@@ -101,7 +101,7 @@ class SchedulingQueue:
         self._move(item, Pool.GATED if is_gated(pod) else Pool.ACTIVE)
 
     def update(self, pod: Object, now: float) -> None:
-        """A waiting pod as it looks now. What has changed may be what its refusal was about."""
+        """A waiting pod in its new state. The change may remove the reason of its refusal."""
         uid = uid_of(pod)
         item = self._items[uid]
         event = own_event(item.pod, pod)
@@ -120,7 +120,7 @@ class SchedulingQueue:
         self._items.pop(uid, None)
 
     def pop(self, now: float) -> QueuedPod | None:
-        """Take the next pod into flight, or None where all must wait."""
+        """Take the next pod into flight, or None if all must wait."""
         self._flush(now)
         item = self._first_active() or self._first_refused()
         if item is not None:
@@ -133,7 +133,7 @@ class SchedulingQueue:
         self._in_flight.pop(uid, None)
 
     def requeue_failed(self, item: QueuedPod, pod: Object, now: float) -> None:
-        """Nobody is to blame (an error, not a refusal): another try after the backoff."""
+        """An attempt ended with an error, not a refusal: another try after the backoff."""
         self.done(item.uid)
         self._put_back(item, pod, now)
         item.errors += 1
@@ -170,13 +170,13 @@ class SchedulingQueue:
                 self._retry(item, now)
 
     def activate(self, uid: str) -> None:
-        """Another try at once, whatever kept the pod."""
+        """Another try immediately, whatever kept the pod."""
         item = self._items.get(uid)
         if item is not None and item.pool in (Pool.BACKOFF, Pool.UNSCHEDULABLE):
             self._move(item, Pool.ACTIVE)
 
     def next_deadline(self) -> float | None:
-        """When ``pop`` may answer differently by the clock alone; None where only an event can change that."""
+        """The time at which ``pop`` may answer differently by the clock alone; None if only an event can change that."""
         while self._timers and self._current(self._timers[0]) is None:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
@@ -244,7 +244,7 @@ class SchedulingQueue:
                 self._move(item, Pool.ACTIVE)
 
     def _current(self, entry: tuple[float, int, str]) -> QueuedPod | None:
-        """The pod of a timer, None where it has moved on since."""
+        """The pod of a timer, None if it has moved on since."""
         _, ticket, uid = entry
         item = self._items.get(uid)
         return item if item is not None and item.ticket == ticket else None

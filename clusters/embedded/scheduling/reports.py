@@ -1,6 +1,6 @@
 """Tells people what became of a pod: its PodScheduled condition, its nominated node, and events on it.
 
-Written by one task in the order of the decisions, so that no decision waits for it. What cannot be written is logged
+Written by one task in the order of the decisions, so that no decision waits for it. A failed write is logged
 and dropped: the next attempt reports again.
 """
 
@@ -24,7 +24,7 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 # Bytes of an event's text; the API server refuses longer ones.
 LONGEST_MESSAGE = 1024
-# Reports not written yet, and events that may be said again; more are not worth the memory.
+# Reports not written yet, and events that may be repeated; more are not worth the memory.
 MOST_WAITING = 10_000
 MOST_REMEMBERED = 4096
 
@@ -96,7 +96,7 @@ class Reporter:
             logger.warning("not reported pod=%s reason=%s: too many reports", full_name(report.pod), report.reason)
 
     async def _write_status(self, report: Report) -> None:
-        """The condition and the nomination, on a pod that was bound meanwhile too: the kubelet mends that."""
+        """The condition and the nomination, also on a pod that was bound in between: the kubelet mends that."""
         if not report.condition_reason:
             return
         status: Object = {}
@@ -144,7 +144,7 @@ class Reporter:
 
 
 def changed_condition(pod: Object, wanted: Object, at: str) -> Object | None:
-    """A condition as it must look, or None where the pod says so; its time moves with the status only."""
+    """A condition as it must look, or None if the pod has it; its time moves with the status only."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     current: Object = next((each for each in conditions if each.get("type") == wanted["type"]), {})
     generation = pod["metadata"].get("generation")
@@ -185,7 +185,7 @@ def reference(pod: Object) -> Object:
 
 
 def scheduler_of(pod: Object) -> str:
-    """Who schedules the pod."""
+    """The name of the pod's scheduler."""
     return str(pod["spec"].get("schedulerName", "default-scheduler"))
 
 

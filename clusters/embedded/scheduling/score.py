@@ -59,7 +59,7 @@ def balanced(asked: Amounts, info: NodeInfo) -> int:
 
 
 def evenness(used: Amounts, allocatable: Amounts) -> int:
-    """100 where cpu and memory are used alike, 50 where only one of them is."""
+    """100 if cpu and memory are used alike, 50 if only one of them is."""
     shares = [min(used.get(name, 0) / allocatable[name], 1.0) for name in COUNTED if allocatable.get(name)]
     spread = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
     return int((1 - spread) * MAX_NODE_SCORE)
@@ -91,6 +91,6 @@ def with_extenders(score: int, extender_score: int) -> int:
 
 
 def pick_best(scores: Sequence[tuple[str, int]], rng: random.Random) -> str:
-    """The name with the highest score; one of the best at random where several are equal."""
+    """The name with the highest score; one of the best at random if several are equal."""
     best = max(score for _, score in scores)
     return rng.choice([name for name, score in scores if score == best])

@@ -12,7 +12,7 @@ from clusters.embedded.scheduling.configuration import ConfigurationError, Exten
 def context_for(extender: ExtenderConfiguration) -> ssl.SSLContext:
     """How to verify the extender, and what to show it.
 
-    ``enableHTTPS`` without a CA means that the certificate is not verified: kube-scheduler does so, and says nothing.
+    ``enableHTTPS`` without a CA means that the certificate is not verified: kube-scheduler does so, without a warning.
     Raises ConfigurationError for files that cannot be read or used.
     """
     tls = extender.tls or TLSConfiguration()
@@ -39,7 +39,7 @@ def text_of(data: bytes, file: str) -> str:
 
 
 def load_client_certificate(context: ssl.SSLContext, tls: TLSConfiguration) -> None:
-    """Show a client certificate where the configuration names one."""
+    """Show a client certificate if the configuration names one."""
     if not (tls.cert_data or tls.cert_file):
         return
     # OpenSSL reads a certificate and its key from files only.

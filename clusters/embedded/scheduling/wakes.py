@@ -29,7 +29,7 @@ from clusters.embedded.scheduling.pod_requests import Amounts, node_of, requests
 
 
 class Change(Enum):
-    """What happened. *Pod* is one that is assigned to a node, *own* the waiting pod itself."""
+    """The kind of an event. *Pod* is one that is assigned to a node, *own* the waiting pod itself."""
 
     POD_ADDED = auto()
     POD_UPDATED = auto()
@@ -48,7 +48,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterEvent:
-    """One change, with the object before and after it where there was one."""
+    """One change, with the object before and after it if there was one."""
 
     change: Change
     old: Object | None = field(default=None, repr=False)
@@ -117,7 +117,7 @@ def wakes(pod: Object, rejectors: frozenset[str], event: ClusterEvent) -> bool:
 
 
 def node_events(old: Object | None, new: Object) -> list[ClusterEvent]:
-    """What happened to a node between two states of it; a heartbeat alone is nothing, nor is a cordon."""
+    """The change of a node between two states of it; a heartbeat alone is none, nor is a cordon."""
     if old is None:
         return [ClusterEvent(Change.NODE_ADDED, None, new)]
     before, after = facets(old), facets(new)
@@ -128,7 +128,7 @@ def node_events(old: Object | None, new: Object) -> list[ClusterEvent]:
 
 
 def facets(node: Object) -> dict[Change, object]:
-    """The parts of a node whose change is an event of its own."""
+    """The parts of a node with a kind of event of their own."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     return {
         Change.NODE_ALLOCATABLE: status.get("allocatable") or {},
@@ -140,13 +140,13 @@ def facets(node: Object) -> dict[Change, object]:
 
 
 def own_event(old: Object, new: Object) -> ClusterEvent:
-    """What happened to the waiting pod itself; its status counts too, so that a written condition is an event."""
+    """The change of the waiting pod itself; its status counts too, so that a written condition is an event."""
     before, after = (len(pod["spec"].get("tolerations") or []) for pod in (old, new))
     return ClusterEvent(Change.OWN_UPDATED if before == after else Change.OWN_TOLERATIONS, old, new)
 
 
 def assigned_event(old: Object | None, new: Object) -> ClusterEvent:
-    """What happened to a pod on a node: less than before is room for others."""
+    """The change of a pod on a node: less than before is room for others."""
     if old is None or not node_of(old):
         return ClusterEvent(Change.POD_ADDED, None, new)
     before, after = requests_of(old), requests_of(new)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Below this number of nodes all are looked at; above it at least this many that fit.
 SMALLEST_WINDOW = 100
-# The percentage that the scheduler chooses by itself never falls below this.
+# The percentage that the scheduler computes never falls below this.
 SMALLEST_PERCENTAGE = 5
 
 

@@ -2,7 +2,7 @@
 
 `up` uses a Docker that answers already, or starts a private one as root, with images in the cache (GPUSHARE_CACHE moves it);
 it goes on when the command has ended, and this checkout is registered as one that uses it. `down` ends the private one and removes
-what was put into another Docker; while other checkouts use it, it stays. `status` says what there is.
+the rules that were added to another Docker; while other checkouts use it, it stays. `status` prints the present state.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
         raise EngineError("there is no `dockerd`; install it (Debian: apt-get install docker.io)")
     place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
     place.data.mkdir(mode=0o711, parents=True, exist_ok=True)
-    # Left behind by a dockerd that was killed; it would refuse to start if that pid is now somebody else's.
+    # Left behind by a dockerd that was killed; it would refuse to start if another process has that pid now.
     place.pid_file.unlink(missing_ok=True)
     subnet = choose_subnet(host_routes())
     # Docker's default bridge, under a name of ours: docker0 may be another Docker's.
@@ -84,7 +84,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
 
 
 def end(place: Place) -> None:
-    """End it, if it runs; killed where it does not end by itself."""
+    """End it, if it runs; kill it if it does not end."""
     pid = running(place)
     if pid is not None:
         processes.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
@@ -120,14 +120,14 @@ def _options(place: Place, host: Host, subnet: ipaddress.IPv4Network, environmen
         "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--cgroup-parent=/{place.cgroup}",
         "--iptables=true",
-        # What comes from a container must not leave the machine: it gets no address to leave with,
+        # Traffic of containers must not leave the machine: it gets no address to leave with,
         "--ip-masq=false",
-        # and names that Docker does not know are asked of nobody: within a container there is no resolver at this address.
+        # and names that Docker does not know go to no server: within a container there is no resolver at this address.
         "--dns=127.0.0.1",
-        # It says nothing of such a name, and whoever asks waits: two attempts of five seconds if nothing is said.
+        # Docker gives no answer for such a name, and the client waits: two attempts of five seconds by default.
         "--dns-opt=timeout:1",
         "--dns-opt=attempts:1",
-        # What it publishes without being told where is for this machine alone.
+        # Ports published without an address are for this machine alone.
         "--ip=127.0.0.1",
         # Lowering it needs CAP_SYS_RESOURCE.
         "--oom-score-adjust=0",
@@ -146,7 +146,7 @@ def _empty_config(place: Place) -> Path:
 
 
 def write_runtime(place: Place, environment: Mapping[str, str]) -> Path:
-    """Put the OCI runtime in front of runc where dockerd finds it, whatever becomes of this checkout."""
+    """Put the OCI runtime in front of runc into dockerd's PATH, whatever becomes of this checkout."""
     runc = program("runc", environment)
     if runc is None:
         raise EngineError("there is no `runc`; install it (Debian: apt-get install runc)")

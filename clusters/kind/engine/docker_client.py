@@ -11,7 +11,7 @@ from typing import Final
 
 from clusters.kind.engine.errors import EngineError
 
-# A Docker that is busy may take a while; one that hangs shall not make us hang.
+# A Docker that is busy may take a while; one that hangs must not make us hang.
 _ANSWER_SECONDS: Final = 60
 # Where distributions put what only root uses; a user's PATH often lacks it.
 _SYSTEM_FOLDERS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -30,7 +30,7 @@ def program(name: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def docker(arguments: list[str], environment: Mapping[str, str], seconds: float = _ANSWER_SECONDS) -> str:
-    """What `docker` prints. Raises EngineError with what it said when it failed, or when it took longer than this."""
+    """The output of `docker`. Raises EngineError with its error if it failed, or if it took longer than this."""
     command = program("docker", environment)
     if command is None:
         raise EngineError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)")
@@ -51,7 +51,7 @@ def docker(arguments: list[str], environment: Mapping[str, str], seconds: float 
 
 
 def server_version(environment: Mapping[str, str]) -> str | None:
-    """The version of the Docker that answers there, or None where none does."""
+    """The version of the Docker that answers there, or None if none does."""
     try:
         return docker(["version", "--format", "{{.Server.Version}}"], environment).strip() or None
     except EngineError:

@@ -1,7 +1,7 @@
 """Nothing leaves the machine from our containers, and what tried is counted.
 
 Two chains of ours in the filter of each family. ``GPUSHARE-EGRESS`` hangs in DOCKER-USER, which Docker keeps before all rules
-of its own and never changes, or in FORWARD where there is none: what comes from a bridge of ours goes to a bridge of ours or is
+of its own and never changes, or in FORWARD if there is none: packets from a bridge of ours go to a bridge of ours or are
 rejected. ``GPUSHARE-HOST`` hangs in INPUT: containers answer this host and ask it nothing.
 
 Packets to a Service or a pod of Kubernetes are counted apart: a node that knows no way to one yet, or no more, sends them by its
@@ -20,8 +20,8 @@ from clusters.kind.engine.errors import EngineError
 
 EGRESS: Final = "GPUSHARE-EGRESS"
 HOST: Final = "GPUSHARE-HOST"
-# A program that gets a reset or an error says so at once; one whose packets vanish waits for minutes.
-# The ranges of Services and pods that kind gives a cluster unless it is told others.
+# A program that gets a reset or an error reports it immediately; one whose packets vanish waits for minutes.
+# The ranges of Services and pods that kind gives a cluster by default.
 CLUSTER_RANGES: Final = ("10.96.0.0/16", "10.244.0.0/16")
 _ERRORS: Final = {"iptables": "icmp-port-unreachable", "ip6tables": "icmp6-port-unreachable"}
 
@@ -48,7 +48,7 @@ def rules(bridges: Sequence[str], family: str) -> list[str]:
 
 
 def ensure(bridges: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Set the rules for these bridges; where they are set already the counters go on. Raises EngineError."""
+    """Set the rules for these bridges; if they are set already the counters go on. Raises EngineError."""
     for family in iptables.families(environment):
         saved = iptables.save(family, "filter", environment)
         wanted = rules(bridges, family)
@@ -62,7 +62,7 @@ def ensure(bridges: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def remove(environment: Mapping[str, str]) -> None:
-    """Take our chains out again; nothing happens where there are none. Raises EngineError where the filter cannot be read."""
+    """Take our chains out again; nothing happens if there are none. Raises EngineError if the filter cannot be read."""
     for family in iptables.families(environment):
         saved = iptables.save(family, "filter", environment)
         for parent, chain in (*_hooks(saved), ("FORWARD", EGRESS)):
@@ -81,7 +81,7 @@ def egress_packets(environment: Mapping[str, str]) -> int:
 
 
 def egress_counts(environment: Mapping[str, str]) -> EgressCounts:
-    """What was rejected on its way out. Raises EngineError where the rules are not set, for then nothing is known."""
+    """The packets rejected on their way out. Raises EngineError if the rules are not set, for then nothing is known."""
     saved = {
         family: iptables.save(family, "filter", environment, counters=True) for family in iptables.families(environment)
     }
@@ -99,7 +99,7 @@ def rejected(saved: str) -> EgressCounts:
 
 
 def is_set(saved: str) -> bool:
-    """Is our outward chain there, with a rule that rejects, and asked from where packets are forwarded?"""
+    """Is our outward chain there, with a rule that rejects, and reached from the chain that forwards packets?"""
     rejects = re.search(rf"-A {EGRESS} .*-j REJECT", saved)
     return rejects is not None and re.search(rf"-A (DOCKER-USER|FORWARD) -j {EGRESS}", saved) is not None
 

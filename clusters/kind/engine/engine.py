@@ -62,7 +62,7 @@ def reason_against(environment: Mapping[str, str]) -> str | None:
 def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment of child processes that use Docker and kind: DOCKER_HOST, PATH, and the network of kind's nodes.
 
-    `kind` is on that PATH once it was built (``up`` builds it). Raises EngineError where no Docker answers.
+    `kind` is on that PATH once it was built (``up`` builds it). Raises EngineError if no Docker answers.
     """
     engine = find(environment)
     if engine is None:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """What cannot be done with Docker here; says what, where, and what to do."""
+    """Docker cannot do this here; the text has what, where, and what to do."""

@@ -1,4 +1,4 @@
-"""What this host has for containers and what it lacks, one line for each thing that is missing."""
+"""This host's facilities for containers, and those that it lacks, one line each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusters.kind.engine.docker_client import program
 _NET_ADMIN: Final = 12
 _SYS_ADMIN: Final = 21
 _SYS_RESOURCE: Final = 24
-# Of cgroup v1; with v2 the list of the root's controllers.
+# With cgroup v1; with v2 the list of the root's controllers.
 _CONTROLLERS: Final = frozenset({"cpu", "cpuset", "memory", "pids"})
 _V1_CONTROLLERS: Final = _CONTROLLERS | {"devices", "freezer"}
 # A control plane, two nodes and what they run; measured on kind.
@@ -62,7 +62,7 @@ class Host:
 
 
 def look(data: Path, environment: Mapping[str, str], root: Path = Path("/")) -> Host:
-    """Look at this host; ``data`` is where images will be kept, ``root`` where its ``proc`` and ``sys`` are."""
+    """Look at this host; ``data`` is the folder for images, ``root`` the one with its ``proc`` and ``sys``."""
     names = [*(name for name, _ in _PACKAGES), "apt-get"]
     cgroup, controllers = _cgroups(root)
     return Host(
@@ -78,7 +78,7 @@ def look(data: Path, environment: Mapping[str, str], root: Path = Path("/")) -> 
 
 
 def missing(host: Host) -> list[str]:
-    """What a private dockerd with nodes needs and is not here: one line each, with what to do. Empty: all is here."""
+    """The things that a private dockerd with nodes needs and that are missing: one line each, with what to do. Empty: none."""
     if not host.root:
         return ["not root: start a Docker that you may use, or call this as root"]
     needed = _V1_CONTROLLERS if host.cgroup == 1 else _CONTROLLERS

@@ -1,4 +1,4 @@
-"""Install Docker's programs from the distribution, and nothing that starts by itself."""
+"""Install Docker's programs from the distribution, and nothing that starts on its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
 
 def install(environment: Mapping[str, str], out: TextIO, policy: Path = _POLICY) -> None:
-    """Install what dockerd needs with apt-get; needs root. Raises EngineError with the end of what it said."""
+    """Install the packages that dockerd needs with apt-get; needs root. Raises EngineError with the end of its output."""
     apt = program("apt-get", environment)
     if apt is None:
         raise EngineError("there is no `dockerd` and no apt-get to install it with; install Docker")

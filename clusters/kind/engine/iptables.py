@@ -19,19 +19,19 @@ _TABLES: Final = ("filter", "nat", "raw")
 
 
 def families(environment: Mapping[str, str]) -> list[str]:
-    """The commands of this host: for IPv4 always, for IPv6 where the kernel has it."""
+    """The commands of this host: for IPv4 always, for IPv6 if the kernel has it."""
     names = ["iptables", "ip6tables"] if Path("/proc/net/if_inet6").exists() else ["iptables"]
     return [name for name in names if program(name, environment) is not None]
 
 
 def run(family: str, arguments: Iterable[str], environment: Mapping[str, str]) -> bool:
-    """Call it; False where the kernel says no, as for a rule that is not there."""
+    """Call it; False if the kernel refuses, as for a rule that is not there."""
     argv = [_command(family, environment), "-w", str(_LOCK_SECONDS), *arguments]
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
 def save(family: str, table: str, environment: Mapping[str, str], *, counters: bool = False) -> str:
-    """A table as text, one rule a line. Raises EngineError where it cannot be read."""
+    """A table as text, one rule a line. Raises EngineError if it cannot be read."""
     argv = [_command(f"{family}-save", environment), "-t", table, *(["-c"] if counters else [])]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -40,7 +40,7 @@ def save(family: str, table: str, environment: Mapping[str, str], *, counters: b
 
 
 def restore(family: str, text: str, environment: Mapping[str, str]) -> None:
-    """Put these chains into a table at once, all or none; other chains stay. Raises EngineError."""
+    """Put these chains into a table in one step, all or none; other chains stay. Raises EngineError."""
     argv = [_command(f"{family}-restore", environment), "-w", str(_LOCK_SECONDS), "--noflush"]
     done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -104,7 +104,7 @@ def remove(bridges: Iterable[str], environment: Mapping[str, str], *, docker_too
 
 
 def policy(family: str, chain: str, environment: Mapping[str, str]) -> str:
-    """What happens to a packet that no rule of this chain of the filter decides: ``ACCEPT`` or ``DROP``."""
+    """The fate of a packet that no rule of this chain of the filter decides: ``ACCEPT`` or ``DROP``."""
     match = re.search(rf"^:{re.escape(chain)} (\S+)", save(family, "filter", environment), re.MULTILINE)
     # A table in which nothing was ever set has no chains yet.
     return match[1] if match is not None else "ACCEPT"

@@ -18,7 +18,7 @@ _ANSWER_SECONDS: Final = 30
 
 
 def kind_module() -> Module:
-    """What is built, in the version that is pinned."""
+    """The program to build, in the pinned version."""
     return module_of(_FOLDER, "kind", _MODULE, {"kind": _MODULE})
 
 
@@ -31,7 +31,7 @@ def fits(version: str, pinned: str) -> bool:
 
 
 def known_kind(environment: Mapping[str, str]) -> Path | None:
-    """The `kind` that will be used, or None where it must be built first."""
+    """The `kind` that will be used, or None if it must be built first."""
     module = kind_module()
     on_path = program("kind", environment)
     if on_path is not None and fits(_version_of(on_path), module.version):
@@ -40,12 +40,12 @@ def known_kind(environment: Mapping[str, str]) -> Path | None:
 
 
 def ensure_kind(environment: Mapping[str, str], out: TextIO) -> Path:
-    """A `kind` that fits, built where there is none. Raises clusters.controlplane.build.BuildError."""
+    """A `kind` that fits, built if there is none. Raises clusters.controlplane.build.BuildError."""
     return known_kind(environment) or ensure_modules([kind_module()], environment, out)["kind"]
 
 
 def _version_of(path: Path) -> str:
-    """``kind version -q`` prints the bare number; "" where it does not answer."""
+    """``kind version -q`` prints the bare number; "" if it does not answer."""
     try:
         done = subprocess.run(
             [path, "version", "-q"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False

@@ -1,4 +1,4 @@
-"""What a dockerd that ended, or was killed, leaves behind: processes, cgroups, mounts, bridges, rules."""
+"""The leftovers of a dockerd that ended, or was killed: processes, cgroups, mounts, bridges, rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusters.kind.engine.place import DEFAULT_BRIDGE, NODES_BRIDGE, Place
 def end_containers(place: Place) -> None:
     """Kill what a killed dockerd left running: its containerd, the shims, and what ran in its containers.
 
-    The kernel lists them in two cgroups of ours. What it kept of them in its run folder goes too, as on a machine that starts: a
+    The kernel lists them in two cgroups of ours. The records of them in its run folder go too, as on a machine that starts: a
     containerd that finds it there looks for each dead shim for a long time.
     """
     for group in (place.daemon_cgroup, place.cgroup):
@@ -49,7 +49,7 @@ def _unmount(*folders: Path) -> None:
 
 
 def mount_points(mountinfo: str, folders: Iterable[Path]) -> list[str]:
-    """What is mounted at or below these folders, the deepest first, out of the text of ``/proc/self/mountinfo``."""
+    """The mounts at or below these folders, the deepest first, out of the text of ``/proc/self/mountinfo``."""
     tops = [str(folder) for folder in folders]
     points = [line.split()[4].replace("\\040", " ") for line in mountinfo.splitlines()]
     found = [point for point in points if any(point == top or point.startswith(f"{top}/") for top in tops)]

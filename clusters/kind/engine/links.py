@@ -9,7 +9,7 @@ from clusters.kind.engine.errors import EngineError
 
 
 def ensure_bridge(name: str, address: ipaddress.IPv4Interface) -> None:
-    """Make a bridge with this address where there is none. Raises EngineError."""
+    """Make a bridge with this address if there is none. Raises EngineError."""
     if not _exists(name):
         _ip("link", "add", name, "type", "bridge")
         _ip("addr", "add", str(address), "dev", name)
@@ -17,7 +17,7 @@ def ensure_bridge(name: str, address: ipaddress.IPv4Interface) -> None:
 
 
 def remove_link(name: str) -> None:
-    """Remove a device where there is one. Raises EngineError."""
+    """Remove a device if there is one. Raises EngineError."""
     if _exists(name):
         _ip("link", "del", name)
 

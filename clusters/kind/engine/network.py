@@ -11,7 +11,7 @@ from clusters.kind.engine.place import NETWORK, NODES_BRIDGE
 
 
 def ensure(environment: Mapping[str, str]) -> None:
-    """Create the network where it is not there. Raises EngineError, also for one of that name on another bridge."""
+    """Create the network if it is not there. Raises EngineError, also for one of that name on another bridge."""
     bridge = _bridge(environment)
     if bridge is None:
         docker(
@@ -20,7 +20,7 @@ def ensure(environment: Mapping[str, str]) -> None:
                 *("--opt", f"com.docker.network.bridge.name={NODES_BRIDGE}"),
                 # Packets that would leave the machine get no address to leave with.
                 *("--opt", "com.docker.network.bridge.enable_ip_masquerade=false"),
-                # What is published without being told where is for this machine alone.
+                # Ports published without an address are for this machine alone.
                 *("--opt", "com.docker.network.bridge.host_binding_ipv4=127.0.0.1"),
                 NETWORK,
             ],
@@ -45,7 +45,7 @@ def remove(environment: Mapping[str, str]) -> bool:
 
 
 def _bridge(environment: Mapping[str, str]) -> str | None:
-    """The bridge of the network, "" where Docker chose its name, None where there is no such network."""
+    """The bridge of the network, "" if Docker chose its name, None if there is no such network."""
     names = docker(["network", "ls", "--format", "{{.Name}}"], environment).splitlines()
     if NETWORK not in names:
         return None

@@ -4,7 +4,7 @@ Docker asks for every capability that it knows when a container is privileged, a
 lacks: the container does not start. This takes the capability out of what is asked, and becomes runc. It is run once for each
 step of a container's life, so it imports nothing but the standard library, and works isolated (``python -I -S``).
 
-The places where capabilities are asked are those of the OCI runtime specification: ``process.capabilities`` of the bundle's
+The places of capabilities are those of the OCI runtime specification: ``process.capabilities`` of the bundle's
 ``config.json`` (``create``, ``run``, ``restore``), and ``capabilities`` of the process file that ``exec`` names.
 """
 
@@ -29,7 +29,7 @@ def without(process: object, capability: str = DROPPED) -> object:
 
 
 def asked_in(arguments: list[str]) -> str | None:
-    """The file in which this call of runc asks for capabilities, or None where it asks for none."""
+    """The file in which this call of runc asks for capabilities, or None if it asks for none."""
     if any(word in _WITH_BUNDLE for word in arguments):
         return os.path.join(_option(arguments, "--bundle", "-b") or ".", "config.json")  # noqa: PTH118  # no pathlib: its import costs more than the rest
     if "exec" in arguments:
@@ -38,7 +38,7 @@ def asked_in(arguments: list[str]) -> str | None:
 
 
 def rewrite(path: str, *, bundle: bool) -> None:
-    """Take the capability out of this file; the file is untouched where it does not ask for it."""
+    """Take the capability out of this file; the file is untouched if it does not ask for it."""
     with open(path, encoding="utf-8") as file:  # noqa: PTH123  # as above
         text = file.read()
     if DROPPED not in text:

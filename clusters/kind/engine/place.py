@@ -38,7 +38,7 @@ class Place:
 
     @property
     def exec_root(self) -> Path:
-        """What it keeps of running containers; its containerd, too."""
+        """Its records of running containers; those of its containerd, too."""
         return self.run / "exec"
 
     @property
@@ -48,12 +48,12 @@ class Place:
 
     @property
     def log(self) -> Path:
-        """What it says, and why it ended: beside the images, for that is asked when it is gone."""
+        """Its log, which has the reason of its end: beside the images, for it is read when dockerd is gone."""
         return self.data.with_suffix(".log")
 
     @property
     def runtime(self) -> Path:
-        """The OCI runtime in front of runc, where one is needed."""
+        """The OCI runtime in front of runc, if one is needed."""
         return self.run / "oci-runtime"
 
     @property
@@ -76,7 +76,7 @@ class Place:
 
     @property
     def before(self) -> Path:
-        """What the host's settings were before it started."""
+        """The host's settings from before it started."""
         return self.run / "before.json"
 
 

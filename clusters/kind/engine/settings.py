@@ -1,4 +1,4 @@
-"""What a private dockerd changes of the host: written down before, put back afterwards."""
+"""The host's settings that a private dockerd changes: recorded before, put back afterwards."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def prepare(file: Path, environment: Mapping[str, str], root: Path = Path("/")) 
 
 
 def had_docker(file: Path) -> bool:
-    """Were Docker's chains in the packet filter before? Then they are somebody's, and stay."""
+    """Were Docker's chains in the packet filter before? Then they are another program's, and stay."""
     return bool(_read(file).get("docker"))
 
 
 def put_back(file: Path, environment: Mapping[str, str], root: Path = Path("/"), *, needed: bool = False) -> None:
-    """Set the host's settings to what they were; what a user changed meanwhile to something else stays.
+    """Set the host's settings to their former values; a setting that a user changed in between to another value stays.
 
-    ``needed`` says that another Docker has come, which needs them: then they stay as they are.
+    ``needed``: another Docker has come, which needs them; then they stay as they are.
     """
     before = {} if needed else _read(file)
     settings = before.get("settings", {})
@@ -62,7 +62,7 @@ def put_back(file: Path, environment: Mapping[str, str], root: Path = Path("/"),
     if before.get("forward") == "ACCEPT" and iptables.policy("iptables", "FORWARD", environment) == "DROP":
         iptables.run("iptables", ["-P", "FORWARD", "ACCEPT"], environment)
     for name in before.get("absent", []):
-        # A folder in which there is something now is somebody's.
+        # A folder that is no longer empty belongs to another program.
         with contextlib.suppress(OSError):
             (root / name).rmdir() if (root / name).is_dir() else (root / name).unlink(missing_ok=True)
     file.unlink(missing_ok=True)

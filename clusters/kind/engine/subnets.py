@@ -1,4 +1,4 @@
-"""A range of addresses that nobody on this host uses."""
+"""A range of addresses that is free on this host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CANDIDATES: Final = (
 def choose_subnet(routes: Iterable[str], candidates: Iterable[str] = _CANDIDATES) -> ipaddress.IPv4Network:
     """The first candidate that no route overlaps (``10.0.0.0/8``, ``192.0.2.1``; ``default`` does not count).
 
-    Raises EngineError where all are taken.
+    Raises EngineError if all are taken.
     """
     taken = [ipaddress.IPv4Network(route) for route in routes if route != "default"]
     for candidate in map(ipaddress.IPv4Network, candidates):
@@ -32,7 +32,7 @@ def choose_subnet(routes: Iterable[str], candidates: Iterable[str] = _CANDIDATES
 
 
 def host_routes() -> list[str]:
-    """The destinations that this host has a route to. Raises EngineError where `ip` cannot say."""
+    """The destinations that this host has a route to. Raises EngineError if `ip` cannot list them."""
     done = subprocess.run(["ip", "-4", "-json", "route"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EngineError(f"`ip route` ended with {done.returncode}: {done.stderr.strip()}; install iproute2")

@@ -85,7 +85,7 @@ class Uses:
             os.close(descriptor)
 
     def all(self) -> list[Use]:
-        """Runs whose process lives, and checkouts that are still there; within ``locked``. Files of others go."""
+        """Runs with a process that lives, and checkouts that still exist; within ``locked``. Files of others go."""
         runs = [use for path in sorted(self._folder.glob(f"*{_RUN}")) if (use := _live(path)) is not None]
         checkouts = [_read(path) for path in sorted(self._folder.glob(f"*{_CHECKOUT}"))]
         return [*runs, *(use for use in checkouts if use is not None and Path(use.checkout).is_dir())]
@@ -111,7 +111,7 @@ def named(uses: Sequence[Use]) -> str:
 
 
 def _live(path: Path) -> Use | None:
-    """The run of a file whose process lives; the file of another goes."""
+    """The run of a file if its process lives; the file of another goes."""
     try:
         file = path.open()
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def _live(path: Path) -> Use | None:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            # A run is what its lock says, also if its file cannot be read.
+            # A lock that is held shows a run, also if its file cannot be read.
             return _read(path) or Use("a checkout that is not known", -1, path.name)
     path.unlink(missing_ok=True)
     return None

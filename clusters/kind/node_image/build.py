@@ -161,7 +161,7 @@ def _node(name: str, layers: Sequence[Layer], versions: Mapping[str, str]) -> Im
 
 
 def _load(image: Image, environment: Mapping[str, str]) -> None:
-    """The name appears when all is loaded: who is killed before leaves none."""
+    """The name appears when all is loaded: a process that is killed before leaves none."""
     command, settings = tied(["docker", "load", "--quiet"], environment)
     with subprocess.Popen(
         command, env=settings, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -172,7 +172,7 @@ def _load(image: Image, environment: Mapping[str, str]) -> None:
             write_archive([image], process.stdin)
             process.stdin.close()
         except BrokenPipeError:
-            # It has ended already, and says why.
+            # It has ended already, and its error has the reason.
             pass
         except BaseException:
             process.terminate()

@@ -25,7 +25,7 @@ def tied(argv: Sequence[str | Path], environment: Mapping[str, str]) -> tuple[li
 
 
 def run(argv: Sequence[str | Path], environment: Mapping[str, str]) -> str:
-    """What a program prints. Raises NodeImageError with the end of its output when it failed."""
+    """The output of a program. Raises NodeImageError with the end of its output if it failed."""
     command, settings = tied(argv, environment)
     done = subprocess.run(command, env=settings, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:

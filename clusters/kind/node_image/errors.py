@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class NodeImageError(Exception):
-    """A node image that cannot be made here; says what, why, and what to do."""
+    """A node image that cannot be made here; the text has what, why, and what to do."""

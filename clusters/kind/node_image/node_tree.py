@@ -19,7 +19,7 @@ _PAUSE: Final = "@PAUSE@"
 
 
 def write_programs(tree: Path, programs: Mapping[str, Path]) -> None:
-    """Programs of the node in /usr/local/bin, network plugins where containerd looks for them."""
+    """Programs of the node in /usr/local/bin, network plugins in containerd's folder for them."""
     for folder, names in (("usr/local/bin", NODE_PROGRAMS), ("opt/cni/bin", NETWORK_PLUGINS)):
         (tree / folder).mkdir(parents=True)
         for name in names:
@@ -31,7 +31,7 @@ def write_settings(tree: Path, version: str, pause: str) -> None:
     """Files of ``files/``, which units start, and the release of Kubernetes for kind."""
     shutil.copytree(FILES, tree, dirs_exist_ok=True)
     for path in tree.rglob("*"):
-        # As a checkout has them, but for the bits that differ between users.
+        # As a checkout has them, except for the bits that differ between users.
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     config = tree / "etc/containerd/config.toml"
     config.write_text(config.read_text().replace(_PAUSE, pause))

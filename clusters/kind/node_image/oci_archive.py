@@ -1,6 +1,6 @@
 """Container images as plain files: layers, and the archive of several images that ``docker load`` and ``ctr images import`` read.
 
-One archive obeys two rules at once: the OCI image layout (``oci-layout``, ``index.json``, blobs named by their digest) and
+One archive obeys two rules: the OCI image layout (``oci-layout``, ``index.json``, blobs named by their digest) and
 the older one of ``docker save`` (``manifest.json``), which names the same blobs. No engine and no registry is asked.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-# What Go and the image formats call the machine's architecture.
+# The machine's architecture, as Go and the image formats call it.
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
@@ -42,7 +42,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What an image is made of, and what a container of it does where nothing else is said."""
+    """The parts of an image, and the default process of its containers."""
 
     names: tuple[str, ...]
     """Whole names with a tag: ``registry.k8s.io/pause:3.10``."""

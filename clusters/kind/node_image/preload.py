@@ -1,6 +1,6 @@
 """The images of the control plane, made of built programs and put into a containerd's store, as a folder for the node image.
 
-kubeadm says which names it will ask for. No registry has these images: what is behind a name is what Go built here.
+kubeadm lists the names that it will ask for. No registry has these images: behind each name is a program that Go built here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ address = '{state}/c.sock.ttrpc'
 
 def names_of(kubeadm: Path, version: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Program → the name and tag under which this kubeadm asks for its image. Raises NodeImageError."""
-    # With the version named it asks nobody on the network.
+    # With the version named it asks no server on the network.
     listed = run([kubeadm, "config", "images", "list", "--kubernetes-version", version], environment).split()
     return {name.rpartition(":")[0].rpartition("/")[2]: name for name in listed if name.startswith(_PREFIX)}
 
@@ -50,7 +50,7 @@ def image_of(
 ) -> Image:
     """The image of one program over the layers ``below``; its layer is written into the folder.
 
-    A label says which version the program is: the tag says what kubeadm asks for.
+    A label holds the version of the program: the tag is the one that kubeadm asks for.
     """
     content = folder / program
     (content / "usr/local/bin").mkdir(parents=True)

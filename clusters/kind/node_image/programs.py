@@ -33,7 +33,7 @@ _ETCD: Final = "go.etcd.io/etcd/server/v3"
 
 
 def minors() -> list[str]:
-    """The minors of Kubernetes whose kubelet is pinned, too, the newest first."""
+    """The minors of Kubernetes with a pinned kubelet, the newest first."""
     return [minor for minor in binaries.minors() if f'"{_KUBERNETES}/cmd/kubelet"' in _tools(minor)]
 
 
@@ -42,7 +42,7 @@ def _tools(minor: str) -> str:
 
 
 def modules(minor: str) -> tuple[binaries.Module, ...]:
-    """What is built for a node of that minor, Kubernetes first. Raises MissingBinariesError for one that is not pinned."""
+    """The builds for a node of that minor, Kubernetes first. Raises MissingBinariesError for one that is not pinned."""
     if minor not in minors():
         raise binaries.MissingBinariesError(
             f"a kubelet of Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}"

@@ -26,7 +26,7 @@ from clusters.kind.node_image.packet_filter import copy_programs
 from clusters.progress import Progress
 
 PACKAGES: Final = Path(__file__).parent / "packages.yaml"
-# Of the command whose progress is shown.
+# The command whose progress is shown.
 COMMAND: Final = "kind-image"
 # Layers of the cache: all of a node's Debian, and what kube-proxy runs of it.
 _NAMES: Final = ("node", "packet-filter")
@@ -42,7 +42,7 @@ def ensure(cache: Path, environment: Mapping[str, str], out: TextIO) -> dict[str
 
 
 def key(suite: str) -> str:
-    """What the layers depend on, in 12 hexadecimal digits."""
+    """The key of the layers' sources, in 12 hexadecimal digits."""
     # This file is the recipe; a change of it may change the result.
     parts = [suite.encode(), architecture().encode(), PACKAGES.read_bytes(), Path(__file__).read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

@@ -1,7 +1,7 @@
-"""The base of our images where no registry is: Python and what it needs, of this machine's own Debian mirror, kept in the cache.
+"""The base of our images without a registry: Python and its needs, from this machine's own Debian mirror, kept in the cache.
 
 The release is the machine's own: its mirror and its keys are certain to have it, and libraries that its compiler built run
-on it. A machine whose release has a Python older than 3.11 is refused.
+on it. A machine of a release with a Python older than 3.11 is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Base:
 
 
 def name_of() -> str:
-    """The base of this machine. Raises NodeImageError where it is no Debian."""
+    """The base of this machine. Raises NodeImageError if it is no Debian."""
     parts = [host_suite(_OS_RELEASE), architecture(), Path(__file__).read_text(), Path(trim.__file__).read_text()]
     return f"{REPOSITORY}:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
@@ -112,7 +112,7 @@ def _debootstrap(root: Path, suite: str, environment: Mapping[str, str], progres
 
 
 def watch(argv: list[str], environment: Mapping[str, str], progress: Progress) -> None:
-    """Run a program that takes long; its newest line is the progress. Raises BuildError with the end of what it said."""
+    """Run a program that takes long; its newest line is the progress. Raises BuildError with the end of its output."""
     command, settings = tied(argv, environment)
     lines: list[str] = []
     with subprocess.Popen(

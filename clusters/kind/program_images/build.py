@@ -86,7 +86,7 @@ def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = No
     """All images in the engine, built if they are not there.
 
     ``environment`` reaches the engine (``clusters.kind.engine.engine_environment``); ``base`` is an image of a registry, None:
-    one that is made here. Raises BuildError, and NodeImageError where this machine is no Debian.
+    one that is made here. Raises BuildError, and NodeImageError if this machine is no Debian.
     """
     cache = cache_folder(environment).parent / "program-images"
     with scratch_folder() as folder:
@@ -100,7 +100,7 @@ def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = No
 
 
 def find(environment: Mapping[str, str]) -> ProgramImages | None:
-    """The images of this checkout, where the engine has them all. Raises as ``ensure`` does."""
+    """The images of this checkout, if the engine has them all. Raises as ``ensure`` does."""
     with scratch_folder() as folder:
         images, _ = _names(folder, None)
     return images if _all_there(images, environment) else None
@@ -169,7 +169,7 @@ def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: T
 
 
 def _builder(environment: Mapping[str, str]) -> dict[str, str]:
-    """Docker's own BuildKit, which sees the images that are here, where its command has it; else the builder before that."""
+    """Docker's own BuildKit, which sees the images that are here, if its command has it; else the builder before that."""
     argv = ["docker", "buildx", "version"]
     has_buildx = subprocess.run(argv, env=dict(environment), capture_output=True, check=False).returncode == 0
     return {"BUILDX_BUILDER": "default"} if has_buildx else {"DOCKER_BUILDKIT": "0"}

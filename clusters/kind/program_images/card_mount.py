@@ -2,7 +2,7 @@
 
 Pods name only an amount of memory, and the device plugin answers with variables: neither knows of a state file. So the node's
 container runtime puts its folder into every container: containerd begins each container from a specification, and here that is
-its own one with one mount more. Which card a container then uses is what ``NVIDIA_VISIBLE_DEVICES`` says. A mount of the same
+its own one with one mount more. ``NVIDIA_VISIBLE_DEVICES`` decides which card a container then uses. A mount of the same
 folder that a pod asks for itself takes its place.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clusters.kind.node_image.commands import run
 
-# On every node, control planes too: a folder on the host is mounted there, empty where no cards are.
+# On every node, control planes too: a folder on the host is mounted there, empty if there are no cards.
 FOLDER: Final = "/var/lib/gpushare-simulated"
 # Where a node's containerd finds the specification.
 SPECIFICATION: Final = "/etc/containerd/gpushare-simulated.json"

@@ -47,7 +47,7 @@ def compile_all(target: Path, environment: Mapping[str, str]) -> None:
 
 
 def compile_player(compiler: Compiler, folder: Path) -> None:
-    """The static program in a folder, with a link for each command. Raises CompilerError that says what the host lacks."""
+    """The static program in a folder, with a link for each command. Raises CompilerError, which names what the host lacks."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gs-player-") as work:
         for name, text in player_sources():
@@ -74,7 +74,7 @@ def player_sources() -> Iterator[tuple[str, str]]:
 
 
 def player_content() -> str:
-    """What the player is made of, in 12 hexadecimal digits."""
+    """The key of the player's sources, in 12 hexadecimal digits."""
     parts = [*_FLAGS, *NAMES, *(part for source in player_sources() for part in source)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""What goes into an image: the files of the checkout, copied into a build context, and their digest."""
+"""The content of an image: the files of the checkout, copied into a build context, and their digest."""
 
 from __future__ import annotations
 

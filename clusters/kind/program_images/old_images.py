@@ -18,7 +18,7 @@ def is_old(image: Mapping[str, Any], kept: Collection[str], now: datetime) -> bo
 
 
 def created(text: str) -> datetime:
-    """A time of Docker, whose fractions of a second have up to nine digits."""
+    """A time as Docker prints it, with up to nine digits of fractions of a second."""
     return datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
 
 
@@ -41,7 +41,7 @@ def remove_old(repositories: Collection[str], kept: Collection[str], environment
 
 
 def _docker(arguments: list[str], environment: Mapping[str, str]) -> str:
-    """What Docker says; an image that cannot be removed is no reason to fail a build."""
+    """The output of Docker; an image that cannot be removed is no reason to fail a build."""
     return subprocess.run(
         ["docker", *arguments], env=dict(environment), capture_output=True, text=True, check=False
     ).stdout

@@ -1,4 +1,4 @@
-"""What of a small Debian a Python program needs at run time: pure readings of dpkg's own records, and the removal of the rest.
+"""The parts of a small Debian that a Python program needs: pure readings of dpkg's own records, and the removal of the rest.
 
 The packages that stay keep their entry in dpkg's status and their licence, so that a scanner knows what is in the image.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-# What stays, with all that it depends on: Python, its zones of time, what wheels may expect of a C++ program's system, a shell for
+# These packages stay, with all that they depend on: Python, its zones of time, the libraries that wheels expect, a shell for
 # `kubectl exec`, and the users and folders of Debian.
 WANTED: Final = ("python3", "tzdata", "libstdc++6", "zlib1g", "dash", "base-files", "base-passwd")
 # Depended upon only to install and configure packages.
@@ -46,7 +46,7 @@ def closure(
         if name in kept:
             continue
         kept.add(name)
-        # Of alternatives those that are installed; a virtual package is provided by one that is asked for by name elsewhere.
+        # Alternatives count if they are installed; a virtual package is provided by one that is asked for by name elsewhere.
         pending += [one for one in _depends(status[name]) if one in status and one not in out]
     return frozenset(kept)
 
@@ -57,7 +57,7 @@ def _depends(paragraph: str) -> Iterator[str]:
 
 
 def trim(root: Path) -> None:
-    """Remove from a Debian below ``root`` the files of all packages that Python does not need, and what nobody reads."""
+    """Remove from a Debian below ``root`` the files of all packages that Python does not need, and unused data."""
     status_file = root / "var/lib/dpkg/status"
     status = paragraphs(status_file.read_text())
     kept = closure(status)

@@ -22,7 +22,7 @@ _OLDEST_GLIBC_MINOR: Final = 5
 
 
 def platforms(machine: str) -> list[str]:
-    """The platforms whose wheels run on a glibc base, as wheels name them (PEP 600 and the three names before it)."""
+    """The platforms with wheels that run on a glibc base, as wheels name them (PEP 600 and the three names before it)."""
     numbered = [f"manylinux_2_{minor}_{machine}" for minor in range(_NEWEST_GLIBC_MINOR, _OLDEST_GLIBC_MINOR - 1, -1)]
     return [*numbered, *(f"{name}_{machine}" for name in ("manylinux2014", "manylinux2010", "manylinux1"))]
 
@@ -33,7 +33,7 @@ def lists(checkout: Path) -> list[Path]:
 
 
 def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, str], out: TextIO) -> Path:
-    """The folder of the dependencies' wheels, and pip's, for that Python. Raises BuildError with what pip said."""
+    """The folder of the dependencies' wheels, and pip's, for that Python. Raises BuildError with pip's error."""
     wanted = lists(checkout)
     folder = cache / f"wheels-{key([path.read_text() for path in wanted], python)}"
     if folder.is_dir():

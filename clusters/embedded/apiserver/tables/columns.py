@@ -1,4 +1,4 @@
-"""What a column of a table is, and the cells that many kinds share. Pure."""
+"""A column of a table, and the cells that many kinds share. Pure."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ def number(name: str, description: str, show: Callable[[Object], int], type_: st
 
 
 def at(item: Any, *path: str) -> Any:
-    """The value at a path of keys; None where the path ends before."""
+    """The value at a path of keys; None if the path ends before."""
     for key in path:
         item = item.get(key) if isinstance(item, dict) else None
     return item
 
 
 def text_at(item: Object, *path: str) -> str:
-    """The text at a path; empty where there is none."""
+    """The text at a path; empty if there is none."""
     return str(at(item, *path) or "")
 
 
 def number_at(item: Object, *path: str) -> int:
-    """The whole number at a path; 0 where there is none."""
+    """The whole number at a path; 0 if there is none."""
     found = at(item, *path)
     return found if isinstance(found, int) else 0
 
 
 def list_at(item: Object, *path: str) -> list[Any]:
-    """The list at a path; empty where there is none."""
+    """The list at a path; empty if there is none."""
     found = at(item, *path)
     return found if isinstance(found, list) else []
 
@@ -126,7 +126,7 @@ def label_texts(labels: Mapping[str, str] | None) -> str:
 
 
 def selector_text(selector: Object | None) -> str:
-    """A label selector as one text: ``a=b,c in (d,e),!f``; empty where it selects everything."""
+    """A label selector as one text: ``a=b,c in (d,e),!f``; empty if it selects everything."""
     wanted = [(key, f"{key}={value}") for key, value in ((selector or {}).get("matchLabels") or {}).items()]
     wanted += [(each.get("key", ""), _requirement(each)) for each in (selector or {}).get("matchExpressions") or []]
     return ",".join(one for _, one in sorted(wanted, key=lambda pair: pair[0]))

@@ -40,7 +40,7 @@ def _object(event: Object) -> str:
 
 
 def _source(event: Object) -> str:
-    """Who reports it, and from which machine."""
+    """The reporter, and its machine."""
     old = _either(event, ("source",), ("deprecatedSource",)) or {}
     component = old.get("component") or _either(event, ("reportingComponent",), ("reportingController",)) or ""
     host = old.get("host") or at(event, "reportingInstance")

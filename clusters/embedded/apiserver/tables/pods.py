@@ -78,7 +78,7 @@ def _initialized(pod: Object, found: Summary, sidecars: set[str]) -> None:
 
 
 def _init_word(status: Object) -> str:
-    """Why an init container is not done; empty where it just takes its time."""
+    """The reason why an init container is not done; empty if it is still running."""
     terminated = at(status, "state", "terminated")
     if terminated is not None:
         return _ended_word(terminated)
@@ -193,7 +193,7 @@ COLUMNS: Final = (
 
 
 def row_conditions(pod: Object) -> list[Object]:
-    """What the row says besides its cells: that the pod has ended."""
+    """The row's conditions: that the pod has ended."""
     phase = text_at(pod, "status", "phase")
     if phase not in _ENDED:
         return []

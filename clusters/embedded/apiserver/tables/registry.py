@@ -50,6 +50,6 @@ def columns_of(api_version: str, kind: str) -> tuple[Column, ...]:
 
 
 def row_conditions(item: Object) -> list[Object]:
-    """What the row of an object says besides its cells."""
+    """The conditions of an object's row."""
     show = _ROW_CONDITIONS.get((item.get("apiVersion", ""), item.get("kind", "")))
     return show(item) if show else []

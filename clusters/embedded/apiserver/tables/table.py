@@ -9,7 +9,7 @@ from clusters.embedded.apiserver.objects import Object, metadata_of
 from clusters.embedded.apiserver.tables.registry import columns_of, row_conditions
 
 META: Final = "meta.k8s.io/v1"
-# What a row carries besides its cells, ``includeObject`` of the query.
+# The part of the object in a row, ``includeObject`` of the query.
 INCLUDED: Final = ("None", "Metadata", "Object")
 
 

@@ -1,6 +1,6 @@
 """Steps of the Dockerfile, run by the base's own Python: no shell is needed.
 
-What lies ready in the build context (wheels, compiled programs) is taken, and nothing is fetched then; else the package index is
+Files that lie ready in the build context (wheels, compiled programs) are taken, and nothing is fetched then; else the index is
 asked. Every file that is installed, from either, has the hash that a list in .ci/constraints has for it.
 """
 
@@ -52,7 +52,7 @@ def install_own(checkout: Path, target: Path) -> None:
 
 
 def take_compiled(checkout: Path, target: Path) -> None:
-    """The simulated libraries and the player; compiled here where they do not lie ready."""
+    """The simulated libraries and the player; compiled here if they do not lie ready."""
     ready = checkout / READY
     if not (ready / "player").is_dir():
         ready = _compile_programs(checkout, target.with_name(f"{target.name}-work"))
@@ -95,7 +95,7 @@ def _part(environment: Path, target: Path) -> None:
 
 
 def _listed(folder: Path, *names: str) -> list[object]:
-    """Install these lists; pip refuses a file whose hash is not in them, and a distribution that is not."""
+    """Install these lists; pip refuses a file with a hash that is not in them, and a distribution that is not."""
     return ["--require-hashes", *(part for name in names for part in ("--requirement", folder / f"{name}.txt"))]
 
 

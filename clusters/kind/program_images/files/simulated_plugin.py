@@ -1,7 +1,7 @@
 #!/opt/gpushare/bin/python
 """The device plugin on simulated cards, for tests: ``fake-nvml exec`` in front of it.
 
-It refuses where a real driver is, also when FAKENVML_STATE is set: an image of simulated cards has no business on such a node.
+It refuses beside a real driver, also when FAKENVML_STATE is set: an image of simulated cards has no business on such a node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROGRAM = "/opt/gpushare/bin/gpushare-device-plugin"
 
 
 def main(driver: Path = DRIVER) -> int:
-    """Become the plugin. Exit code 1 where a real driver or no state file is."""
+    """Become the plugin. Exit code 1 if there is a real driver, or no state file."""
     arguments = sys.argv[1:]
     if driver.exists():
         sys.stderr.write(
