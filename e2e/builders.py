@@ -10,7 +10,7 @@ from e2e import spec
 # The one image of the cases, which every kind of cluster has: a player of the demo's part, or of another that its
 # variables name (clusters/images/README.md). Real kubelets run it as a program, ours imitate it.
 PLAYER: Final = "cheyang/gpu-player:v2"
-# What a container does, as those variables without their prefix.
+# The settings of a container's behaviour, as those variables without their prefix.
 DEMO: Final[Mapping[str, object]] = {}
 SLEEPS: Final[Mapping[str, object]] = {"HOLDS_MIB": 0}
 JOB: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 1}

@@ -1,4 +1,4 @@
-"""Tables of promises by id, the tests that prove each, and what a run has shown of them. Pure but for ``load`` and ``write``."""
+"""Tables of promises by id, the tests that prove each, and their results in a run. Pure except for ``load`` and ``write``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Catalogue:
             raise ValueError(f"{path}: {error!r}") from error
 
     def findings(self, rows: Iterable[Promise]) -> list[str]:
-        """Ids that are missing or doubled, promises that nothing proves and nobody excuses, tests that are not there."""
+        """Ids that are missing or doubled, promises without a proof or an excuse, tests that do not exist."""
         rows = list(rows)
         listed = [row.id for row in rows]
         found = [f"{one}: {listed.count(one)} rows" for one in self.ids if listed.count(one) != 1]
@@ -62,7 +62,7 @@ class Catalogue:
 
 
 def result(row: Promise, outcomes: Mapping[str, str]) -> str:
-    """What a run has shown of one promise: the worst outcome of its tests, of each parameter."""
+    """The result of a run for one promise: the worst outcome of its tests, of each parameter."""
     if row.absent:
         return "no test"
     seen = [

@@ -1,4 +1,4 @@
-"""What a run has collected is kept to its end, so the garbage collector need not walk through all of it again and again."""
+"""The results of a run are kept to its end, so the garbage collector need not walk through all of them again and again."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _NUMBERS = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What every run may choose."""
+    """The choices of every run."""
     group = parser.getgroup("gpushare", "end-to-end cases")
     group.addoption("--cluster", default="embedded", help="kind of cluster to run on (default: embedded)")
     group.addoption(
@@ -58,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The markers of the cases, who runs which of them, and the table of their verdicts."""
+    """The markers of the cases, the providers that run them, and the table of their verdicts."""
     real_kubelets.add_markers(config)
     config.pluginmanager.register(distribution)
     config.pluginmanager.register(uncounted)
@@ -93,13 +93,13 @@ def choices(request: pytest.FixtureRequest) -> Choices:
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Target:
-    """What is judged."""
+    """The target under test."""
     return load_target(request.config.getoption("--target"))
 
 
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
-    """The programs of the real control plane; whoever needs them is skipped where they are not there."""
+    """The programs of the real control plane; a case that needs them is skipped if they are missing."""
     try:
         return locate(choices.kubernetes, choices.environment, choices.assets)
     except MissingBinariesError as error:
@@ -110,7 +110,7 @@ def binaries(request: pytest.FixtureRequest, choices: Choices) -> Binaries:
 
 @pytest.fixture(scope="session")
 def nodes(request: pytest.FixtureRequest) -> list[NodeSpec]:
-    """Of the session's cluster: six of mixed cards, or three of them where nodes are real. Cases name a1, a2 and b2."""
+    """The nodes of the session's cluster: six of mixed cards, or three if nodes are real. Cases name a1, a2 and b2."""
     are_real = request.config.getoption("--cluster") not in real_kubelets.STAND_INS
     return load_nodes(_SIMULATED / ("three-mixed.yaml" if are_real else "six-mixed.yaml"))
 

@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-# Folders whose cases share what is dear.
+# Folders with cases that share an expensive set-up.
 _TOGETHER: Final = ("e2e/parity/",)
-# What takes minutes, by file or folder. First what has clusters of its own: the session's need not be up meanwhile.
+# Files and folders that take minutes. First those with clusters of their own: the session's need not be up then.
 _FIRST: Final = (
     "e2e/slots/",
     "e2e/kind/",
@@ -34,7 +34,7 @@ _FIRST: Final = (
     # Cases mostly wait, unit tests compute: these fill the processors to the end.
     "e2e/",
 )
-# What leaves the session's cluster other than it was.
+# The cases that change the session's cluster for good.
 _LAST: Final = "e2e/scenarios/test_node_operations.py"
 
 
@@ -48,7 +48,7 @@ class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster | None:
-    """In place of ``--dist loadfile``; another way that somebody asks for is theirs."""
+    """In place of ``--dist loadfile``; a user's other choice stays."""
     if config.getoption("dist") != "loadfile":
         return None
     # The order is ours.
@@ -58,7 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes, then cases, then unit tests, larger files first, then what spoils a cluster; a file's order stays."""
+    """Long cases first, then cases, then unit tests, larger files first, last those that spoil a cluster; a file's order stays."""
     counts = Counter(_path(item.nodeid) for item in items)
 
     def place(item: pytest.Item) -> tuple[bool, int, int, str]:

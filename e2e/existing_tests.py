@@ -18,7 +18,7 @@ def exists(test: str) -> bool:
 
 @cache
 def _tests_in(path: Path) -> frozenset[str]:
-    """The names of the test functions of a file, with their class where they have one."""
+    """The names of the test functions of a file, with their class if they have one."""
     if not path.is_file():
         return frozenset()
     names = set()

@@ -1,4 +1,4 @@
-"""What a case sees of a cluster: pods, books, and what containers were told, through the doors that users have."""
+"""A case's view of a cluster: pods, books, and the containers' variables, through the interfaces that users have."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from e2e.checkers.right_card import check_pod
 
 @functools.cache
 def trust() -> ssl.SSLContext:
-    """Whom machines trust; read once, since there is an observer for each case and a client reads all of it anew."""
+    """The authorities that machines trust; read once, since there is an observer for each case and a client reads them again."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class Observer:
-    """One namespace of one cluster; a unit of its books is so many MiB."""
+    """One namespace of one cluster; a unit of its books is this number of MiB."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, mib_per_unit: int = spec.MIB_PER_UNIT) -> None:
         self.cluster = cluster
@@ -45,7 +45,7 @@ class Observer:
             await self.cluster.api.delete(NAMESPACES, self.namespace)
 
     async def create(self, *manifests: dict[str, Any]) -> None:
-        """Create all at once."""
+        """Create all together."""
         await asyncio.gather(*(self.cluster.api.create(manifest, self.namespace) for manifest in manifests))
 
     async def delete(self, name: str, grace_seconds: int) -> None:
@@ -70,7 +70,7 @@ class Observer:
         return await self.cluster.api.get(PODS, name, self.namespace)
 
     async def running(self, *names: str, seconds: float = DEFAULT_SECONDS) -> list[Object]:
-        """Wait until these pods run; the pods. Raises AssertionError at once where one of them failed."""
+        """Wait until these pods run; the pods. Raises AssertionError immediately if one of them failed."""
 
         def all_run(pods: list[Object]) -> bool:
             phases = {pod["metadata"]["name"]: pod["status"].get("phase") for pod in pods}
@@ -84,7 +84,7 @@ class Observer:
         return [next(pod for pod in pods if pod["metadata"]["name"] == name) for name in names]
 
     async def waits_because(self, name: str, reason: str) -> str:
-        """Wait until an event says why a pod is not scheduled; the event's text."""
+        """Wait until an event has the reason why a pod is not scheduled; the event's text."""
 
         async def texts() -> list[str]:
             selector = f"involvedObject.name={name}"
@@ -95,7 +95,7 @@ class Observer:
         return next(text for text in seen if reason in text)
 
     async def variables(self, pod: Object) -> list[dict[str, str]]:
-        """What each GPU container of a pod was given, from its log; init containers first."""
+        """The variables of each GPU container of a pod, from its log; init containers first."""
         path = PODS.path(self.namespace, pod["metadata"]["name"], "log")
         given = []
         for container in gpu_containers(pod):
@@ -104,7 +104,7 @@ class Observer:
         return given
 
     async def _log(self, path: str, container: str) -> str:
-        """Wait until a container has told its variables: it runs before it speaks, and a new kubelet does not know its pods yet."""
+        """Wait until a container has printed its variables: it runs before that, and a new kubelet does not know its pods yet."""
 
         async def read() -> str:
             try:
@@ -150,7 +150,7 @@ class Observer:
         return {card["index"]: card["uuid"] for card in self.cluster.cards(node)}
 
     async def check_books(self) -> None:
-        """No card is over-booked in the API, in the extender's book, or by what containers were told; the books agree."""
+        """No card is over-booked in the API, in the extender's book, or by the containers' variables; the books agree."""
         sizes = await self.sizes()
         pods = await self.cluster.api.list(PODS)
         assert check_api(pods, sizes) == []
@@ -169,7 +169,7 @@ class Observer:
         return [given for container, given in told if container.kind != "init"]
 
     async def check_right_cards(self, *names: str, totals: bool = True) -> list[Object]:
-        """Each running pod's containers see the card of its annotation, and are told their amounts; the pods."""
+        """Each running pod's containers see the card of its annotation, and get their amounts; the pods."""
         pods = [await self.pod(name) for name in names]
         for pod in pods:
             uuids = self.uuids(pod["spec"]["nodeName"])

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 STAND_INS: Final = ("embedded", "controlplane")
-# The limit for a case on real kubelets that names none, in seconds: nodes start anew in half a minute, and statuses follow.
+# The limit for a case on real kubelets that names none, in seconds: nodes restart in half a minute, and statuses follow.
 _LIMIT_SECONDS: Final = 300
 _MARKERS: Final = (
     "stand_in_only(why): not for real kubelets",

@@ -1,6 +1,6 @@
 """The contract, restated from the original's sources; the product's own copy is ``gpushare/wire.py``, and neither reads the other.
 
-Each name says where the original has it: E = gpushare-scheduler-extender c0b6141, D = gpushare-device-plugin 45fb8b8.
+Each comment has the place in the original: E = gpushare-scheduler-extender c0b6141, D = gpushare-device-plugin 45fb8b8.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POD_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"  # E EnvResourceByDev
 POD_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"  # E EnvAssignedFlag
 POD_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"  # E EnvResourceAssumeTime
 POD_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"  # D const.go; {"container": {"card": units}}
-# Ours, beside the original's: who bound the pod, the other card while two pods change cards, the cards of a node, its slots.
+# Ours, beside the original's: the extender that bound the pod, its other card during an exchange, the cards of a node, its slots.
 POD_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 POD_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
 NODE_CARDS: Final = "aliyun.com/gpushare-cards"
@@ -37,7 +37,7 @@ BIND: Final = "/bind"
 PRIORITIZE: Final = "/prioritize"
 PREEMPT: Final = "/preempt"
 EXPLAIN: Final = "/explain"
-# Ours: written on a node that has room for a pod whom nobody asks about; what a pod wishes of its card.
+# Ours: written on a node with room for a pod that no scheduler asks about; a pod's wishes for its card.
 NODE_ROOM: Final = "aliyun.com/gpushare-room"
 WISH_POLICY: Final = "gpushare.aliyun.com/policy"
 WISH_MODEL: Final = "gpushare.aliyun.com/card-model"

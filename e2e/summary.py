@@ -1,6 +1,6 @@
-"""What a run prints at its end beside the verdicts: tables of promises, known differences, sums, what cases say of themselves.
+"""The end of a run's output beside the verdicts: tables of promises, known differences, sums, notes of cases.
 
-All of it is made of reports, and here: where pytest-xdist has other processes run the cases, the one that prints never reads the
+All of it is made of reports, and here: if pytest-xdist has other processes run the cases, the one that prints never reads the
 conftest files beside them.
 """
 
@@ -20,12 +20,12 @@ from e2e.report.said import heard
 
 # How long a node may take to show a fault, in seconds.
 _PROMISED_SECONDS: Final = 2.0
-# Under this name a parity case's report says which rows of the table it has shown.
+# Under this name a parity case's report lists the rows of the table that it has shown.
 SHOWN: Final = "difference"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Each part where the run has something for it."""
+    """Each part that the run has results for."""
     write(DEVICE_PLUGIN, terminalreporter)
     write(EXTENDER, terminalreporter)
     parts: tuple[Callable[[pytest.TerminalReporter], None], ...] = (_differences, _bursts, _faults, _texts)

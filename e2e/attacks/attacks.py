@@ -54,7 +54,7 @@ async def attack_02(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncI
 
 @asynccontextmanager
 async def attack_03a(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
-    """25 ended pods whose annotation names 20,000 cards, and that ask for more units than there are."""
+    """25 ended pods with an annotation of 20,000 cards each, and requests for more units than exist."""
     await _ended(stage, tenant, tenant.create_forged, 25, {spec.POD_ALLOCATION: _MANY_CARDS}, spec.RESOURCE_MEMORY)
     yield
     findings += _memory(stage)
@@ -62,7 +62,7 @@ async def attack_03a(stage: Stage, tenant: Tenant, findings: list[str]) -> Async
 
 @asynccontextmanager
 async def attack_03b(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
-    """100 ended pods without a card, whose large annotation is nothing to us.
+    """100 ended pods without a card, with a large annotation that our programs do not read.
 
     300 of them made a device plugin larger than its limit; the bytes that are read for a start count as well with 100.
     """

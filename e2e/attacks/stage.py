@@ -1,4 +1,4 @@
-"""A cluster of one node whose extender and device plugin are observed: their calls to the API server, memory and stderr."""
+"""A cluster of one node, with an extender and a device plugin under observation: their API calls, memory and stderr."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def commit_number() -> int:
-    """The commit of this checkout as a number; 1 where there is none."""
+    """The commit of this checkout as a number; 1 if there is none."""
     argv = ["git", "rev-parse", "--short=7", "HEAD"]
     done = subprocess.run(argv, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return int(done.stdout.strip() or "1", 16) if done.returncode == 0 else 1

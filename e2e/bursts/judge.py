@@ -1,4 +1,4 @@
-"""What was seen at the end of a burst → findings, none when all is well. Pure."""
+"""The state at the end of a burst → findings, none if all is well. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.right_card import check_pod, wrong_totals
 
-# The plugin's words for ids that the kubelet does not give back yet; it is asked first where other cards have ids.
+# The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
 _KEPT: Final = "the kubelet keeps"
-# How a kubelet turns a pod away while its device plugin, or it itself, starts anew.
+# The reasons with which a kubelet turns a pod away while its device plugin, or it itself, restarts.
 _TURNED_AWAY: Final = (
     "no healthy devices present",
     "unknown Device Plugin",
@@ -24,13 +24,13 @@ _TURNED_AWAY: Final = (
     "requested number of devices unavailable",
     _KEPT,
 )
-# How the plugin's last guard refuses a pod that has no room where it was put.
+# The reason with which the plugin's last guard refuses a pod that has no room on its card.
 _NO_ROOM: Final = "units left for the"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a burst left behind."""
+    """The state that a burst left behind."""
 
     pods: Sequence[Mapping[str, Any]]
     told: Mapping[str, Sequence[Mapping[str, str]]]
@@ -42,7 +42,7 @@ class Seen:
 
 
 def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
-    """Did the pod fail because its node's kubelet or plugin was starting anew? Its owner would replace it."""
+    """Did the pod fail because its node's kubelet or plugin was restarting? Its owner would replace it."""
     status = pod["status"]
     if status.get("phase") != "Failed" or pod["spec"].get("nodeName") not in restarted:
         return False
@@ -51,11 +51,11 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
 
 
 def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
-    """Did the plugin refuse it for want of room, on a node whose kubelet started anew? Its owner would replace it.
+    """Did the plugin refuse it for want of room, on a node whose kubelet restarted? Its owner would replace it.
 
     Such a kubelet admits what it finds by age, of one second in any order; ends pods between two of their containers; and
-    gives the ids of pods that have ended to nobody until it has looked at all. So the plugin takes one pod for another, and
-    where their sizes differ and the cards are full the annotations cannot all follow: somebody is refused, and nobody over-booked.
+    keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
+    if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
     return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
@@ -64,8 +64,8 @@ def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
 def is_kept_out(pod: Mapping[str, Any]) -> bool:
     """Was it refused because the kubelet did not offer ids of pods that had ended? Its owner would replace it.
 
-    A kubelet looks at what is free, and then asks the plugin, who lists the pods: one that ends between the two has its
-    ids no more by the API, and has them still by the kubelet's offer, which nobody can ask for anew (kubernetes, device
+    A kubelet looks at what is free, and then asks the plugin, which lists the pods: one that ends between the two has its
+    ids no more by the API, and has them still by the kubelet's offer, which cannot be asked for again (kubernetes, device
     manager, ``devicesToAllocate``). Seen on real kubelets once in some hundred bursts, with pods that were deleted as they
     were admitted.
     """
@@ -80,7 +80,7 @@ def is_running(pod: Mapping[str, Any]) -> bool:
 
 
 def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:
-    """Pods that should do something yet: run where they are bound, be bound where a card has room, or be gone."""
+    """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone."""
     names = {pod["metadata"]["labels"]["burst-pod"] for pod in pods}
     findings = [f"{name}: is not there" for name in sorted(expected - names)]
     findings += [f"{pod['metadata']['name']}: is still there" for pod in pods if _should_be_gone(pod, expected)]
@@ -96,7 +96,7 @@ def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes
 
 
 def why(pod: Mapping[str, Any]) -> str:
-    """What a pod's status says of itself and its containers."""
+    """The pod's status, of itself and of its containers."""
     status = pod["status"]
     texts = [status.get("message", "")]
     for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
@@ -107,9 +107,9 @@ def why(pod: Mapping[str, Any]) -> str:
 
 
 def findings(seen: Seen, other_sums: frozenset[str] = frozenset()) -> list[str]:
-    """Containers on another card than their pod's annotation names, or told wrong amounts; cards beyond their units.
+    """Containers on another card than their pod's annotation names, or with wrong amounts; cards beyond their units.
 
-    ``other_sums`` are nodes on which a container may have been told another pod's sum, which is counted elsewhere.
+    ``other_sums`` are nodes on which a container may have got another pod's sum, which is counted elsewhere.
     """
     running = [pod for pod in seen.pods if is_running(pod)]
     found = [
@@ -133,12 +133,12 @@ def findings(seen: Seen, other_sums: frozenset[str] = frozenset()) -> list[str]:
 
 
 def told_other_sums(seen: Seen) -> int:
-    """How many containers were told another pod's sum."""
+    """The number of containers that got another pod's sum."""
     return sum(wrong_totals(pod, seen.told[pod["metadata"]["name"]]) for pod in seen.pods if is_running(pod))
 
 
 def _check_held(running: Sequence[Mapping[str, Any]], seen: Seen) -> list[str]:
-    """The processes on each card are those of the pods whose annotation names it, to the MiB."""
+    """The processes on each card are those of the pods with an annotation that names it, to the MiB."""
     expected: dict[tuple[str, int], int] = defaultdict(int)
     for pod in running:
         (index,) = shares_of(pod) or (-1,)

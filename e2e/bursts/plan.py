@@ -1,4 +1,4 @@
-"""What happens in one burst: a pure function of a seed, so that a burst that failed can be played again."""
+"""The steps of one burst: a pure function of a seed, so that a burst that failed can be played again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MOST_PODS: Final = 40
 _MOST_CONTAINERS: Final = 3
 # Amounts of one container, in units of a GiB; small and large ones, so that cards fill in many ways.
 _AMOUNTS: Final = (1, 1, 2, 2, 3, 4, 5, 7, 9)
-# The chance that a burst has a pod's init container, its sidecar, and that a plugin or a kubelet starts anew in a step.
+# The chance that a burst has a pod's init container, its sidecar, and that a plugin or a kubelet restarts in a step.
 _INIT, _SIDECAR, _PLUGIN, _KUBELET = 0.15, 0.15, 0.04, 0.02
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS: Final = 0.3
 _TWIN_AMOUNTS: Final = (8, 9, 10)
 _LONGEST_PAUSE_SECONDS: Final = 0.1
-# What a container holds of its card for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
+# The memory that a container holds for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
 HELD_MIB_PER_UNIT: Final = 960
 
 
@@ -46,7 +46,7 @@ class PodPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is asked for at once; then a pause. Restarts go on beside the next steps."""
+    """Actions that start together; then a pause. Restarts go on beside the next steps."""
 
     create: tuple[PodPlan, ...] = ()
     delete: tuple[str, ...] = ()
@@ -64,12 +64,12 @@ class Burst:
 
     @property
     def restarted(self) -> frozenset[str]:
-        """The nodes on which something starts anew."""
+        """The nodes on which a program restarts."""
         return frozenset(node for step in self.steps for node in (step.restart_plugin, step.restart_kubelet) if node)
 
     @property
     def kubelets(self) -> frozenset[str]:
-        """The nodes whose kubelet starts anew."""
+        """The nodes whose kubelet restarts."""
         return frozenset(step.restart_kubelet for step in self.steps if step.restart_kubelet)
 
     @property

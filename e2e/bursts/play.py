@@ -1,4 +1,4 @@
-"""Play a burst on a cluster, wait until nothing is to come, and look at what there is."""
+"""Play a burst on a cluster, wait until nothing more is expected, and read the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
 SETTLE_SECONDS: Final = 60.0
-# What the device plugin logs when it has put two annotations right.
+# The device plugin's log lines after it has put two annotations right.
 _REPAIR: Final = re.compile(r"\bexchanged\b|\bmoved\b")
 _PROGRAM: Final = "device_plugin"
 
@@ -47,7 +47,7 @@ class Player:
         is_real: bool = False,
     ) -> None:
         self.observer = observer
-        # A real kubelet passes over pods that are deleted before it has looked at them, which nobody else can know.
+        # A real kubelet passes over pods that are deleted before it has looked at them, which no other program can know.
         self._is_real = is_real
         self.nodes = nodes
         self._plugins = plugins or ClusterPlugins(observer.cluster)
@@ -80,7 +80,7 @@ class Player:
         return result
 
     def recent_logs(self, lines: int = 80) -> str:
-        """What the device plugins said last: for whoever asks why a burst has findings."""
+        """The last lines of the device plugins' logs, for a reader of a burst's findings."""
         tails = {node: self._cluster.log(_PROGRAM, node).splitlines()[-lines:] for node in self.nodes}
         return "\n".join(f"{node}: {line}" for node, tail in tails.items() for line in tail)
 
@@ -114,7 +114,7 @@ class Player:
             await self._cluster.restart_kubelet(node)
 
     async def _settle(self, burst: Burst) -> list[str]:
-        """Until every pod runs or waits for a reason that holds; whom a restart turned away is replaced, as an owner would."""
+        """Until every pod runs or waits for a reason that holds; a pod turned away by a restart is replaced, as an owner would."""
         expected, sizes = frozenset(burst.staying), await self._sizes()
         left: list[str] = []
         begun = asyncio.get_running_loop().time()

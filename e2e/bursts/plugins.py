@@ -1,4 +1,4 @@
-"""Whose device plugins a burst meets: those of the cluster, or some that guess by amount and age, as the original does."""
+"""The device plugins that a burst meets: those of the cluster, or some that guess by amount and age, as the original does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Plugins(Protocol):
     """The device plugin of each node."""
 
     async def restart(self, node: str) -> None:
-        """Kill a node's, and start it anew."""
+        """Kill a node's, and start it again."""
 
 
 class ClusterPlugins:
@@ -36,7 +36,7 @@ class ClusterPlugins:
 
 
 class GuessingPlugins:
-    """The original's way on every node: it has no preference, asks nobody whose ids these are, and repairs nothing."""
+    """The original's way on every node: it has no preference, never asks for the owner of ids, and repairs nothing."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -58,7 +58,7 @@ class GuessingPlugins:
             for plugin in self._plugins.values():
                 await plugin.stop()
             for node in nodes:
-                # A real kubelet says so seconds later; a launch before would take the old plugin's cards for the new one's.
+                # A real kubelet reports it seconds later; a launch before would take the old plugin's cards for the new one's.
                 await self._shows_cards(node, shown=False)
             for node in nodes:
                 await self._cluster.launch(_PROGRAM, node)

@@ -1,4 +1,4 @@
-"""What came of a burst, as data and as text. Pure."""
+"""The result of a burst, as data and as text. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Result:
-    """What came of one burst."""
+    """The result of one burst."""
 
     seed: str
     pods: int = 0

@@ -1,4 +1,4 @@
-"""``python -m e2e.bursts.soak``: a thousand random bursts. Stopped at any time, it goes on where it was, from its state file.
+"""``python -m e2e.bursts.soak``: a thousand random bursts. Stopped at any time, it resumes from its state file.
 
 Exit code 0 when no burst had a finding, 1 when one had, or does not end (its seed is printed: ``--only`` plays it again), 130 when
 stopped.
@@ -24,9 +24,9 @@ from e2e.bursts.result import Result, total
 from e2e.bursts.stage import open_player, venue_of
 
 _STATE: Final = Path("artefacts") / "soak-bursts.json"
-# A cluster is made anew after so many bursts: logs and histories do not grow for ever.
+# A cluster is made again after this number of bursts: logs and histories do not grow for ever.
 _A_CLUSTER: Final = 100
-# Against a burst that never ends: so many times as long as one may take to settle.
+# Against a burst that never ends: this many times the longest time to settle.
 _LONGEST: Final = 4
 
 
@@ -35,7 +35,7 @@ class HangingBurstError(Exception):
 
 
 class Progress:
-    """What was played so far, kept in a file after each burst."""
+    """The bursts played, kept in a file after each burst."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class Progress:
 
     @classmethod
     def load(cls, path: Path, seed: int | None) -> Progress:
-        """Go on with the file's seed; another ``seed`` begins anew. Raises ValueError for a file that is not ours."""
+        """Go on with the file's seed; another ``seed`` starts over. Raises ValueError for a file that is not ours."""
         if not path.exists():
             return cls(path, commit_number() if seed is None else seed)
         try:

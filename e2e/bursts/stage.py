@@ -1,4 +1,4 @@
-"""Where bursts are played: three nodes whose stand-in kubelets do not keep the order of bindings, or two real ones."""
+"""The clusters of bursts: three nodes with stand-in kubelets that do not keep the order of bindings, or two real ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMESPACE: Final = "bursts"
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """What of a burst depends on where it is played."""
+    """The parts of a burst that depend on its cluster."""
 
     nodes: int = 3
     """How many of the file's."""
@@ -40,14 +40,14 @@ class Venue:
         return make_burst(seed, nodes, self.most_pods)
 
 
-# What waits for minutes in a cluster (the scheduler's back-off, a container's next attempt) shall not make a burst long.
+# Waits of minutes in a cluster (the scheduler's back-off, a container's next attempt) must not make a burst long.
 _EMBEDDED: Final = Venue(speed=10.0)
 # Real containers, of which a small machine starts one or two a second.
 _REAL: Final = Venue(nodes=2, most_pods=14, settle_seconds=180.0)
 
 
 def venue_of(provider: str) -> Venue:
-    """Of a kind of cluster."""
+    """The venue for a kind of cluster."""
     if provider not in STAND_INS:
         return _REAL
     return _EMBEDDED if provider == "embedded" else Venue()

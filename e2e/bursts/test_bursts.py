@@ -22,7 +22,7 @@ from e2e.report import said
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
 _HELD_SECONDS: Final = 5.0
-# Real containers need some time before it can be said that they do not run.
+# Real containers need some time before it is certain that they do not run.
 _HELD_SECONDS_ON_REAL_KUBELETS: Final = 45.0
 
 pytestmark = pytest.mark.timeout(600)
@@ -36,13 +36,13 @@ def provider(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def venue(provider: str) -> Venue:
-    """What depends on it."""
+    """The values that depend on the venue."""
     return venue_of(provider)
 
 
 @pytest.fixture(scope="module")
 def shared(request: pytest.FixtureRequest, provider: str) -> Cluster | None:
-    """The session's cluster where its kubelets are real: another would take a minute, and its kubelets are as good."""
+    """The session's cluster if its kubelets are real: another would take a minute, and its kubelets are as good."""
     return None if provider in STAND_INS else request.getfixturevalue("cluster")
 
 
@@ -62,7 +62,7 @@ async def player(
 async def test_a_burst_ends_with_everything_right(
     request: pytest.FixtureRequest, player: Player, venue: Venue, burst_seed: str
 ) -> None:
-    """PR-005, E2E-002: pods created and deleted at once, 40 at most, plugin and kubelet restarted at random."""
+    """PR-005, E2E-002: pods created and deleted together, 40 at most, plugin and kubelet restarted at random."""
     result = await player.play(venue.burst(burst_seed, player.nodes))
     said.say(request, "burst", asdict(result))
 
@@ -90,7 +90,7 @@ async def test_the_same_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
 async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
     request: pytest.FixtureRequest, target: Target, choices: Choices, venue: Venue, provider: str
 ) -> None:
-    """The proof that these cases can fail: with the repair switched off a pod is held for ever, and the verdict says so."""
+    """The proof that these cases can fail: with the repair switched off a pod is held for ever, and the verdict shows it."""
     seed, found = request.config.stash[SEED], list[str]()
     async with open_player(provider, target, choices, ("--repair", "hold"), settle_seconds=_HELD_SECONDS) as player:
         for number in range(_MOST_TO_CATCH):

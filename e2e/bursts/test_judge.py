@@ -26,7 +26,7 @@ def pod(name: str, *units: int, card: int = 0, phase: str = "Running", node: str
 
 
 def told(card: int, units: int, total: int | None = None) -> dict[str, str]:
-    """What a container was given."""
+    """The variables of a container."""
     return {
         spec.ENV_INDEX: str(card),
         spec.ENV_VISIBLE: UUIDS["n"][card],
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_found(seen: Seen, text: str) -> None:
 
 
 def test_a_container_that_was_out_of_memory_is_found() -> None:
-    """It ended and was started again: its card was fuller than the book says."""
+    """It ended and was started again: its card was fuller than the book shows."""
     again = pod("a", 3)
     again["status"]["containerStatuses"][0]["restartCount"] = 1
 

@@ -1,4 +1,4 @@
-"""A burst follows from its seed, and is what it is said to be."""
+"""A burst follows from its seed, and keeps its rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_same_seed_is_the_same_burst() -> None:
 
 @pytest.mark.parametrize("burst", BURSTS[:50], ids=lambda burst: burst.seed)
 def test_a_burst_has_2_to_40_pods_of_1_to_3_containers(burst: Burst) -> None:
-    """Nobody is deleted who was not created before, and nobody twice."""
+    """No pod is deleted that was not created before, and none twice."""
     created: set[str] = set()
     for step in burst.steps:
         assert created.issuperset(step.delete)

@@ -54,13 +54,13 @@ class Actor:
     """Of an extender: where its metrics are."""
 
     async def kill(self, seconds: float) -> None:
-        """SIGKILL; started again after so long."""
+        """SIGKILL; started again after this time."""
         await self.program.kill()
         await asyncio.sleep(seconds)
         await self.program.launch(self.is_ready)
 
     async def pause(self, seconds: float) -> None:
-        """SIGSTOP for so long: then it goes on as if no time had passed."""
+        """SIGSTOP for this time: then it goes on as if no time had passed."""
         pid = self.program.pid
         assert pid is not None, f"{self.name} has ended by itself:\n{self.program.tail()}"
         os.kill(pid, signal.SIGSTOP)
@@ -70,7 +70,7 @@ class Actor:
             os.kill(pid, signal.SIGCONT)
 
     async def cut(self, seconds: float, *, silent: bool) -> None:
-        """No API server for so long."""
+        """No API server for this time."""
         self.road.cut(silent=silent)
         try:
             await asyncio.sleep(seconds)
@@ -78,7 +78,7 @@ class Actor:
             self.road.mend()
 
     async def lag(self, seconds: float) -> None:
-        """All that is said and heard comes late for so long: what it knows is of a moment ago."""
+        """All traffic comes late for this time: the program knows a state of a moment ago."""
         self.road.slow_down(LAG_SECONDS)
         try:
             await asyncio.sleep(seconds)
@@ -87,7 +87,7 @@ class Actor:
 
 
 async def torment(actor: Actor, rng: random.Random, seconds: float, log: list[str]) -> None:
-    """Blow after blow until so much time is over; each is whole, and the actor is well when this returns."""
+    """Blow after blow until this time is over; each is whole, and the actor is well when this returns."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while (rest := rng.uniform(*_RESTS)) < end - loop.time():
@@ -160,7 +160,7 @@ class Troupe:
         road, account = await self._account("scheduler", "")
         configuration = schedulers.configuration(extenders, httpTimeout=_CALL_TIMEOUT)
         configuration["clientConnection"] = {"kubeconfig": str(account)}
-        # A pod whose attempt failed comes again soon: who is struck down is to have work.
+        # A pod whose attempt failed comes again soon: an actor that is struck down must have work.
         configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
         path = self._folder / "scheduler.yaml"
         path.write_text(yaml.safe_dump(configuration))

@@ -20,9 +20,9 @@ from e2e.checkers.pod_requests import units_of
 from e2e.extender import schedulers
 from e2e.observer import Observer
 
-# Of all units; pods leave only as far as so much of them stays booked.
+# The part of all units that stays booked; pods leave only as far as this allows.
 FULL: Final = 0.95
-# So many wait at least, and so many of them for one unit: there is always one who fits into what is left.
+# At least this number waits, and this number of them for one unit: one always fits into the rest.
 _WAIT: Final = 12
 _SMALL_WAIT: Final = 6
 _MOST_UNITS: Final = 5
@@ -53,7 +53,7 @@ class Crowd:
             yield
 
     async def full(self) -> None:
-        """Wait until cards are as full as they are to be."""
+        """Wait until the cards are as full as intended."""
 
         async def fill() -> float:
             return self.fill[-1] if self.fill else 0.0
@@ -92,7 +92,7 @@ class Crowd:
             await asyncio.sleep(_TURN_SECONDS)
 
     def _who_leaves(self) -> list[Object]:
-        """Running pods without whom cards are still full; those that leave already count as gone.
+        """Running pods that can go with the cards still full; those that leave already count as gone.
 
         Who is next is drawn, and waits until there is enough without it: else only small ones would ever go.
         """

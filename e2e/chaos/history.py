@@ -1,4 +1,4 @@
-"""What each card was booked for at every instant of a watch of all pods."""
+"""The bookings of each card at every instant of a watch of all pods."""
 
 from __future__ import annotations
 

@@ -48,11 +48,11 @@ class Road:
                 writer.transport.abort()
 
     def slow_down(self, seconds: float) -> None:
-        """Each piece arrives so much later."""
+        """Each piece arrives later by this time."""
         self._delay = seconds
 
     def mend(self) -> None:
-        """Let all through again, at once."""
+        """Let all through again, immediately."""
         self._is_closed = False
         self._delay = 0.0
         self._flows.set()
@@ -72,7 +72,7 @@ class Road:
             del self._travellers[task]
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """The next target that answers; None where none does."""
+        """The next target that answers; None if none does."""
         for _ in self._ports:
             self._ports.append(port := self._ports.pop(0))
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Nobody who is killed, paused or cut off makes two extenders give one card twice, and nothing stays behind."""
+"""No killed, paused or cut-off program makes two extenders give one card twice, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def seconds(request: pytest.FixtureRequest) -> float:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def history(observer: Observer) -> AsyncIterator[History]:
-    """Of all pods of the cluster, from here on."""
+    """The bookings of all pods of the cluster, from here on."""
     history = History(await observer.sizes())
     async with history.following(observer.cluster.api):
         yield history

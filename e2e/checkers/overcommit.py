@@ -1,4 +1,4 @@
-"""No card is booked beyond its units: in the API, in the extender's book, by what containers were told, by whom it serves."""
+"""No card is booked beyond its units: in the API, in the extender's book, by the containers' variables, by the pods it serves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def booked_in_api(pods: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], in
 
 
 def shares_of(pod: Mapping[str, Any]) -> dict[int, int]:
-    """Units that a pod's annotations put on each card: all on one, or on several as the multi-card annotation says."""
+    """Units that a pod's annotations put on each card: all on one, or on several by the multi-card annotation."""
     annotations = pod["metadata"].get("annotations") or {}
     several = annotations.get(spec.POD_ALLOCATION)
     if several:
@@ -82,7 +82,7 @@ def check_containers(
 ) -> list[str]:
     """Cards that the variables of running containers over-book, and variables that name another card than they should.
 
-    ``variables``: by (node, pod), one mapping a container. Raises UnknownError when no container told anything.
+    ``variables``: by (node, pod), one mapping a container. Raises UnknownError if no container printed any.
     """
     if not variables:
         raise UnknownError("no container told its variables: nothing to judge")

@@ -1,4 +1,4 @@
-"""What a pod asks of its card, by the rules of Kubernetes: restated here, and not read from anything under test."""
+"""A pod's request for its card, by the rules of Kubernetes: restated here, and not read from anything under test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gpu_containers(pod: Mapping[str, Any]) -> list[GpuContainer]:
 
 
 def units_of(pod: Mapping[str, Any]) -> int:
-    """What a pod asks for: its containers and sidecars, or more where an init container beside the sidecars before it does."""
+    """The request of a pod: its containers and sidecars, or more if an init container beside the sidecars before it needs more."""
     containers = gpu_containers(pod)
     sidecars = most = 0
     for container in containers:

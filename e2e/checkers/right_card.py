@@ -1,4 +1,4 @@
-"""Each container sees the card that its pod's annotation names, and is told the right amounts."""
+"""Each container sees the card in its pod's annotation, and gets the right amounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_pod(
 ) -> list[str]:
     """Findings for one pod; ``containers`` are the variables of its GPU containers in their order.
 
-    Without ``totals`` the pod's sum is not looked at: ``wrong_totals`` says why.
+    Without ``totals`` the pod's sum is not looked at: ``wrong_totals`` has the reason.
     """
     name = pod["metadata"]["name"]
     annotations = pod["metadata"].get("annotations") or {}
@@ -46,7 +46,7 @@ def check_pod(
 
 
 def wrong_totals(pod: Mapping[str, Any], containers: Sequence[Mapping[str, str]]) -> int:
-    """How many of a pod's containers were told another sum than their pod's.
+    """The number of a pod's containers that got another sum than their pod's.
 
     Whose an Allocate is follows from the order of bindings. A kubelet that starts goes by another order, and one that finds a
     pod deleted passes over it. An Allocate may then be taken for another pod's container of the same amount: card and amount

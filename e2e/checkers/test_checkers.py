@@ -93,7 +93,7 @@ def test_containers_that_were_told_too_much_are_found() -> None:
     ids=["right", "one missing", "swapped", "wrong card", "nonsense", "not assigned"],
 )
 def test_a_wrong_card_or_amount_is_found(made: dict[str, Any], containers: list[dict[str, str]], findings: int) -> None:
-    """Each container of a pod by itself."""
+    """Each container of a pod alone."""
     assert len(check_pod(made, containers, UUIDS["n"])) == findings
 
 

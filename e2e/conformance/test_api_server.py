@@ -1,4 +1,4 @@
-"""What the programs rely on of an API server. On the embedded cluster these judge our imitation, elsewhere the real one."""
+"""The programs' demands on an API server. On the embedded cluster these judge our imitation, elsewhere the real one."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def variable(value: str, name: str = spec.ENV_VISIBLE) -> dict[str, str]:
 
 
 def shown(value: str, *, units: int = 0, name: str = spec.ENV_VISIBLE) -> dict[str, Any]:
-    """A pod whose container sets such a variable."""
+    """A pod with a container that sets such a variable."""
     limits = {"limits": {spec.RESOURCE_MEMORY: units}} if units else {}
     return pod(units=0, containers=[container("main", variable(value, name), resources=limits)])
 
@@ -152,7 +152,7 @@ HONEST: Final = [
     Attempt("debugger", "PATCH", f"{BOOKED}/ephemeralcontainers", debugged(variable("void"))),
     Attempt("deletion", "DELETE", BOOKED, None),
 ]
-# What only the policies stop, and what those are for that may do it.
+# Only the policies stop these, and the exempt accounts may do them.
 EXEMPT: Final = [
     each for each in FORGED if each.name in ("card", "misspelled wish", "all cards", "mount", "CDI", "status")
 ]

@@ -44,7 +44,7 @@ async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) 
     ("path", "status"), [("/nope", 404), ("/inspect/nope", 404), ("/inspect/a/b", 404), ("/filter", 405)]
 )
 async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Observer, path: str, status: int) -> None:
-    """EXT-011, EXT-012, and defect D19, where the original closes the connection."""
+    """EXT-011, EXT-012, and defect D19, by which the original closes the connection."""
     answer = await observer.get(observer.cluster.extender_url() + path)
 
     assert status == answer.status_code

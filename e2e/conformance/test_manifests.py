@@ -1,4 +1,4 @@
-"""The manifests that we ship, as an API server takes them: each field, and what Pod Security says of the pods."""
+"""The manifests that we ship, as an API server takes them: each field, and the verdict of Pod Security on the pods."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def objects(request: pytest.FixtureRequest, binaries: Binaries) -> list[Ob
         if "namespace" in item["metadata"]:
             item["metadata"]["namespace"] = "kube-system"  # a dry run creates no other
         for port in item["spec"]["ports"] if item["kind"] == "Service" else ():
-            del port["nodePort"]  # taken, where this very site is installed
+            del port["nodePort"]  # taken, if this very site is installed
     return found
 
 
@@ -62,7 +62,7 @@ async def test_an_api_server_takes_each_object_we_ship(cluster: Cluster, objects
         try:
             await cluster.api.request("POST", path_of(item), body=item, params=DRY)
         except ApiError as error:
-            # Releases before 1.36 have no such policies; clusters/deploy/README.md says what to do there.
+            # Releases before 1.36 have no such policies; clusters/deploy/README.md describes the way without them.
             if error.code != 404 or not item["kind"].startswith("MutatingAdmissionPolicy"):
                 raise
 
@@ -71,7 +71,7 @@ async def test_an_api_server_takes_each_object_we_ship(cluster: Cluster, objects
 async def test_pods_break_no_rule_but_those_that_they_need_to(
     cluster: Cluster, objects: list[Object], request: pytest.FixtureRequest
 ) -> None:
-    """Both have the network of the host, on whose loopback the extender is called; the plugin has root's folders of the kubelet."""
+    """Both have the host's network, for calls to the extender on its loopback; the plugin has root's folders of the kubelet."""
     if request.config.getoption("--cluster") == "embedded":
         pytest.skip("the embedded API server has no Pod Security admission")
     namespace = f"restricted-{next(_NUMBERS)}"
@@ -93,7 +93,7 @@ async def test_pods_break_no_rule_but_those_that_they_need_to(
 
 
 async def refused_for(api: ApiClient, namespace: str, template: Object) -> set[str]:
-    """The rules that a pod of this template breaks, as the API server says."""
+    """The rules that a pod of this template breaks, by the API server's verdict."""
     spec = {key: value for key, value in template["spec"].items() if key not in _OF_KUBE_SYSTEM}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     try:

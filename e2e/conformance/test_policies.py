@@ -1,4 +1,4 @@
-"""What the tokens of our two programs may change, by the admission policies in clusters/deploy/base.
+"""The changes that the tokens of our two programs may make, by the admission policies in clusters/deploy/base.
 
 The plugin's token is bound to its pod, as a kubelet mounts it, so the API server knows the node of each request.
 """
@@ -187,7 +187,7 @@ async def test_attack_01_a_plugin_changes_its_own_part_alone(
 async def test_attack_01_a_token_without_a_node_is_refused(
     cluster: Cluster, target: Target, places: dict[str, str], attempt: Attempt
 ) -> None:
-    """A token that is bound to no pod could be of any node; the refusal says which token to use."""
+    """A token that is bound to no pod could be any node's; the refusal names the token to use."""
     async with ApiClient.from_kubeconfig(await cluster.kubeconfig_of(target.device_plugin.account)) as unnamed:
         await attempt.check(unnamed, **places)
 

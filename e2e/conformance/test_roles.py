@@ -16,7 +16,7 @@ from e2e.builders import gpu_pod
 from e2e.observer import Observer
 
 PROGRAMS = ["extender", "device_plugin", "inspect"]
-# What no program of a GPU-sharing scheduler has to do: (verb, group, resource, subresource).
+# Rights that no program of a GPU-sharing scheduler needs: (verb, group, resource, subresource).
 NEVER = [
     ("get", "", "secrets", ""),
     ("list", "", "secrets", ""),
@@ -34,7 +34,7 @@ NEVER = [
 
 
 async def may(api: ApiClient, verb: str, group: str, resource: str, subresource: str) -> bool:
-    """What the API server says to the question of ``kubectl auth can-i``."""
+    """The API server's answer to the question of ``kubectl auth can-i``."""
     asked = {"verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": "kube-system"}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -97,7 +97,7 @@ async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observe
 async def test_the_plugin_may_write_the_events_that_only_trouble_makes_it_write(
     observer: Observer, target: Target
 ) -> None:
-    """It goes on without them when it is refused, and nobody would notice."""
+    """It goes on without them when it is refused, and nothing else would show it."""
     path = await observer.cluster.kubeconfig_of(target.device_plugin.account)
     async with ApiClient.from_kubeconfig(path) as api:
         assert [await may(api, verb, "", "events", "") for verb in ("create", "patch")] == [True, True]
@@ -114,7 +114,7 @@ async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -
 
 
 async def output(target: Target, account: Path, *arguments: str) -> str:
-    """What ``kubectl inspect gpushare`` prints."""
+    """The output of ``kubectl inspect gpushare``."""
     argv, environment = target.inspect.command(kubeconfig=str(account))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     process = await asyncio.create_subprocess_exec(

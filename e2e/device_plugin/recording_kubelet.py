@@ -24,7 +24,7 @@ _CLIENT_OPTIONS: Final = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 _DIAL_SECONDS: Final = 10.0
-# Who holds which ids: (namespace, pod) → container → groups of ids, each a message of its own.
+# The holders of ids: (namespace, pod) → container → groups of ids, each a message of its own.
 Holdings = dict[tuple[str, str], dict[str, list[list[str]]]]
 
 
@@ -46,13 +46,13 @@ class Registration:
     """When it called, in seconds of the event loop's clock."""
 
     def ids(self, healthy: bool | None = None) -> list[str]:
-        """The ids of the newest list; those that are healthy, or not, where that is asked."""
+        """The ids of the newest list; those that are healthy, or not, if ``healthy`` is given."""
         wanted = {True: ("Healthy",), False: ("Unhealthy",), None: ("Healthy", "Unhealthy")}[healthy]
         return [device.ID for device in self.lists[-1].devices if device.health in wanted] if self.lists else []
 
 
 class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerServicer):
-    """``refusal`` is the text with which Register is refused; ``holdings`` what PodResources says.
+    """``refusal`` is the text with which Register is refused; ``holdings`` the content of PodResources.
 
     ``pod_resources_refusals`` are errors (code, text) with which PodResources answers its next calls.
     """
@@ -96,7 +96,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self._servers, self._channels = [], []
 
     async def restart(self) -> None:
-        """A kubelet that starts anew: new sockets, no memory of plugins."""
+        """A kubelet that restarts: new sockets, no memory of plugins."""
         await self.stop()
         await self.start()
 
@@ -132,7 +132,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
             await pb_grpc.DevicePluginStub(channel).PreStartContainer(request, timeout=30)
 
     def hold(self, namespace: str, pod: str, container: str, *groups: Sequence[str]) -> None:
-        """From now on PodResources says that a container has these ids."""
+        """From now on PodResources shows that a container has these ids."""
         self.holdings.setdefault((namespace, pod), {})[container] = [list(group) for group in groups]
 
     def _channel(self, resource: str) -> grpc.aio.Channel:
@@ -173,7 +173,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
     async def List(  # noqa: N802
         self, request: pr.ListPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]
     ) -> pr.ListPodResourcesResponse:
-        """Who holds which ids."""
+        """The holders of ids."""
         await self._check(context)
         return pr.ListPodResourcesResponse(pod_resources=[_message(key, held) for key, held in self.holdings.items()])
 

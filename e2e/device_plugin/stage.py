@@ -134,7 +134,7 @@ class PluginStage:
 
 
 def booking(units: int, card: int, position: int = 0, device_units: int = 14) -> dict[str, str]:
-    """What the extender writes with a Binding."""
+    """The annotations that the extender writes with a Binding."""
     return {
         spec.POD_INDEX: str(card),
         spec.POD_UNITS: str(units),

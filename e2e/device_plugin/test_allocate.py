@@ -1,4 +1,4 @@
-"""Whose call is it, which card, and what does the container get: asked as a kubelet asks, container by container."""
+"""The pod of a call, its card, and the container's variables: asked as a kubelet asks, container by container."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str
 
 
 async def start(stage: PluginStage, pod: str, container: str, ids: list[str]) -> None:
-    """The kubelet has noted whose ids they are, and asks before the container starts."""
+    """The kubelet has recorded the container of the ids, and asks before it starts."""
     stage.kubelet.hold(stage.namespace, pod, container, ids)
     await stage.kubelet.pre_start(MEMORY, ids)
 
 
 def uuid(stage: PluginStage, card: int) -> str:
-    """Of a card."""
+    """The ids of a card."""
     return str(stage.cards.cards()[card]["uuid"])
 
 
@@ -68,7 +68,7 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
 
 
 async def test_another_kubelet_need_not_go_on_where_the_one_before_it_stopped(stage: PluginStage) -> None:
-    """DP-012: the pod that it left half done has no room for its rest, and keeps nobody from his card."""
+    """DP-012: the pod that it left half done has no room for its rest, and blocks no other pod's card."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     await stage.book("full", 6, card=0)
@@ -88,7 +88,7 @@ async def test_another_kubelet_need_not_go_on_where_the_one_before_it_stopped(st
 
 
 async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
-    """DP-013: the kubelet offers an init container's ids to the next one, which stays on the card where they lie."""
+    """DP-013: the kubelet offers an init container's ids to the next one, which stays on their card."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     pod = await _with_init(stage, "p", init=2, app=3, card=1)
@@ -134,7 +134,7 @@ async def _with_init(stage: PluginStage, name: str, *, init: int, app: int, card
 
 
 async def admit_in_another_order(stage: PluginStage, first_bound: str, then_bound: str) -> dict[str, dict[str, str]]:
-    """Two equal pods, of which the kubelet admits the one first that was bound last; both start. What each was told."""
+    """Two equal pods, of which the kubelet admits the one first that was bound last; both start. Returns the variables of each."""
     free = (await stage.plug()).ids()
     await stage.book(first_bound, 9, card=0)
     await stage.book(then_bound, 9, card=1, position=1)
@@ -147,7 +147,7 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
 
 
 async def test_two_equal_pods_in_another_order_get_the_card_of_their_ids(stage: PluginStage) -> None:
-    """DP-015, PR-005, defect D1: the guess was wrong; the kubelet's book says so, and the annotations change places first."""
+    """DP-015, PR-005, defect D1: the guess was wrong; the kubelet's book shows it, and the annotations change places first."""
     await stage.open("t4x2", driver="418.87")
     told_of = await admit_in_another_order(stage, "a", "b")
 
@@ -171,7 +171,7 @@ async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
 
 
 async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> None:
-    """``--repair hold``: the container does not start on another card than its annotation says, and the pod is told."""
+    """``--repair hold``: the container does not start on another card than its annotation's, and the pod gets an event."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug("--repair", "hold")).ids()
     await stage.book("a", 9, card=0)
@@ -251,7 +251,7 @@ async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[st
 
 
 async def test_a_status_that_would_be_too_large(stage: PluginStage) -> None:
-    """DP-023: from 1.36 on a pod's status names each id; a container with more than fit is refused, and told why."""
+    """DP-023: from 1.36 on a pod's status names each id; a container with more than fit is refused, with the reason."""
     await stage.open("a100x1")
     free = (await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")).ids()
     await stage.book("p", 60_000, card=0)

@@ -1,4 +1,4 @@
-"""What the author of a pod writes on it after it was bound changes nothing for the pods of others."""
+"""Changes to a pod's annotations by its author, after the bind, change nothing for the pods of others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_attack_04_a_running_pod_is_written_back(stage: PluginStage, chang
 
 
 async def written(stage: PluginStage) -> dict[str, str]:
-    """What our programs wrote on the pod."""
+    """The annotations that our programs wrote on the pod."""
     annotations = (await stage.pod("a"))["metadata"]["annotations"]
     return {
         name: text for name, text in annotations.items() if name.startswith("ALIYUN_COM_GPU_MEM_") or name == SEVERAL

@@ -44,12 +44,12 @@ async def test_d03_a_failure_is_an_error(stage: PluginStage) -> None:
 
 
 async def test_d04_a_node_of_one_card_hands_it_to_nobody_unasked(stage: PluginStage) -> None:
-    """D4: where there is one card, whoever asked got it, and nothing was written down."""
+    """D4: on a node with one card every caller got it, and nothing was written down."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()
     with pytest.raises(grpc.aio.AioRpcError):
         await stage.kubelet.allocate(MEMORY, free[:3])
-    # A pod that nobody scheduled is written down before it gets the card.
+    # A pod without a scheduler is written down before it gets the card.
     await stage.create(gpu_pod("by-hand", 3, bound_to=stage.node))
     ids, told = await take(stage, free, 3)
     await start(stage, "by-hand", "c0", ids)
@@ -148,7 +148,7 @@ async def test_d21_init_containers_and_sidecars_are_counted(observer: Observer) 
 
 
 async def test_d22_pods_bound_by_hand_are_counted(observer: Observer) -> None:
-    """D22: pods with a nodeName of their own got a card that nobody counted."""
+    """D22: pods with a nodeName of their own got a card that was not counted."""
     await observer.create(gpu_pod("by-hand", 9, bound_to="a1"))
     await observer.running("by-hand")
     await observer.check_right_cards("by-hand")

@@ -1,4 +1,4 @@
-"""What a kubelet is told when a card falls ill, and when it recovers."""
+"""The lists that a kubelet gets when a card falls ill, and when it recovers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from e2e.device_plugin.stage import PluginStage
 
 
 async def lists(registration: Registration, count: int) -> None:
-    """Wait for so many lists."""
+    """Wait for this number of lists."""
 
     async def seen() -> int:
         return len(registration.lists)
@@ -23,7 +23,7 @@ async def lists(registration: Registration, count: int) -> None:
 
 
 async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
-    """DP-005, defect D8: one message with all ids, those of the card all at once; not one for each id."""
+    """DP-005, defect D8: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")
     registration = await stage.plug()
     before = registration.ids()
@@ -50,7 +50,7 @@ async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
 async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
     stage: PluginStage, arguments: Sequence[str]
 ) -> None:
-    """Without a restart: the kernel tells of it at once, or the cards are counted again and again."""
+    """Without a restart: the kernel reports it immediately, or the cards are counted again and again."""
     await stage.open("t4x1", driver="535.104")
     registration = await stage.plug(*arguments)
     before = registration.ids()

@@ -86,7 +86,7 @@ async def test_it_registers_again_with_a_new_kubelet(stage: PluginStage) -> None
 
 
 async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) -> None:
-    """DP-008, DP-009: somebody swept the folder; the old stream has ended when Register is called."""
+    """DP-008, DP-009: the folder was swept; the old stream has ended when Register is called."""
     await stage.open("t4x1")
     await stage.plug()
     (stage.cards.folder / "device-plugins" / "aliyungpushare.sock").unlink()
@@ -112,7 +112,7 @@ async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
 
     pauses = [after - before for before, after in pairwise(times)]
     assert pauses[0] < pauses[3] < pauses[6]
-    # Quick at first, as a kubelet's socket is there before anybody answers at it; not for long.
+    # Quick at first, as a kubelet's socket exists before it answers; not for long.
     assert pauses[6] > 1
     assert registration.ids()
 

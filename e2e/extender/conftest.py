@@ -14,7 +14,7 @@ from e2e.extender.stage import ExtenderStage
 from e2e.observer import Observer
 
 _HERE = Path(__file__).parent
-# A case that waits in vain says for what before its time is over, in seconds: several waits of up to two minutes.
+# A case that waits in vain reports its condition before its time is over, in seconds: several waits of up to two minutes.
 _LIMIT_SECONDS = 300
 
 
@@ -40,5 +40,5 @@ async def stage(
 
 @pytest.fixture
 def name(stage: ExtenderStage) -> str:
-    """Of a node of the case's own."""
+    """The node of the case."""
     return f"{stage.namespace}-node"

@@ -82,7 +82,7 @@ def kube_scheduler(choices: Choices, path: Path) -> tuple[Program, Callable[[], 
     """The real one with the configuration at ``path``, not yet started, and whether it is ready."""
     found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
     port = free_port()
-    # It makes a certificate by itself, and answers health to everybody.
+    # It makes a certificate of its own, and answers health to every client.
     flags = {"config": path, "bind-address": _HOST, "secure-port": port, "cert-dir": path.with_suffix(".certificates")}
     argv = [str(found["kube-scheduler"]), *(f"--{name}={value}" for name, value in flags.items())]
     environment = environment_of_programs(choices.environment)

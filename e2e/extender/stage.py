@@ -1,4 +1,4 @@
-"""What the cases of the extender share: questions as a scheduler asks them, nodes without a kubelet, another extender beside."""
+"""The shared means of the extender's cases: questions as a scheduler asks them, nodes without a kubelet, a second extender."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ExtenderStage:
     # Objects
 
     async def node(self, name: str, units: int, cards: int = 1, *, labels: Mapping[str, str] | None = None) -> None:
-        """A node without a kubelet, whose plugin is the original's: so many units on so many cards."""
+        """A node without a kubelet, with the original's plugin: this number of units on this number of cards."""
         amounts = _amounts(units, cards)
         manifest = {
             "apiVersion": "v1",
@@ -81,12 +81,12 @@ class ExtenderStage:
         await eventually(sizes, lambda seen: seen == list(units), f"the extender knows {node} with cards of {units}")
 
     async def cards(self, node: str) -> list[Object]:
-        """A node's cards in the extender's book; none where it does not know the node."""
+        """A node's cards in the extender's book; none if it does not know the node."""
         book = await self.observer.inspect(f"/{node}")
         return [card for one in book.get("nodes") or () for card in one["devs"]]
 
     async def used(self, node: str, *units: int) -> None:
-        """Wait until so many units of its cards are booked."""
+        """Wait until this number of units of its cards is booked."""
 
         async def look() -> list[int]:
             return [card["usedGPU"] for card in await self.cards(node)]
@@ -143,7 +143,7 @@ class ExtenderStage:
         return await eventually(look, bool, f"{name} is bound", seconds=120)
 
     async def is_called(self, node: str) -> None:
-        """Wait until the node says that it has room for a pod whom nobody asks about."""
+        """Wait until the node shows room for a pod that no scheduler asks about."""
 
         async def annotations() -> Object:
             return dict((await self.api.get(NODES, node))["metadata"].get("annotations") or {})
@@ -153,7 +153,7 @@ class ExtenderStage:
     # Questions
 
     async def ask(self, verb: str, question: object) -> Any:
-        """What the extender answers with 200."""
+        """The extender's answer of 200."""
         answer = await self.observer.post(verb, json.dumps(question))
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -203,7 +203,7 @@ class ExtenderStage:
 
     @contextlib.asynccontextmanager
     async def extender(self, *flags: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-        """Another extender of the same kind; where its verbs are. ``tls``: how to talk to it."""
+        """Another extender of the same kind; returns the URL of its verbs. ``tls``: how to connect to it."""
         port = free_port()
         account = await self.cluster.kubeconfig_of(self._target.extender.account)
         asked = replace(self._target.extender, argv=(*self._target.extender.argv, *flags))

@@ -1,4 +1,4 @@
-"""Requests as anybody may send them: by curl where it is installed, and by aiohttp where it is not."""
+"""Requests as any client may send them: by curl if it is installed, and by aiohttp if it is not."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ NO_ANSWER: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: ``ca`` is whom it believes, ``pair`` what it shows; None for plain HTTP, and for showing nothing."""
+    """The client: ``ca`` is the authority that it trusts, ``pair`` its certificate; None for plain HTTP, and for no certificate."""
 
     ca: Path | None = None
     pair: KeyPair | None = None
 
     async def status(self, url: str, method: str = "GET", body: Path | None = None, content_type: str = "") -> int:
-        """What is answered; NO_ANSWER where the connection ends without an answer."""
+        """The answer; NO_ANSWER if the connection ends without one."""
         content_type = content_type or "application/json"
         if shutil.which("curl"):
             return await self._curl(url, method, body, content_type)
@@ -69,9 +69,9 @@ class Caller:
 
 
 def idle_connections(host: str, port: int, count: int) -> contextlib.ExitStack:
-    """Open so many connections that ask nothing; what is returned closes them.
+    """Open this number of connections that ask nothing; the returned function closes them.
 
-    If this process may not have so many files, the first ones are closed for the last ones.
+    If this process may not have that many files, the first ones are closed for the last ones.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and soft < hard:

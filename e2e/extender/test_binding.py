@@ -18,7 +18,7 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
 async def test_node_and_annotations_come_in_one_write(observer: Observer) -> None:
-    """EXT-019: whoever watches sees the node and the annotations at once, and neither without the other."""
+    """EXT-019: a watch sees the node and the annotations in one event, and neither without the other."""
     states: list[Object] = []
     synced = asyncio.Event()
 
@@ -78,7 +78,7 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
 
 
 async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage) -> None:
-    """EXT-022: two pods of 9 at once for a card of 14."""
+    """EXT-022: two pods of 9 together for a card of 14."""
     one, two = await stage.create(stage.pod("one", 9), stage.pod("two", 9))
     said = await asyncio.gather(stage.bind(one, "a1"), stage.bind(two, "a1"))
 
@@ -88,7 +88,7 @@ async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage)
 
 
 async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderStage) -> None:
-    """EXT-023, EXT-024: 7 + 7 + 5 of two units fit on cards of 14, 14 and 10; who is refused meanwhile is never taken again."""
+    """EXT-023, EXT-024: 7 + 7 + 5 of two units fit on cards of 14, 14 and 10; a refused pod gets no room in between."""
     pods = await stage.create(*(stage.pod(f"p{number:02}", 2) for number in range(100)))
     fits: list[bool] = []
     done = asyncio.Event()

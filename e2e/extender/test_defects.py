@@ -52,7 +52,7 @@ async def test_d11_a_word_that_is_no_number_bans_no_card(stage: ExtenderStage, n
     for gpus in ("", "x", "-1", "1.5", "none"):
         await stage.api.create({**sick, "data": {"gpus": f"{gpus},1"}}, "kube-system")
         try:
-            # Card 1 is sick; the word beside it bans nobody, so a pod fits, and two do not.
+            # Card 1 is sick; the word beside it bans no card, so a pod fits, and two do not.
             await _free(stage, name, [10])
         finally:
             await stage.api.delete(CONFIG_MAPS, f"unhealthy-gpu-{name}", "kube-system")
@@ -71,7 +71,7 @@ async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, 
 
 
 async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -> None:
-    """D13: a node was what it was at first sight, until the extender started anew."""
+    """D13: a node stayed as it was at first sight, until the extender restarted."""
     await stage.node(name, 16, 1)
     await stage.knows(name, 16)
     for units, count, fits, large in ((160, 2, 80, 81), (24, 1, 24, 25), (8, 4, 2, 3)):
@@ -145,7 +145,7 @@ async def test_d18_the_book_can_be_read_while_it_changes(stage: ExtenderStage, n
 
 
 async def _free(stage: ExtenderStage, node: str, blocks: list[int]) -> None:
-    """Wait until what-if sees so many healthy cards with so much room."""
+    """Wait until what-if sees this number of healthy cards with this much room."""
 
     async def look() -> list[int]:
         said = await stage.ask(spec.EXPLAIN, stage.pod("p", 1))

@@ -16,7 +16,7 @@ from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
-# What a pod's author would write to be taken for one that has a card.
+# The annotations with which a pod's author would pretend that it has a card.
 FORGERY: Final = {
     spec.POD_INDEX: "1",
     spec.POD_UNITS: "1",
@@ -93,7 +93,7 @@ async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> Non
 
 
 async def test_d29_who_is_asked_about_too_early_is_called(stage: ExtenderStage, name: str) -> None:
-    """D29: asked about a full node only while another has room, a pod waited five minutes; the other one says that it has room."""
+    """D29: asked about a full node only while another has room, a pod waited five minutes; now the other node shows its room."""
     await stage.node(f"{name}-full", 100, 1)
     await stage.node(name, 100, 1)
     await stage.booked("there", f"{name}-full", 0, 60)
@@ -108,7 +108,7 @@ async def test_d29_who_is_asked_about_too_early_is_called(stage: ExtenderStage, 
 
 
 async def test_d30_what_a_pods_author_writes_of_its_card_is_not_believed(observer: Observer) -> None:
-    """D30: before the bind it books nothing; the bind writes all of it anew, and what runs is where the book says."""
+    """D30: before the bind it books nothing; the bind writes all of it again, and the pod runs on the card in the book."""
     waiting = _forged(gpu_pod("waiting", 3, node="nowhere"))
     await observer.create(gpu_pod("there", 12, node="a2"), waiting)
     (there,) = await observer.running("there")

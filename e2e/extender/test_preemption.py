@@ -1,4 +1,4 @@
-"""A pod of higher priority gets a card: whose end frees one, and nobody else's."""
+"""A pod of higher priority gets a card: the pods whose end frees one go, and no others."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ async def populate(stage: ExtenderStage) -> dict[str, Object]:
 
 
 async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observer) -> None:
-    """EXT-028: the scheduler asks whose end makes room; those of one card go, the others run on, and the pod is on that card."""
+    """EXT-028: the scheduler asks which ends make room; those of one card go, the others run on, and the pod is on that card."""
     before = await populate(stage)
     await observer.create(_of(stage, gpu_pod("important", 12, node="a2"), 1000))
     (important,) = await observer.running("important", seconds=120)
-    # A victim whose containers have ended holds no card any more, though its object may still be there.
+    # A victim with ended containers holds no card any more, though its object may still exist.
     await _left(observer, {"a", "b", "important"})
     left = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await observer.pods()}
 
@@ -59,7 +59,7 @@ async def test_a_node_where_nobodys_end_helps_is_dropped(stage: ExtenderStage) -
 
 
 async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, observer: Observer) -> None:
-    """EXT-029: a scheduler that does not ask takes the cheapest by their sum, one of each card, and the pod waits all the same."""
+    """EXT-029: a scheduler that does not ask takes the cheapest by their sum, one of each card, and the pod still waits."""
     before = await populate(stage)
     without = schedulers.configuration(observer.cluster.extender_url(), preemptVerb=None)
     async with stage.scheduler(without):

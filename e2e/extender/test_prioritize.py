@@ -9,7 +9,7 @@ from e2e.observer import Observer
 
 
 async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
-    """EXT-016: a bare array in the order asked, integers from 0 to 10, also for whom nobody knows and whom the pod does not fit."""
+    """EXT-016: a bare array in the order asked, integers from 0 to 10, also for unknown nodes and those that do not fit the pod."""
     names = ["b2", "nowhere", "a1", "a2"]
     for pod in (stage.pod("p", 3), stage.pod("large", 12), stage.pod("huge", 99), _spread(stage.pod("s", 3))):
         scores = await stage.prioritize(pod, *names)
@@ -20,7 +20,7 @@ async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
 
 
 async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderStage) -> None:
-    """EXT-017: the pod says which, else the cluster does."""
+    """EXT-017: the pod's wish decides, else the cluster's policy."""
     await stage.observer.create(gpu_pod("there", 8, node="a2"))
     await stage.observer.running("there")
     await stage.used("a2", 8, 0)
@@ -44,7 +44,7 @@ async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
 
 
 async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observer) -> None:
-    """EXT-017: the second shares the first's card, the third, which says so by annotation, does not."""
+    """EXT-017: the second shares the first's card, the third, whose annotation forbids it, does not."""
     cards = []
     for pod in (gpu_pod("one", 2, node="a2"), gpu_pod("two", 2, node="a2"), _spread(gpu_pod("three", 2, node="a2"))):
         await observer.create(pod)
@@ -57,7 +57,7 @@ async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observe
 
 
 async def test_a_pod_with_one_node_left_is_not_compared(observer: Observer) -> None:
-    """EXT-018: the scheduler asks for scores where several nodes are left, and not where one is; the extender's log shows it."""
+    """EXT-018: the scheduler asks for scores if several nodes are left, and not for one; the extender's log shows it."""
     await observer.create(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
     await observer.running("anywhere", "here")
     asked = [line for line in observer.cluster.log("extender").splitlines() if f"pod={observer.namespace}/" in line]

@@ -1,4 +1,4 @@
-"""What becomes of pods that an extender has refused, or could not be asked about, with a scheduler."""
+"""Pods that an extender has refused, or could not be asked about, with a scheduler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
-# A scheduler that may look at the least shows a hundred of so many; two looks are not enough.
+# A scheduler that may look at the least shows a hundred of this number; two looks are not enough.
 FLEET: Final = 250
 # More than any card of the cluster's own nodes has.
 LARGE: Final = 18
@@ -46,7 +46,7 @@ def pod_for(stage: ExtenderStage, name: str) -> Object:
 
 
 async def test_a_pod_comes_to_the_node_that_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
-    """EXT-034: its scheduler shows a hundred nodes at a time; of those without the card it is told to look again."""
+    """EXT-034: its scheduler shows a hundred nodes at a time; the extender makes it look again at those without the card."""
     last = await fleet(stage)
     async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):
         # Which hundred comes first is chance; of several pods some are refused.
@@ -81,13 +81,13 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
 
 
 async def test_a_config_map_that_no_scheduler_sees_is_told_on_the_node(stage: ExtenderStage, name: str) -> None:
-    """EXT-035: a card that is declared well again wakes nobody by itself, so the extender calls who waits for it."""
+    """EXT-035: a card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
     sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
     await stage.api.create({**sick, "data": {"gpus": "0"}}, "kube-system")
     try:
         await _refuses(stage, stage.pod("other", LARGE), name)
-        # Of a scheduler that is not there: nobody asks but this case. No other node has such a card.
+        # The pod's scheduler does not exist: nothing asks but this case. No other node has such a card.
         (pod,) = await stage.create(stage.pod("p", LARGE))
         assert await stage.fits(pod, name) == []
     finally:
@@ -98,7 +98,7 @@ async def test_a_config_map_that_no_scheduler_sees_is_told_on_the_node(stage: Ex
 
 
 async def test_without_an_extender_nobody_is_bound_and_then_everybody(observer: Observer) -> None:
-    """EXT-036, EXT-037: SchedulerError and no node, as it is not ignorable; with the extender back the pod runs by itself."""
+    """EXT-036, EXT-037: SchedulerError and no node, as it is not ignorable; with the extender back the pod runs without help."""
     await observer.cluster.kill("extender")
     try:
         await observer.create(gpu_pod("p", 3, node="a1"))

@@ -111,14 +111,14 @@ async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path)
 
 
 async def test_a_caller_who_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
-    """EXT-010: less comes than was announced, then the connection ends; nobody waits for the rest."""
+    """EXT-010: less comes than was announced, then the connection ends; the extender does not wait for the rest."""
     for path in POSTS:
         parts = urlsplit(of(book, path))
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(f"POST {parts.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode())
         await writer.drain()
         writer.write_eof()
-        # Who has gone is owed no answer; what is waited for is that the connection ends.
+        # A client that has gone is owed no answer; the case waits for the end of the connection.
         await asyncio.wait_for(reader.read(), 60)
         writer.close()
 

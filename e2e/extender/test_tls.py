@@ -1,4 +1,4 @@
-"""An extender with certificates: a scheduler with one is served, nobody else is."""
+"""An extender with certificates: a scheduler with one is served, no other client is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROOT: Final = (*PROBES, "/version")
 
 @dataclass(frozen=True, slots=True)
 class Secured:
-    """The extender beside, and who may call it."""
+    """The second extender, and its allowed clients."""
 
     stage: ExtenderStage
     url: str
@@ -43,7 +43,7 @@ class Secured:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def secured(stage: ExtenderStage, tmp_path: Path) -> AsyncIterator[Secured]:
-    """With a certificate for 127.0.0.1; the session's extender says what the book is before and after."""
+    """With a certificate for 127.0.0.1; the session's extender shows the book before and after."""
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
     ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
@@ -97,13 +97,13 @@ async def test_who_shows_a_strangers_certificate_is_not_let_in(secured: Secured)
 
 
 async def test_plain_http_gets_no_answer_there(secured: Secured) -> None:
-    """EXT-033: nothing is told without TLS."""
+    """EXT-033: nothing is answered without TLS."""
     assert await Caller().status(secured.url.replace("https:", "http:") + spec.INSPECT) == NO_ANSWER
 
 
 @pytest.mark.parametrize("verifies", [True, False], ids=["with a CA", "without a CA"])
 async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifies: bool) -> None:
-    """EXT-033: over mTLS from filter to bind; enableHTTPS without a CA verifies nothing, and shows its certificate all the same."""
+    """EXT-033: over mTLS from filter to bind; enableHTTPS without a CA verifies nothing, and still shows its certificate."""
     assert secured.known.pair is not None
     tls = {"certFile": str(secured.known.pair.certificate), "keyFile": str(secured.known.pair.key)}
     tls |= {"caFile": str(secured.ca)} if verifies else {}

@@ -1,4 +1,4 @@
-"""What kube-scheduler asks and reads, over HTTP from the extender of a running cluster."""
+"""kube-scheduler's questions and the answers that it reads, over HTTP from the extender of a running cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
 async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
-    """EXT-004: a part of what was asked, each once, and a list also where it is empty."""
+    """EXT-004: a part of the nodes asked about, each once, and a list even if it is empty."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "a2", "b1")
     none = await stage.filter(stage.pod("p", 1000), "a1", "a2")
 
@@ -26,7 +26,7 @@ async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderSt
 
 
 async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderStage) -> None:
-    """EXT-005: every field, also those that nobody knows."""
+    """EXT-005: every field, also unknown ones."""
     nodes = [await stage.api.get(NODES, name) | {"unknownField": [None, 1.0]} for name in ("a1", "a2")]
     asked = {"Pod": stage.pod("p", 11), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
     answer = await stage.ask(spec.FILTER, asked)
@@ -35,7 +35,7 @@ async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderSta
 
 
 async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage) -> None:
-    """EXT-006, EXT-007: what the end of pods cures in the one, what nothing cures in the other; nobody in both."""
+    """EXT-006, EXT-007: nodes that the end of pods cures in the one, nodes that nothing cures in the other; none in both."""
     await stage.observer.create(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
     await stage.observer.running("full")
     await stage.used("a1", 14)
@@ -57,7 +57,7 @@ async def test_one_node_is_a_question_like_any_other(stage: ExtenderStage) -> No
 
 @pytest.mark.parametrize("units", [(), ("0",), (0, 0)], ids=["none", "quantity 0", "twice 0"])
 async def test_a_pod_that_asks_for_nothing_passes(stage: ExtenderStage, units: tuple[object, ...]) -> None:
-    """EXT-014, EXT-015: on every node, also on one that nobody knows."""
+    """EXT-014, EXT-015: on every node, also on an unknown one."""
     pod = stage.pod("p", *units)
     pod["spec"]["containers"] = pod["spec"]["containers"] or [{"name": "c", "image": "none"}]
 
@@ -103,7 +103,7 @@ async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
 
 
 async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderStage) -> None:
-    """EXT-024: a filter books nothing: asked fifty times at once, the book is as it was."""
+    """EXT-024: a filter books nothing: asked fifty times in parallel, the book is as it was."""
     before = await observer.inspect()
     answers = await asyncio.gather(*(stage.filter(stage.pod("p", 9), "a1", "a2", "b1", "b2") for _ in range(50)))
 

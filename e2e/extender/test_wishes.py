@@ -1,4 +1,4 @@
-"""What people write on a pod of its card, from the annotation to what its container sees."""
+"""The wishes that people write on a pod, from the annotation to the card that its container sees."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_the_card_of_the_uuid_that_is_wished_for(observer: Observer, index
 
 
 async def test_pods_of_one_name_share_a_card(observer: Observer) -> None:
-    """The second follows the first, though another card is tighter; where there is no room it waits for that card."""
+    """The second follows the first, though another card is tighter; if there is no room it waits for that card."""
     uuids = observer.uuids("a2")
     await observer.create(_wishing(gpu_pod("first", 2, node="a2"), spec.WISH_SAME_CARD, "team"))
     (first,) = await observer.running("first")

@@ -1,4 +1,4 @@
-"""Cards, drivers and NVML that fail: after each fault the node's allocatable is right, other cards are untouched, pods are told.
+"""Cards, drivers and NVML that fail: after each fault the allocatable is right, other cards are untouched, pods get events.
 
-How long the node took to show it is measured and printed; a case only fails where it never does.
+The time that the node took to show it is measured and printed; a case only fails if it never does.
 """

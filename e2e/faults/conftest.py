@@ -25,7 +25,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A cluster for each module is much to ask for where nodes are real; e2e/scenarios/test_sick_card.py is one case for all."""
+    """A cluster for each module is much to ask for on real nodes; e2e/scenarios/test_sick_card.py is one case for all."""
     mark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node of four cards")
     for item in items:
         if item.path.is_relative_to(_HERE):

@@ -1,4 +1,4 @@
-"""One node whose cards fail, and what the cluster shows of it."""
+"""One node with cards that fail, and the cluster's view of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BESIDE: Final = "beside"
 
 
 class FaultStage:
-    """``measured`` is told how many seconds the node needed to show each change."""
+    """``measured`` gets the seconds that the node needed to show each change."""
 
     def __init__(self, observer: Observer, measured: Callable[[str, float], None]) -> None:
         self.observer = observer
@@ -40,7 +40,7 @@ class FaultStage:
         return int((await self.node(name))["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
 
     async def facts(self) -> list[dict[str, Any]]:
-        """What the plugin says of each card."""
+        """The plugin's verdict on each card."""
         annotations = (await self.node())["metadata"].get("annotations") or {}
         return list(json.loads(annotations.get(spec.NODE_CARDS, '{"cards": []}'))["cards"])
 
@@ -85,14 +85,14 @@ class FaultStage:
         return (await eventually(texts, bool, f"{pod} is told {reason}"))[0]
 
     async def reasons(self, pod: str) -> list[str]:
-        """Of the events about a pod."""
+        """The reasons of the events about a pod."""
         found = await self.cluster.api.list(
             EVENTS, self.observer.namespace, field_selector=f"involvedObject.name={pod}"
         )
         return [str(event["reason"]) for event in found]
 
     async def heal(self) -> None:
-        """Everything that is broken is repaired, and an operator says so. Each command is a process: what is well needs none."""
+        """Every fault is repaired, and an operator writes so. Each command is a process: a card that is well needs none."""
         shown = json.loads(await self.command("show", "-o", "json"))
         if shown["faults"]:
             await self.command("faults", "clear")

@@ -32,7 +32,7 @@ async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:
 
 
 async def test_nvml_is_slow(faults: FaultStage) -> None:
-    """Five seconds a call: pods are admitted meanwhile, and what happened is seen in the end."""
+    """Five seconds a call: pods are admitted in between, and the changes are seen in the end."""
     await faults.command("slow", "nvmlDeviceGet*", "--seconds", "5", "--count", "4")
     await faults.command("slow", "nvmlEventSetWait*", "--seconds", "5", "--count", "2")
     await faults.observer.create(gpu_pod("meanwhile", 2, node=NODE))
@@ -43,7 +43,7 @@ async def test_nvml_is_slow(faults: FaultStage) -> None:
 
 
 async def test_nvml_is_uninitialised_under_the_plugin(faults: FaultStage) -> None:
-    """Another user of the library shut it: it is opened again, no card is sick for it, and Xids are heard."""
+    """Another user of the library shut it: it is opened again, no card is sick for it, and Xids still arrive."""
     await faults.command("fail", "nvmlEventSetWait*", "--with", "UNINITIALIZED", "--count", "2")
     await faults.command("fail", "nvmlDeviceGet*", "--with", "UNINITIALIZED", "--count", "2")
 
@@ -57,7 +57,7 @@ async def test_nvml_is_uninitialised_under_the_plugin(faults: FaultStage) -> Non
 
 
 async def test_the_driver_goes_away_and_comes_back(faults: FaultStage) -> None:
-    """An update of the driver: all cards are sick meanwhile, and well afterwards without anybody's word."""
+    """An update of the driver: all cards are sick during it, and well afterwards without an operator."""
     cards = set(await faults.units())
     await faults.command("init-fails", "DRIVER_NOT_LOADED")
     await faults.command("fail", "nvmlEventSetWait*", "--with", "UNINITIALIZED")
@@ -69,7 +69,7 @@ async def test_the_driver_goes_away_and_comes_back(faults: FaultStage) -> None:
 
 
 async def test_the_driver_is_missing_at_the_start(faults: FaultStage) -> None:
-    """The plugin waits and says so, and goes on by itself."""
+    """The plugin waits, logs it, and goes on without help."""
     await faults.cluster.kill("device_plugin", NODE)
     await faults.command("init-fails", "DRIVER_NOT_LOADED")
     starting = asyncio.create_task(faults.cluster.launch("device_plugin", NODE))

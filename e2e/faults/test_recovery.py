@@ -7,7 +7,7 @@ from e2e.faults.stage import NODE, FaultStage
 
 
 async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
-    """The pod on it is told; the word is taken off the Node."""
+    """The pod on it gets an event; the annotation is taken off the Node."""
     pods = await faults.pods_on_each_card()
     await faults.command("xid", "1", "48")
     await faults.shows("Xid 48, to be recovered by word", 1)
@@ -39,7 +39,7 @@ async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> No
 
 
 async def test_a_reboot_recovers_a_card(faults: FaultStage) -> None:
-    """Another boot id: the card starts anew, although the driver advised a reset before."""
+    """Another boot id: the card starts again, although the driver advised a reset before."""
     await faults.command("xid", "0", "79")
     await faults.shows("Xid 79, to be recovered by a reboot", 0)
     before = (await faults.node())["status"]["nodeInfo"]["bootID"]

@@ -14,7 +14,7 @@ CRITICAL = (48, 79, 119)
 
 @pytest.mark.parametrize("xid", IGNORED)
 async def test_an_applications_xid_changes_nothing(faults: FaultStage, xid: int) -> None:
-    """NVIDIA's list: the fault is the program's. A critical one on another card shows that it was heard before."""
+    """NVIDIA's list: the fault is the program's. A critical one on another card shows that the first was read before."""
     await faults.command("xid", "1", str(xid))
     await faults.command("xid", "2", "48")
     await faults.shows(f"Xid {xid} ignored, Xid 48 beside it", 2)
@@ -24,7 +24,7 @@ async def test_an_applications_xid_changes_nothing(faults: FaultStage, xid: int)
 
 @pytest.mark.parametrize("xid", CRITICAL)
 async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> None:
-    """DP-021: allocatable falls by that card's units; only its pod is told, and runs on; the node beside is as it was."""
+    """DP-021: allocatable falls by that card's units; only its pod gets an event, and runs on; the node beside is as it was."""
     beside = await faults.allocatable(BESIDE)
     pods = await faults.pods_on_each_card()
     await faults.command("xid", "1", str(xid))
@@ -57,7 +57,7 @@ async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
 
 
 async def test_two_sick_cards(faults: FaultStage) -> None:
-    """Each by itself, each with its own reason; a milder Xid hides neither."""
+    """Each alone, each with its own reason; a milder Xid hides neither."""
     await faults.command("xid", "0", "48")
     await faults.shows("the first of two sick cards", 0)
     await faults.command("xid", "3", "79")
@@ -69,7 +69,7 @@ async def test_two_sick_cards(faults: FaultStage) -> None:
 
 
 async def test_a_sick_card_stays_sick_over_a_restart_of_the_plugin(faults: FaultStage) -> None:
-    """A plugin that starts anew has heard no Xid; the Node remembers."""
+    """A plugin that restarts has read no Xid; the Node remembers."""
     await faults.command("xid", "1", "79")
     await faults.shows("Xid 79 before a restart", 1)
     await faults.cluster.kill("device_plugin", "sick")

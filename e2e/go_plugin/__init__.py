@@ -1,5 +1,5 @@
-"""The original's device plugin, as recorded: where one comes from, and what one that guesses would do.
+"""The original's device plugin, as recorded: its answers, and the effects of one that guesses.
 
-What may live here: a small stand-in that speaks as the Go program does, and the cases that put it in our plugin's place on a
+This package holds only a small stand-in that answers as the Go program does, and the cases that put it in our plugin's place on a
 node and take it away again.
 """

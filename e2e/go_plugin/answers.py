@@ -1,7 +1,7 @@
 """How the original's device plugin answers Allocate: by amount and age, to the letter of what was recorded of it. Pure.
 
 It has nothing but a number of ids. The pod is the one that waits longest of those whose whole request is that number; a pod of
-several containers is therefore nobody's, and where two pods ask for the same it is a guess.
+several containers is therefore never found, and if two pods ask for the same it is a guess.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ Pod = Mapping[str, Any]
 
 
 def ids_of(uuids: Iterable[str], units: int) -> list[str]:
-    """What it announces: so many ids for each card, all cards as large as the first."""
+    """Its list: this number of ids for each card, all cards as large as the first."""
     return [f"{uuid}-_-{number}" for uuid in uuids for number in range(units)]
 
 
 def candidate(pods: Iterable[Pod], units: int) -> Pod | None:
-    """Whose Allocate it takes a question for so many ids to be: the oldest by assume time, not yet assigned."""
+    """The pod that it takes a question for this number of ids to be about: the oldest by assume time, not yet assigned."""
     waiting = [pod for pod in pods if _is_assumed(pod) and _asked(pod) == units]
     return min(waiting, key=lambda pod: int(_annotations(pod)[spec.POD_ASSUME_TIME]), default=None)
 
 
 def variables(pod: Pod | None, units: int, card_units: int) -> dict[str, str]:
-    """The container's; where no pod was found the container starts all the same, with words in place of a card."""
+    """The container's variables; if no pod was found the container still starts, with a text in place of a card."""
     index = "-1" if pod is None else _annotations(pod)[spec.POD_INDEX]
     return {
         spec.ENV_VISIBLE: f"no-gpu-has-{units}GiB-to-run" if pod is None else index,
@@ -38,7 +38,7 @@ def variables(pod: Pod | None, units: int, card_units: int) -> dict[str, str]:
 
 
 def assigned(now_seconds: float) -> dict[str, str]:
-    """What it writes on the pod: the flag, and the time anew."""
+    """Its annotations on the pod: the flag, and the time again."""
     return {spec.POD_ASSIGNED: "true", spec.POD_ASSUME_TIME: str(int(now_seconds * 1e9))}
 
 

@@ -23,7 +23,7 @@ RECORDED = [assumed("late", 3, card="1", time=9), assumed("early", 3, time=1), a
 
 @pytest.mark.parametrize(("units", "name"), [(5, "five"), (3, "early"), (4, None)])
 def test_a_pod_is_found_by_amount_and_age(units: int, name: str | None) -> None:
-    """As recorded: five ids are the pod of five, three ids the older of two, four ids nobody."""
+    """As recorded: five ids are the pod of five, three ids the older of two, four ids no pod's."""
     found = candidate(RECORDED, units)
 
     assert (found and found["metadata"]["name"]) == name
@@ -44,7 +44,7 @@ def test_a_pod_of_two_containers_is_never_found() -> None:
 
 
 def test_the_variables_are_those_that_were_recorded() -> None:
-    """An index, not a UUID; a container of nobody is told words, and starts."""
+    """An index, not a UUID; a container without a pod gets a text, and starts."""
     told = variables(RECORDED[2], 5, 15)
     nobodys = variables(None, 4, 15)
 

@@ -19,7 +19,7 @@ from e2e.observer import Observer
 
 # Two cards of 14 units.
 NODE: Final = "a2"
-# Shows its variables and fails, again and again: a kubelet starts it at once, after 10 s, after 20 s.
+# Shows its variables and fails, again and again: a kubelet restarts it immediately, after 10 s, after 20 s.
 _FAILS: Final = {**SLEEPS, "EXITS_AFTER": 3, "EXIT_CODE": 1}
 
 pytestmark = pytest.mark.timeout(400)
@@ -44,7 +44,7 @@ async def the_originals_plugin(observer: Observer) -> AsyncIterator[None]:
 
 
 async def units(observer: Observer) -> str:
-    """What pods may use of the node."""
+    """The node's allocatable."""
     node = await observer.cluster.api.get(NODES, NODE)
     return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
 

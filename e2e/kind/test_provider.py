@@ -40,7 +40,7 @@ def published_ports(environment: dict[str, str], container: str) -> list[tuple[s
 
 
 def records_of(pid: int, runs: Path) -> list[Path]:
-    """What a process has recorded of its clusters; other runs may come and go meanwhile."""
+    """The clusters that a process has recorded; other runs may come and go in between."""
     found = []
     for path in runs.glob("*.run"):
         with contextlib.suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ async def test_nodes_publish_ports_on_loopback_only(docker_environment: dict[str
 async def test_a_killed_run_leaves_only_what_the_next_removes(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """SIGKILL: its programs and its folder go with it, its containers when somebody looks; the user's kubeconfig is as it was."""
+    """SIGKILL: its programs and its folder go with it, its containers at the next sweep; the user's kubeconfig is as it was."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}]")
     users, out = tmp_path / "users", tmp_path / "kubeconfig"
     users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
@@ -121,7 +121,7 @@ async def test_a_killed_run_leaves_only_what_the_next_removes(
 async def test_ctrl_c_while_nodes_are_made_leaves_nothing(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """What Docker was asked for by then is removed too."""
+    """The objects that Docker has made by then are removed too."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}, {name: two, box: t4x1}]")
     argv = [sys.executable, "-m", "clusters", "up", "--provider", "kind", "--nodes", str(tmp_path / "nodes.yaml")]
     runs = folder_of_runs(docker_environment)

@@ -36,7 +36,7 @@ def copy_of_this_checkout(target: Path) -> Path:
 
 
 def clusters_of(checkout: Path, runs: Path) -> list[str]:
-    """The clusters that a checkout has recorded; other runs may come and go meanwhile."""
+    """The clusters that a checkout has recorded; other runs may come and go in between."""
     found = []
     for path in runs.glob("*.run"):
         with contextlib.suppress(FileNotFoundError):
@@ -52,7 +52,7 @@ async def started(checkout: Path, *arguments: str) -> Process:
 
 
 async def said(checkout: Path, *arguments: str) -> tuple[int | None, str]:
-    """Its exit code and what it said."""
+    """Its exit code and its output."""
     process = await started(checkout, *arguments)
     out, _ = await process.communicate()
     return process.returncode, out.decode()

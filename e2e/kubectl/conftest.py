@@ -24,7 +24,7 @@ _CLUSTERS: Final = _HERE.parent.parent / "clusters"
 _MANIFESTS: Final = (_HERE / "manifests", _CLUSTERS / "deploy" / "samples")
 _NODES: Final = _CLUSTERS / "simulated" / "demo.yaml"
 _NUMBERS: Final = itertools.count(1)
-# The cluster whose text is right, then the one that is compared with it.
+# The cluster with the right text, then the one that is compared with it.
 SIDES: Final = ("controlplane", "embedded")
 
 

@@ -22,7 +22,7 @@ _PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command left behind, normalised."""
+    """The result of a command, normalised."""
 
     code: int
     out: str
@@ -85,7 +85,7 @@ class Session:
 class Step:
     """One command of a case. ``until``: tried again until its output has this text; ``compare``: which part of the
     output is compared (``all``, ``last`` line of stdout, ``sorted`` lines, ``code`` alone, ``none``); ``differs``: the row
-    of e2e/parity/differences.yaml that says why it is not the same.
+    of e2e/parity/differences.yaml that has the reason why it is not the same.
     """
 
     run: str

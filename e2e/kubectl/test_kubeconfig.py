@@ -1,4 +1,4 @@
-"""What kubectl and our programs make of the same kubeconfig: the request that a recording server gets, or a refusal."""
+"""kubectl and our programs read the same kubeconfig alike: the request that a recording server gets, or a refusal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _V1: Final = "client.authentication.k8s.io/v1"
 
 
 def _says(answer: object, **changes: Any) -> dict[str, Any]:
-    """A user whose login plugin answers this."""
+    """A user with a login plugin that answers this."""
     text = answer if isinstance(answer, str) else json.dumps(answer)
     return {"exec": _PLUGIN | {"command": "/bin/sh", "args": ["-c", 'printf %s "$0"', text]} | changes}
 
@@ -130,7 +130,7 @@ _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
 
 @dataclass
 class Site:
-    """A server that records who asks, and the folder of kubeconfigs for it."""
+    """A server that records its clients, and the folder of kubeconfigs for it."""
 
     folder: Path
     url: str = ""
@@ -227,7 +227,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 
 
 async def both(site: Site, kubectl: Path, kubeconfig: str) -> tuple[Any, Any]:
-    """What kubectl sends, and what ``kubectl inspect gpushare`` sends."""
+    """The request of kubectl, and that of ``kubectl inspect gpushare``."""
     theirs = await site.ask([kubectl, "get", "--raw", "/api/v1/nodes", "--request-timeout=20s"], kubeconfig)
     return theirs, await site.ask([_INSPECT, "--request-timeout=20s"], kubeconfig)
 

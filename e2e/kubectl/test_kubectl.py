@@ -1,4 +1,4 @@
-"""What users do with kubectl, a case each: ``commands.yaml``. Both clusters must answer with the same text."""
+"""Users' work with kubectl, a case each: ``commands.yaml``. Both clusters must answer with the same text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CASES: Final = yaml.safe_load((Path(__file__).parent / "commands.yaml").read_te
 
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case["case"])
 async def test_kubectl_says_the_same(sessions: tuple[Session, Session], namespace: str, case: dict[str, Any]) -> None:
-    """The promise of the case: stdout, stderr and exit code of each command are equal, but for what ``texts`` names."""
+    """The promise of the case: stdout, stderr and exit code of each command are equal, except for the texts in ``texts``."""
     rows, found = differences.load(), []
     for step in map(Step.of, case["steps"]):
         real, embedded = await asyncio.gather(*(step.on(session, namespace) for session in sessions))

@@ -1,9 +1,9 @@
-"""What of kubectl's output cannot be equal on two clusters. Nothing else is changed before outputs are compared.
+"""The parts of kubectl's output that cannot be equal on two clusters. Nothing else is changed before outputs are compared.
 
 * uids, resource versions, times of day, ages (in columns, and in descriptions; "0s" of a command's own too), the random ends
   of generated names and of events, the hashes of pod templates, addresses of the server, of services and of pods, the time
-  in the annotation of the extender, the kubelet's numbers of containers: each becomes a word that says what stood there;
-* runs of blanks become two: the width of a column depends on what stands in it.
+  in the annotation of the extender, the kubelet's numbers of containers: each becomes a word that names its kind;
+* runs of blanks become two: the width of a column depends on its content.
 """
 
 from __future__ import annotations

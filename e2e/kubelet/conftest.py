@@ -19,7 +19,7 @@ from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
 
-# Whose kubelet is tried where kubelets are real: one for all cases, as the machine has few processors.
+# The node whose kubelet is tried if kubelets are real: one for all cases, as the machine has few processors.
 _WORKER: Final = "a1"
 _NUMBERS = itertools.count(1)
 
@@ -38,7 +38,7 @@ def number() -> int:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def kubelet_under_test(cluster: Cluster, timings: Timings, number: int) -> AsyncIterator[KubeletUnderTest]:
-    """Of the kind that the cluster has."""
+    """A kubelet of the cluster's kind."""
     if not isinstance(cluster, LocalCluster):
         yield Worker(cluster, _WORKER)
         return

@@ -31,7 +31,7 @@ class KubeletUnderTest(Protocol):
         """Come up again, with new sockets; returns when plugins can register."""
 
     async def reboot(self) -> None:
-        """The machine starts anew: all containers end, the checkpoint stays."""
+        """The machine restarts: all containers end, the checkpoint stays."""
 
     def lose_checkpoint(self) -> None:
-        """Somebody removes the file by which it remembers who has which device; it is down meanwhile."""
+        """The file in which it keeps the devices of containers is removed; it is down during that."""

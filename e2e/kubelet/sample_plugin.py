@@ -46,7 +46,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
         self._server: grpc.aio.Server | None = None
 
     async def start(self, folder: Path, resource: str, socket_name: str) -> None:
-        """Serve on a socket in the folder, then register. Raises grpc.aio.AioRpcError where the kubelet refuses."""
+        """Serve on a socket in the folder, then register. Raises grpc.aio.AioRpcError if the kubelet refuses."""
         self._ended.clear()
         socket = folder / socket_name
         socket.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     async def GetDevicePluginOptions(  # noqa: N802  # gRPC's name
         self, request: pb.Empty, context: Context
     ) -> pb.DevicePluginOptions:
-        """What it wants to be asked."""
+        """The calls that it asks for."""
         await self._take("GetDevicePluginOptions", (), context)
         return self._options
 

@@ -22,7 +22,7 @@ ENV_AND_SLEEP = ["sh", "-c", "env; sleep infinity"]
 class Stage:
     """One kubelet, between ``open`` and ``close``.
 
-    ``name`` is no other case's: a kubelet never forgets the name of a resource that it has heard of.
+    ``name`` is no other case's: a kubelet never forgets the name of a resource.
     """
 
     def __init__(self, kubelet: KubeletUnderTest, api: ApiClient, namespace: str, name: str) -> None:
@@ -87,7 +87,7 @@ class Stage:
     def container(
         self, name: str = "main", devices: int = 0, *, command: list[str] | None = None, **more: Any
     ) -> Object:
-        """A container that asks for so many of the case's devices."""
+        """A container that asks for this number of the case's devices."""
         limits = {"limits": {self.resource: str(devices)}} if devices else {}
         return {"name": name, "image": PLAYER, "command": command or ENV_AND_SLEEP, "resources": limits, **more}
 
@@ -126,7 +126,7 @@ class Stage:
         )
 
     async def restarts(self, name: str, count: int) -> None:
-        """Wait until the pod's container was started again so many times."""
+        """Wait until the pod's container was restarted this number of times."""
 
         async def seen() -> int:
             statuses = (await self.pod(name))["status"].get("containerStatuses") or [{}]
@@ -147,7 +147,7 @@ class Stage:
         return await self.api.text(PODS.path(self.namespace, name, "log"), query)
 
     async def told_ids(self, name: str, container: str = "main") -> set[str]:
-        """The ids that the plugin's answer put into the container, which says them some time after its start."""
+        """The ids that the plugin's answer put into the container, which prints them some time after its start."""
 
         async def look() -> set[str]:
             lines = (await self.log(name, container=container)).splitlines()
@@ -157,7 +157,7 @@ class Stage:
         return set(told.split(","))
 
     async def held(self) -> dict[tuple[str, str], set[str]]:
-        """Who has which ids, as PodResources says: (pod, container) → ids, of this case's pods."""
+        """The holders of ids, by PodResources: (pod, container) → ids, of this case's pods."""
         return held_by(await self.listed())
 
     async def listed(self) -> list[pb.PodResources]:
@@ -167,7 +167,7 @@ class Stage:
         return [pod for pod in answer.pod_resources if pod.namespace == self.namespace]
 
     async def holds(self, pod: str, ids: set[str]) -> None:
-        """Wait until PodResources says so of the pod's container ``main``; a kubelet that has just started knows no pods yet."""
+        """Wait until PodResources shows this of the pod's container ``main``; a kubelet that has just started knows no pods yet."""
         await eventually(self.held, lambda held: held.get((pod, "main")) == ids, f"{pod} has {ids}")
 
     async def warnings(self, name: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Our kubelet for one case: a node of its own beside those of the cluster, whose waits a case may scale."""
+"""Our kubelet for one case: a node of its own beside those of the cluster, with waits that a case may scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has which device, through restarts of everything: the node tests of Kubernetes for device plugins (DP-022)."""
+"""The devices of each container, through restarts of everything: the node tests of Kubernetes for device plugins (DP-022)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusters.waiting import eventually
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.stage import Stage
 
-# Ends with an error once a second and starts again at once, with its variables in its log.
+# Ends with an error once a second and restarts immediately, with its variables in its log.
 _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
 
 
@@ -183,7 +183,7 @@ async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
 async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
     """A container that takes its time is there, and keeps its device, until its grace ends: the one that its stop began with.
 
-    A kubelet (1.36.3, ``SyncTerminatingPod``) does not interrupt a stop for a shorter grace that is asked for meanwhile.
+    A kubelet (1.36.3, ``SyncTerminatingPod``) does not interrupt a stop for a shorter grace that is asked for later.
     """
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
@@ -195,7 +195,7 @@ async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
     # A kubelet that has not begun takes the shorter grace.
     await eventually(lambda: stage.log("p"), lambda log: "asked to stop" in log, "its stop has begun")
 
-    # Whoever asks for its device meanwhile is turned away.
+    # A pod that asks for its device in between is turned away.
     await stage.create("q", stage.container(devices=1))
     await stage.reaches("q", "Failed")
     pod = await stage.pod("p")

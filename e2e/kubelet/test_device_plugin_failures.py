@@ -1,4 +1,4 @@
-"""What a node and its pods show when devices or their plugin fail: the node tests of Kubernetes (DP-022)."""
+"""The status of a node and its pods when devices or their plugin fail: the node tests of Kubernetes (DP-022)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GRACE_SECONDS = 360.0
 
 
 async def health_of(stage: Stage, name: str) -> list[dict[str, str]]:
-    """What the pod's status says of its container's devices."""
+    """The pod's status of its container's devices."""
     statuses = (await stage.pod(name))["status"].get("containerStatuses") or [{}]
     found = {one["name"]: one["resources"] for one in statuses[0].get("allocatedResourcesStatus") or ()}
     return list(found.get(stage.resource, []))
 
 
 def shown(stage: Stage, health: str) -> list[dict[str, str]]:
-    """What it should say of the one device: older kubelets say nothing."""
+    """The right status of the one device: older kubelets report nothing."""
     return [{"resourceID": "dev-0", "health": health}] if stage.kubelet.minor >= 36 else []
 
 
@@ -55,7 +55,7 @@ async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
 
 
 async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
-    """E2, H 7: the pod is not touched, its status says so (from 1.36 on); nothing is freed by its deletion."""
+    """E2, H 7: the pod is not touched, its status shows it (from 1.36 on); nothing is freed by its deletion."""
     plugin = await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
     await stage.create("p", stage.container(devices=1))
@@ -74,7 +74,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
 
 
 async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> None:
-    """E2: in the status that it has ended with; what a later one says depends on who has the device by then."""
+    """E2: in the status that it has ended with; a later one depends on the next holder of the device."""
     await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
     await stage.create("p", stage.container(devices=1, command=["false"]), restartPolicy="Never")
@@ -155,7 +155,7 @@ async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
 
 
 async def test_pods_that_come_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
-    """E2, H 9: bound pods that are not yet admitted fail at once; what runs goes on."""
+    """E2, H 9: bound pods that are not yet admitted fail immediately; running ones go on."""
     await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
     await stage.create("before", stage.container(devices=1))

@@ -1,4 +1,4 @@
-"""What a real kubelet was seen to do (protocol.md H, by number) and what its source left open (B, C), as cases.
+"""The measured behaviour of a real kubelet (protocol.md H, by number) and questions that its source left open (B, C), as cases.
 
 Elsewhere: H 5, H 4 and H 9 are in ``test_device_plugin_failures``, H 10 in ``test_device_plugin``, H 8 is why the product keeps
 its ids few (DP-003), H 12 is in ``e2e/slots``. H 11 is about a flag that moves the kubelet's folder, which no cluster here does.
@@ -49,7 +49,7 @@ async def test_pods_are_admitted_one_after_the_other_in_the_order_of_their_bindi
 
 
 async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
-    """H 2: the ids that the plugin prefers are those of the Allocate that follows; it is asked even where there is no choice."""
+    """H 2: the ids that the plugin prefers are those of the Allocate that follows; it is asked even without a choice."""
     preferred: list[list[str]] = []
 
     def highest(free: list[str], must: list[str], size: int) -> list[str]:
@@ -74,7 +74,7 @@ async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
 
 
 async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None:
-    """B7: what an init container leaves behind is what the next has to include, and nobody is asked where that is enough."""
+    """B7: the next container must include an init container's ids, and the plugin is not asked if they are enough."""
     musts: list[list[str]] = []
 
     def choose(free: list[str], must: list[str], size: int) -> list[str]:
@@ -115,7 +115,7 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
 
 
 async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
-    """E1: PodResources v1alpha1, whose messages are those of v1 with fewer fields, is still served."""
+    """E1: PodResources v1alpha1, with the messages of v1 and fewer fields, is still served."""
     await stage.plug(SamplePlugin(healthy(3)))
     await stage.counts(3, 3)
     await stage.create("p", stage.container("one", 2), stage.container("two", 1))
@@ -135,7 +135,7 @@ async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
 
 @pytest.mark.real_kubelet_only("the stand-in has no container runtime that reads CDI specifications")
 async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
-    """E1: the names of the answer reach the container runtime, which edits the container as their specification says."""
+    """E1: the names of the answer reach the container runtime, which edits the container by their specification."""
     assert isinstance(stage.kubelet, Worker)
     edits = {"env": ["SEEN_BY_CDI=yes"]}
     await stage.kubelet.declare_cdi(
@@ -194,7 +194,7 @@ async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> N
 
 
 async def test_an_ended_pod_is_listed_no_more_and_its_devices_serve_the_next(stage: Stage) -> None:
-    """B7, C: only active pods are listed; what an ended one had is given to the next who asks."""
+    """B7, C: only active pods are listed; the ids of an ended one go to the next that asks."""
     await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
     await stage.create("p", stage.container(devices=2, command=["true"]), restartPolicy="Never")

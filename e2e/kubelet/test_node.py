@@ -47,7 +47,7 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
 
 @pytest.mark.stand_in_only("a Node created bare has not the labels by which a worker's own pods are placed")
 async def test_a_node_that_is_created_anew_is_taken_over(stage: Stage) -> None:
-    """B6: the resources that a plugin announces come back with it, an operator's are lost; by itself it does not come back."""
+    """B6: the resources that a plugin announces come back with it, an operator's are lost; the Node does not come back alone."""
     await stage.plug(SamplePlugin(healthy(3)))
     await stage.counts(3, 3)
     await stage.declare()
@@ -165,12 +165,12 @@ async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
 @pytest.mark.stand_in_only("a real container has processes")
 @pytest.mark.parametrize("verb", ["exec", "attach", "portforward"])
 async def test_what_needs_a_process_is_refused(stage: Stage, cluster: Cluster, verb: str) -> None:
-    """A simulated container has none: the answer is a Status, whose message kubectl prints."""
+    """A simulated container has none: the answer is a Status, and kubectl prints its message."""
     await stage.create("p", stage.container())
     await stage.reaches("p", "Running")
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
     params = {"command": "ls", "stdout": "true"} if verb != "portforward" else {}
-    # An API server closes the connection afterwards without a word: nobody else should find it in a pool.
+    # An API server closes the connection afterwards without notice: no other request should find it in a pool.
     async with asyncio.timeout(30), Connection.from_kubeconfig(cluster.kubeconfig) as http:
         answer = await http.request("POST", PODS.path(stage.namespace, "p", verb), params=params, headers=upgrade)
 

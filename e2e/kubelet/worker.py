@@ -1,6 +1,6 @@
-"""The kubelet of one of the cluster's own nodes, a real one where the cluster has such: nothing scaled, and it was there before.
+"""The kubelet of one of the cluster's own nodes, a real one if the cluster has such: nothing scaled, and it was there before.
 
-The device plugin under test stays on the node: a case has a resource of its own, and the plugin comes back by itself after
+The device plugin under test stays on the node: a case has a resource of its own, and the plugin comes back after
 each restart, as it must.
 """
 
@@ -43,7 +43,7 @@ class Worker:
         self.minor = int(node["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
 
     async def close(self) -> None:
-        """Start it where a case has failed while it was down."""
+        """Start it if a case has failed while it was down."""
         if self._is_down:
             await self.start()
 
@@ -68,7 +68,7 @@ class Worker:
         Path(self.plugin_folder / _CHECKPOINT).unlink()
 
     async def declare_cdi(self, specification: Mapping[str, object]) -> None:
-        """A CDI specification on the node, where its container runtime looks for them."""
+        """A CDI specification on the node, in the folder that its container runtime reads."""
         assert isinstance(self._cluster, KindCluster)
         name = str(specification["kind"]).replace("/", "-")
         script = (

@@ -1,4 +1,4 @@
-"""What an embedded cluster must reproduce to be a valid stand-in, row by row, and the cases that prove each row.
+"""The behaviour that an embedded cluster must reproduce to be a valid stand-in, row by row, and the cases that prove each row.
 
 ``catalogue.yaml`` is the table. A row is proved against the real control plane (``compared: real``), or against what a real
 kubelet was seen to answer (``compared: recorded``; real kubelets run on kind), or it is a known difference.
@@ -18,7 +18,7 @@ from e2e.parity.differences import Difference
 
 TABLE: Final = Path(__file__).parent / "catalogue.yaml"
 _COMPARED: Final = {"real": "the real programs", "recorded": "what a real kubelet was seen to answer"}
-# What every stand-in must reproduce: API server, scheduler, kubelet.
+# The behaviour that every stand-in must reproduce: API server, scheduler, kubelet.
 LISTS: Final = ("G1", "G2", "G3")
 
 
@@ -46,7 +46,7 @@ def load(path: Path = TABLE) -> list[Row]:
 
 
 def findings(rows: Iterable[Row], differences: dict[str, Difference]) -> list[str]:
-    """What is wrong with the table: rows that nothing proves, tests and differences that are not there."""
+    """The faults of the table: rows without a proof, tests and differences that do not exist."""
     found = []
     for row in rows:
         if not row.proved_by and not row.differs:

@@ -1,6 +1,6 @@
-"""What of an observation cannot be equal on two clusters, and the comparison of the rest.
+"""The parts of an observation that cannot be equal on two clusters, and the comparison of the rest.
 
-Replaced, wherever they stand in decoded JSON: uids, resource versions, times (each by a word that says what stood there, so
+Replaced, wherever they stand in decoded JSON: uids, resource versions, times (each by a word for its kind, so
 that presence and form still count), the random end of a generated name. Left out: ``managedFields`` (the embedded server
 has no server-side apply) and bodies' ``continue`` tokens' content.
 """

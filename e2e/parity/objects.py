@@ -1,4 +1,4 @@
-"""What the cases about the API server share: objects to write, paths, and what a watch shows."""
+"""The shared means of the API server's cases: objects to write, paths, and the events of a watch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def patched(side: Side, path: str, patch: Any, content_type: str = MERGE) 
 
 
 class Watched:
-    """A watch that is open; its events one by one, whatever the case does meanwhile."""
+    """A watch that is open; its events one by one, whatever the case does in between."""
 
     def __init__(self, events: AsyncIterator[Any]) -> None:
         self._events = events

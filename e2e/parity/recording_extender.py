@@ -1,4 +1,4 @@
-"""A scheduler extender on loopback that writes down every call as it came and answers what a case says."""
+"""A scheduler extender on loopback that records every call as it came and gives the answers of a case."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the extender says: ``body`` is JSON, or bytes as they are."""
+    """An answer of the extender: ``body`` is JSON, or bytes as they are."""
 
     body: Any = None
     status: int = 200
@@ -84,7 +84,7 @@ def names_of(call: Call) -> list[str]:
 
 
 async def accept_all(call: Call) -> Answer:
-    """Lets every node through, scores none, and says that every bind is done."""
+    """Lets every node through, scores none, and reports every bind as done."""
     match call.verb:
         case "filter":
             return let_through(call)

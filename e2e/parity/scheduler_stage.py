@@ -1,4 +1,4 @@
-"""What the cases about the scheduler share: nodes and pods of one case, and what the API says about them."""
+"""The shared means of the scheduler's cases: nodes and pods of one case, and their state in the API."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Stage:
             "metadata": {
                 "name": name,
                 "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-                # What a controller would write, at a moment of its own.
+                # The annotations that a controller would write, at a moment of its own.
                 "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
             },
             "status": {
@@ -108,7 +108,7 @@ class Stage:
         resources: Mapping[str, Any] | None = None,
         **spec: Any,
     ) -> str:
-        """A pod that asks for ``units`` of gpu-mem; its uid. A ``nodeName`` puts it onto a node at once."""
+        """A pod that asks for ``units`` of gpu-mem; its uid. With a ``nodeName`` it is on that node from the start."""
         limits = {MEMORY: str(units)} if units != 0 else {}
         container = {"name": "main", "image": "none", "resources": resources or {"limits": limits}}
         body = {
@@ -120,7 +120,7 @@ class Stage:
         return str((await self._do("POST", self._pods, body=body))["metadata"]["uid"])
 
     async def delete_pod(self, name: str) -> None:
-        """Remove a pod at once."""
+        """Remove a pod immediately."""
         await self._do("DELETE", f"{self._pods}/{name}", body={"gracePeriodSeconds": 0})
 
     async def change_pod(self, name: str, patch: Object, *, status: bool = False) -> None:
@@ -169,7 +169,7 @@ class Stage:
         return {key: value for key, value in seen.items() if not key.startswith("last")}
 
     async def event(self, name: str, reason: str, *, text: str = "") -> Object:
-        """What an event about the pod says, once there is one with this reason and ``text`` in its note."""
+        """The text of an event about the pod, once there is one with this reason and ``text`` in its note."""
 
         async def look() -> list[Object]:
             found = (await self._do("GET", f"/api/v1/namespaces/{self.side.namespace}/events"))["items"]
@@ -180,7 +180,7 @@ class Stage:
 
         found = await eventually(look, fits, f"{self.side.name}: event {reason} about {name} with {text!r}")
         event = next(each for each in found if text in each["message"])
-        # How often it was said so far depends on the moment.
+        # The count so far depends on the moment.
         for volatile in ("metadata", "series", "count"):
             event.pop(volatile, None)
         return event
@@ -195,7 +195,7 @@ class Stage:
         return await eventually(look, lambda seen: len(seen) >= count, f"{self.side.name}: {count} calls of {verb}")
 
     async def bind(self, call: Call) -> Answer:
-        """What an extender does that binds: POST the binding, and say what came of it."""
+        """The work of an extender that binds: POST the binding, and return the result."""
         asked = call.message
         body = {
             "apiVersion": "v1",
@@ -231,7 +231,7 @@ class Stage:
     async def settle(self) -> None:
         """Return once the scheduler has done all that it had to do before this call.
 
-        Two pods that fit nowhere go through it, one after the other; they are never assigned, so they wake nobody.
+        Two pods that fit nowhere go through it, one after the other; they are never assigned, so they wake no pod.
         """
         for _ in range(2):
             name = f"marker-{next(self._markers)}"

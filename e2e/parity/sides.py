@@ -22,7 +22,7 @@ SCHEDULE: Final = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "Kube
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One raw answer: the status, the headers in lower case, the body decoded where it is JSON."""
+    """One raw answer: the status, the headers in lower case, the body decoded if it is JSON."""
 
     code: int
     headers: Mapping[str, str]
@@ -69,7 +69,7 @@ class Side:
 
     @asynccontextmanager
     async def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[AsyncIterator[Any]]:
-        """A watch: an iterator of its decoded events. Raises AssertionError where it is refused."""
+        """A watch: an iterator of its decoded events. Raises AssertionError if it is refused."""
         query = {"watch": "1", **(params or {})}
         async with self.http.stream("GET", path, params=query) as answer:
             if answer.status_code != 200:
@@ -104,14 +104,14 @@ class Both:
     """Ids of the rows of the table that the case has shown."""
 
     async def same(self, observe: Observe) -> Any:
-        """Observe on both sides at once; the common observation, normalised. Raises AssertionError with what differs."""
+        """Observe on both sides in parallel; the common observation, normalised. Raises AssertionError with the differences."""
         ours, theirs = await self._observe(observe)
         found = difference(theirs, ours, (self.real.name, self.embedded.name))
         assert not found, f"the sides differ:\n{found}"
         return theirs
 
     async def differs(self, row: str, observe: Observe) -> tuple[Any, Any]:
-        """A known difference: the observations, embedded and real. Raises AssertionError where they have become equal."""
+        """A known difference: the observations, embedded and real. Raises AssertionError if they have become equal."""
         assert row in self.differences, f"differences.yaml has no row {row!r}"
         ours, theirs = await self._observe(observe)
         assert difference(theirs, ours, (self.real.name, self.embedded.name)), (
@@ -128,7 +128,7 @@ class Both:
 
     @asynccontextmanager
     async def in_namespace(self, name: str) -> AsyncIterator[Both]:
-        """Both sides with a fresh namespace; removed afterwards, its pods at once: the next case's scheduler sees them."""
+        """Both sides with a fresh namespace; removed afterwards, its pods immediately: the next case's scheduler sees them."""
         sides = [replace(side, namespace=name) for side in (self.embedded, self.real)]
         for side in sides:
             await _make_namespace(side)
@@ -157,7 +157,7 @@ async def open_side(name: str, cluster: ControlPlane) -> AsyncIterator[Side]:
 
 
 async def _make_namespace(side: Side) -> None:
-    """Create it with the ServiceAccount that pods need: a controller's, or ours where it was later or is not there."""
+    """Create it with the ServiceAccount that pods need: a controller's, or ours if that one is late or missing."""
     await side.api.ensure_namespace(side.namespace)
     await side.call(
         "POST",

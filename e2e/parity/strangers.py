@@ -1,4 +1,4 @@
-"""Others than the administrator: a side as somebody sees it who shows a token, a certificate, or nothing."""
+"""Clients other than the administrator: a side as a client with a token, a certificate, or nothing sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from e2e.parity.sides import Side
 
 @asynccontextmanager
 async def stranger(side: Side, *, token: str = "", certificate: KeyPair | None = None) -> AsyncIterator[Side]:
-    """The side for somebody who knows the cluster's authority, and shows what is given here."""
+    """The side for a client that trusts the cluster's authority, and shows the credentials given here."""
     context = ssl.create_default_context(cadata=authority(side.kubeconfig))
     if certificate is not None:
         context.load_cert_chain(certificate.certificate, certificate.key)

@@ -1,4 +1,4 @@
-"""Who may do what: credentials, roles, reviews, ServiceAccounts, and what admission makes of a pod."""
+"""The rights of users: credentials, roles, reviews, ServiceAccounts, and the admission of pods."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WAYS: Final = (
 
 
 async def ways(side: Side, who: Side) -> list[Any]:
-    """How each way in ends for somebody."""
+    """The result of each credential, for a user."""
     found = []
     for method, path in _WAYS:
         answer = await who.call(method, path.format(side.namespace), body={} if method != "GET" else None)
@@ -57,13 +57,13 @@ async def ways(side: Side, who: Side) -> list[Any]:
 
 
 def short(answer: Answer) -> list[Any]:
-    """The code, and the body where it is a refusal."""
+    """The code, and the body if it is a refusal."""
     refused = isinstance(answer.body, dict) and answer.body.get("kind") == "Status"
     return [answer.code, answer.body if refused else None]
 
 
 async def test_nobody_gets_in_but_where_everybody_may(both: Both) -> None:
-    """D4: without a credential only health and version are answered; each refusal says what and where."""
+    """D4: without a credential only health and version are answered; each refusal names its reason and place."""
 
     async def observe(side: Side) -> Any:
         async with stranger(side) as nobody:
@@ -76,7 +76,7 @@ async def test_nobody_gets_in_but_where_everybody_may(both: Both) -> None:
 
 
 async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
-    """D4: also where nobody needs a credential; other schemes than Bearer are none."""
+    """D4: also if no credential is needed; other schemes than Bearer are none."""
 
     async def observe(side: Side) -> Any:
         async with stranger(side, token="nonsense") as who:
@@ -91,7 +91,7 @@ async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
 
 
 async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) -> None:
-    """D4: a Status says so; with a good token beside it the token counts."""
+    """D4: a Status reports it; with a good token beside it the token counts."""
 
     async def observe(side: Side) -> Any:
         expired = side.cluster.client_certificate("late", "system:masters", datetime(2020, 1, 1, tzinfo=UTC))
@@ -107,7 +107,7 @@ async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) 
 
 
 async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) -> None:
-    """D4: it opens nothing; the real server says so with a Status, the embedded one ends the handshake."""
+    """D4: it opens nothing; the real server answers a Status, the embedded one ends the handshake."""
     foreign = Authority(tmp_path).issue_client("root", "system:masters")
 
     async def observe(side: Side) -> Any:
@@ -195,7 +195,7 @@ async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
 
 
 async def test_roles_open_what_they_name(both: Both) -> None:
-    """D4: subresources, names, groups and URLs, in a namespace or everywhere; a role that is not there is told."""
+    """D4: subresources, names, groups and URLs, in a namespace or everywhere; a role that does not exist is reported."""
 
     async def observe(side: Side) -> Any:
         name = side.namespace
@@ -305,7 +305,7 @@ async def test_reviews_answer_what_requests_would_be(both: Both) -> None:
 
 
 async def test_an_administrator_acts_for_others(both: Both) -> None:
-    """D4: impersonation as kubectl --as does it: user, groups, uid, extra; who may not is told."""
+    """D4: impersonation as by kubectl --as: user, groups, uid, extra; a user without the right gets a refusal."""
 
     async def observe(side: Side) -> Any:
         found = []
@@ -363,7 +363,7 @@ async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
 
 
 async def test_every_namespace_is_furnished(both: Both) -> None:
-    """D4: a ServiceAccount and the authority's certificate are in each, and come back when somebody takes them away."""
+    """D4: a ServiceAccount and the authority's certificate are in each, and come back when they are deleted."""
 
     async def observe(side: Side) -> Any:
         place = f"/api/v1/namespaces/{side.namespace}"
@@ -470,18 +470,18 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def rule(verbs: list[str], resources: list[str], **more: Any) -> dict[str, Any]:
-    """A rule of a role, of the core group unless it says otherwise."""
+    """A rule of a role, for the core group unless ``group`` is given."""
     return {"verbs": verbs, "apiGroups": [""], "resources": resources, **more}
 
 
 def binding(name: str, role: str, subject: dict[str, str], kind: str = "Role") -> dict[str, Any]:
-    """A binding of a role to somebody."""
+    """A binding of a role to a user."""
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
     return {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
 
 
 def wish(verb: str, resource: str, namespace: str) -> dict[str, Any]:
-    """A review of whether somebody may."""
+    """A review of a user's right."""
     return {"spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": namespace}}}
 
 
@@ -506,18 +506,18 @@ async def revoke(side: Side, names: list[str]) -> None:
 
 
 async def code_with(side: Side, token: str) -> int:
-    """What a token is answered."""
+    """The answer to a token."""
     async with stranger(side, token=token) as who:
         return await code_of(who, "/api")
 
 
 async def code_of(side: Side, path: str) -> int:
-    """What a GET is answered."""
+    """The answer to a GET."""
     return (await side.call("GET", path)).code
 
 
 async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
-    """D4: pods of a namespace together ask for no more than its quota, which says what is used; what ends makes room."""
+    """D4: pods of a namespace together ask for no more than its quota, which shows its use; a pod that ends makes room."""
 
     async def observe(side: Side) -> Any:
         quotas, pods = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("resourcequotas", "pods"))

@@ -19,7 +19,7 @@ from e2e.parity.sides import Both, Side
 POLICY = Path(__file__).parents[2] / "clusters" / "deploy" / "components" / "slots" / "gpu-slot-policy.yaml"
 SLOT = spec.RESOURCE_SLOT
 
-# By what they ask; the policy is to look at each container by itself.
+# By their requests; the policy must look at each container alone.
 _PODS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "other resources": {"containers": [container(resources={"limits": {"cpu": "1", "nvidia.com/gpu": "1"}})]},

@@ -66,7 +66,7 @@ async def acting(side: Side, spec: Object, **binding_spec: Any) -> AsyncIterator
             "POST", f"{_ROOT}/validatingadmissionpolicybindings", body={"metadata": {"name": name}, "spec": bound}
         )
     ]
-    # A policy beside it, which came later, says when both are known: the real server reads new ones once a second.
+    # A policy beside it, which came later, shows when both are known: the real server reads new ones once a second.
     last = {"metadata": {"name": f"{name}-probe"}}
     constraints = {"resourceRules": rules("configmaps")}
     await made(
@@ -102,7 +102,7 @@ def annotated(name: str, **annotations: str) -> Object:
 
 
 async def test_codes_reasons_and_texts_of_refusals(bare: Both) -> None:
-    """H12: 422 unless a reason says otherwise; the message, what its expression makes, or the expression itself."""
+    """H12: 422 unless a reason names another code; the message, the result of its expression, or the expression itself."""
     kinds: list[Object] = [
         {"message": " as the policy says "},
         {},
@@ -129,7 +129,7 @@ async def test_codes_reasons_and_texts_of_refusals(bare: Both) -> None:
 
 
 async def test_every_way_of_writing_a_pod_is_judged(bare: Both) -> None:
-    """H12: PUT, patches, apply, status, Binding, eviction, deletion, alone and of all; also when nothing is to be written."""
+    """H12: PUT, patches, apply, status, Binding, eviction, deletion, alone and of all; also if nothing would be written."""
     validations = [deny_if("annotations.?deny.orValue('') == 'yes'", message="no")]
     # The object that is there already must not be in the way of what changes it.
     conditions = [{"name": "new", "expression": "object != null || oldObject.metadata.name != 'p'"}]
@@ -300,7 +300,7 @@ async def test_what_a_policy_is_about(bare: Both) -> None:
 
 @pytest.mark.parametrize("failure", ["Fail", "Ignore"])
 async def test_expressions_that_fail(bare: Both, failure: str) -> None:
-    """H12: a condition, a validation, a variable: refused with the error, or passed over, as the policy says."""
+    """H12: a condition, a validation, a variable: refused with the error, or passed over, by the policy's choice."""
     wrong = "object.metadata.annotations['gone'] == 'x'"
     specs: list[Object] = [
         {"validations": [{"expression": wrong, "message": "unused", "reason": "Forbidden"}]},

@@ -145,7 +145,7 @@ async def test_a_gated_pod_is_not_bound(bare: Both) -> None:
 
 
 async def test_a_binding_must_name_its_pod(bare: Both) -> None:
-    """D2: 400 where the URL and the body differ, 404 for a pod that is not there."""
+    """D2: 400 if the URL and the body differ, 404 for a pod that is not there."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p"))
@@ -180,7 +180,7 @@ async def test_a_binding_of_another_kind(bare: Both, head: dict[str, str]) -> No
     [{}, {"name": ""}, {"kind": "Pod", "name": "n1"}, {"kind": "Pod"}, {"kind": "Node"}, {"name": "UPPER_case"}],
 )
 async def test_a_bad_target(bare: Both, target: dict[str, str]) -> None:
-    """D2: 500 where it is no node or has no name; what the name looks like is nobody's business."""
+    """D2: 500 if it is no node or has no name; the form of the name does not matter."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p"))
@@ -228,7 +228,7 @@ async def test_a_binding_that_is_tried(bare: Both) -> None:
 
 
 async def test_a_binding_of_a_pod_that_has_ended(bare: Both) -> None:
-    """D2: the phase is nobody's business."""
+    """D2: the phase does not matter."""
 
     async def observe(side: Side) -> Any:
         created = await made(side, pods(side), pod("p"))
@@ -260,7 +260,7 @@ async def test_annotations_of_a_binding_are_not_checked(bare: Both) -> None:
             name = f"p{number}"
             await made(side, pods(side), pod(name))
             found.append(await bind(side, name, binding(name, annotations=words)))
-            # What was stored is what every later write has to pass.
+            # Every later write has to pass the stored annotations.
             found.append((await got(side, pods(side, name)))["metadata"].get("annotations"))
         return found
 

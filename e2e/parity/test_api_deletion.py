@@ -56,7 +56,7 @@ async def test_a_bound_pod_is_marked(bare: Both) -> None:
 
 @pytest.mark.parametrize("seconds", [0, 1, 7, -1, None])
 async def test_the_grace_of_a_request(bare: Both, seconds: int | None) -> None:
-    """D3: wins over the pod's own; 0 is at once."""
+    """D3: wins over the pod's own; 0 is immediately."""
 
     async def observe(side: Side) -> Any:
         await bound_pod(side, terminationGracePeriodSeconds=5)
@@ -84,7 +84,7 @@ async def test_a_second_delete_only_shortens(bare: Both) -> None:
 
 
 async def test_a_pod_that_has_ended_goes_at_once(bare: Both) -> None:
-    """D3: nobody has to stop it."""
+    """D3: no kubelet has to stop it."""
 
     async def observe(side: Side) -> Any:
         found = []

@@ -115,7 +115,7 @@ async def test_a_lease_is_checked(bare: Both, spec: dict[str, Any]) -> None:
 
 
 async def test_a_put_makes_a_lease(bare: Both) -> None:
-    """D5: 201 where it is not there."""
+    """D5: 201 if it is not there."""
 
     async def observe(side: Side) -> Any:
         found = [short(await side.call("PUT", leases(side, "l"), body=lease(holderIdentity="a")))]
@@ -250,7 +250,7 @@ _STRICT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", _STRICT)
 async def test_newer_events_are_strict(bare: Both, name: str) -> None:
-    """API-010: who reports what must be said, within bounds; deprecated fields must not."""
+    """API-010: the reporter and its action are required, within bounds; deprecated fields are refused."""
 
     async def observe(side: Side) -> Any:
         code, body = short(await side.call("POST", new(side), body=strict(side, **_STRICT[name])))
@@ -273,7 +273,7 @@ async def test_newer_events_are_strict(bare: Both, name: str) -> None:
     ],
 )
 async def test_a_newer_event_does_not_change(bare: Both, change: dict[str, Any]) -> None:
-    """API-010: but for its series and metadata."""
+    """API-010: except for its series and metadata."""
 
     async def observe(side: Side) -> Any:
         await made(side, new(side), strict(side))

@@ -94,7 +94,7 @@ async def test_pages(bare: Both) -> None:
 
 
 async def test_pages_of_a_selection(bare: Both) -> None:
-    """D1: what remains is not known where a selector has to look at each object."""
+    """D1: the remaining number is not known if a selector has to look at each object."""
 
     async def observe(side: Side) -> Any:
         await some_maps(side, 3)

@@ -22,7 +22,7 @@ from e2e.parity.sides import Both, Side
 
 
 def with_resources(limits: Any = None, requests: Any = None) -> dict[str, Any]:
-    """The spec of a pod whose container wants so much."""
+    """The spec of a pod with a container that asks for this amount."""
     resources = {key: value for key, value in (("limits", limits), ("requests", requests)) if value is not None}
     return {"containers": [container(resources=resources)]}
 
@@ -366,7 +366,7 @@ async def test_a_status_as_a_kubelet_writes_it(bare: Both) -> None:
 
 
 async def test_a_put_of_a_status(bare: Both) -> None:
-    """D3: with a version it is fenced; whatever else the body says is not looked at."""
+    """D3: with a version it is fenced; the rest of the body is not looked at."""
 
     async def observe(side: Side) -> Any:
         created = await made(side, pods(side), pod("p"))
@@ -399,7 +399,7 @@ async def test_the_generation_of_a_pod(bare: Both) -> None:
 
 
 async def test_fields_that_a_pod_does_not_have(bare: Both) -> None:
-    """D3: are dropped, with a warning where it is asked for, or refused."""
+    """D3: are dropped, with a warning if it is asked for, or refused."""
 
     async def observe(side: Side) -> Any:
         body = pod("p", {"unknown": 1, "containers": [{"name": "main", "image": "a:1", "odd": True}]})

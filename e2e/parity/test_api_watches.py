@@ -41,7 +41,7 @@ async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
 
 
 async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
-    """API-003: nothing is lost and nothing twice, and an end without an error is resumed where it was."""
+    """API-003: nothing is lost and nothing twice, and an end without an error is resumed at its version."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("a"))
@@ -62,7 +62,7 @@ async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
 
 
 async def test_the_past_is_told_again(bare: Both) -> None:
-    """D1: a watch from an old version tells all changes since, the deleted object in its last state."""
+    """D1: a watch from an old version brings all changes since, the deleted object in its last state."""
 
     async def observe(side: Side) -> Any:
         version = await version_of_list(side)
@@ -143,7 +143,7 @@ async def test_one_object_is_watched_by_its_name(bare: Both) -> None:
 
 
 async def test_initial_events(bare: Both) -> None:
-    """API-004: each object ADDED, then a bookmark that says that these were all, then what changes."""
+    """API-004: each object ADDED, then a bookmark that marks the end of these, then the changes."""
 
     async def observe(side: Side) -> Any:
         for name in "ab":
@@ -167,7 +167,7 @@ async def test_initial_events(bare: Both) -> None:
 
 
 async def test_initial_events_of_nothing(bare: Both) -> None:
-    """API-004: the bookmark comes all the same; with selectors only what they select."""
+    """API-004: the bookmark still comes; with selectors only the selected objects."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p", {"nodeName": "n1"}))
@@ -211,7 +211,7 @@ async def test_parameters_of_a_watch(bare: Both, params: dict[str, str]) -> None
 
 
 async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
-    """API-002: only where it is asked for; it has a version and nothing else, and the watch goes on from there."""
+    """API-002: only if it is asked for; it has a version and nothing else, and the watch goes on from there."""
 
     async def observe(side: Side) -> Any:
         async with watching(side, maps(side), **_INITIAL, timeoutSeconds="4") as watch:

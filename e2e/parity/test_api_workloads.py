@@ -1,4 +1,4 @@
-"""What controllers do with owners and workloads, as far as users of kubectl and our cases rely on it."""
+"""The controllers' work on owners and workloads, as far as users of kubectl and our cases rely on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLURALS = {
 
 
 def workload(kind: str, name: str = "w", **spec: Any) -> dict[str, Any]:
-    """A workload of pods that nobody runs."""
+    """A workload of pods that no node runs."""
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
     more = {"serviceName": "s"} if kind == "StatefulSet" else {}
@@ -46,7 +46,7 @@ async def listed(side: Side, path: str) -> list[dict[str, Any]]:
 
 
 async def reached(look: Callable[[], Awaitable[Any]], good: Callable[[Any], bool], what: str) -> Any:
-    """What a controller was waited for."""
+    """The result that a controller was waited for."""
     return await eventually(look, good, what, seconds=30)
 
 
@@ -140,7 +140,7 @@ async def test_a_scale(bare: Both, kind: str) -> None:
 
 
 async def test_a_replica_set_makes_its_pods(both: Both) -> None:
-    """G1: as many as it shall, owned by it, of its template; one that goes is made again."""
+    """G1: the number in its spec, owned by it, of its template; one that goes is made again."""
 
     async def observe(side: Side) -> Any:
         await made(side, path_of(side, "ReplicaSet"), workload("ReplicaSet", replicas=2))

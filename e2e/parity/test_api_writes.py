@@ -148,7 +148,7 @@ async def test_creating_what_is_there(bare: Both) -> None:
 
 
 async def test_creating_with_what_is_the_servers(bare: Both) -> None:
-    """D3: uid, times and generation are set anew; a version is refused."""
+    """D3: uid, times and generation are set again; a version is refused."""
 
     async def observe(side: Side) -> Any:
         theirs: dict[str, Any] = {
@@ -221,7 +221,7 @@ async def test_generated_names(bare: Both) -> None:
     ["UPPER", "a_b", "-a", "a-", "a..b", "a.b", "x" * 253, "x" * 254, "a/b", "1", "a b", "ä", ".", "%41"],
 )
 async def test_names(bare: Both, name: str) -> None:
-    """D3: 422 for what is no DNS subdomain, with a text that says what would be."""
+    """D3: 422 for a name that is no DNS subdomain, with a text that describes one."""
 
     async def observe(side: Side) -> Any:
         return short(await side.call("POST", maps(side), body=config_map(name)))
@@ -372,7 +372,7 @@ async def test_an_immutable_config_map(bare: Both) -> None:
 
 
 async def test_two_writers_without_versions(bare: Both) -> None:
-    """D3: patches of different keys at once are both there."""
+    """D3: two patches of different keys in parallel both take effect."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("a", {"a": "1"}))

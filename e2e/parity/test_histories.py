@@ -49,7 +49,7 @@ async def test_a_history_is_the_same_on_both(bare_sides: Both, seed: int) -> Non
 
 @pytest.mark.parametrize("path", _REGRESSIONS, ids=lambda path: path.stem)
 async def test_a_history_that_once_differed_is_the_same_on_both(bare_sides: Both, path: Path) -> None:
-    """What was mended stays mended."""
+    """Differences that were mended stay mended."""
     found = await _differences(bare_sides, decode(path.read_bytes()))
     assert not found, "\n".join(each.text() for each in found)
 

@@ -1,4 +1,4 @@
-"""Taints that the API server and the controllers put on nodes: no pod is sent where it cannot run."""
+"""Taints that the API server and the controllers put on nodes: no pod goes to a node that cannot run it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def until_tainted(side: Side, name: str, *keys: str) -> list[dict[str, Any
 
 
 async def new_node(side: Side, *there: dict[str, str]) -> str:
-    """A node that nobody keeps; its name."""
+    """A node without a kubelet; its name."""
     name = f"{side.namespace}-node"
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(there)}}
     assert (await side.call("POST", PATH, body=node)).code == 201

@@ -1,4 +1,4 @@
-"""What is refused before anything is done: paths, methods, media types, bodies, sizes, versions; and history that is gone."""
+"""Refusals before anything is done: paths, methods, media types, bodies, sizes, versions; and history that is gone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def refusal(answer: Answer) -> list[Any]:
 
 
 def cause(answer: Answer) -> list[Any]:
-    """Code and reason, where the text is a parser's own."""
+    """Code and reason, if the text is a parser's own."""
     return [answer.code, answer.body["reason"], answer.body["message"].partition(" parse error")[0]]
 
 
@@ -83,7 +83,7 @@ async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
 
 
 async def test_a_body_has_three_mebibytes_at_most(both: Both) -> None:
-    """D3: 413 above, in every writing method; a read's body is nobody's business."""
+    """D3: 413 above, in every writing method; a read's body does not matter."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", maps(side), body=config_map("c"))
@@ -265,7 +265,7 @@ async def gone(side: Side, path: str, params: dict[str, str]) -> list[Any]:
 
 
 async def watched(side: Side, path: str, version: str, **params: str) -> list[Any]:
-    """What a watch of a second shows; versions in its errors without their number."""
+    """The events of a watch of a second; versions in its errors without their number."""
     async with side.watch(path, {"resourceVersion": version, "timeoutSeconds": "1", **params}) as events:
         seen = [event async for event in events]
     for event in seen:

@@ -1,4 +1,4 @@
-"""What follows when a bind goes wrong, or only its answer does."""
+"""The consequences if a bind fails, or only its answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_bind_that_fails_gives_the_room_back_and_is_tried_again(both: Bo
 
 
 async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
-    """A7: who waits for room is tried when a bind fails, as if a pod had been deleted."""
+    """A7: a pod that waits for room is tried when a bind fails, as if a pod had been deleted."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -87,7 +87,7 @@ async def test_other_statuses_of_bind(both: Both) -> None:
 
 
 async def test_bound_though_the_answer_never_came(both: Both) -> None:
-    """A7: a pod that the scheduler sees bound is not tried again, though the call failed; the event says so."""
+    """A7: a pod that the scheduler sees bound is not tried again, though the call failed; the event shows it."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind", httpTimeout="2s") as it:
@@ -114,7 +114,7 @@ async def test_bound_though_the_answer_never_came(both: Both) -> None:
 
 
 async def test_an_ignorable_binder_that_fails(both: Both) -> None:
-    """A7: the scheduler binds by itself, past the extender."""
+    """A7: the scheduler binds on its own, past the extender."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind", ignorable=True) as it:
@@ -141,7 +141,7 @@ async def test_who_is_not_of_interest_is_bound_by_the_scheduler(both: Both) -> N
 
 
 async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
-    """A7: its room is free at once for others, whatever the bind does."""
+    """A7: its room is free immediately for others, whatever the bind does."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:
@@ -166,7 +166,7 @@ async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
 
 
 async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
-    """A5: one filter at a time; the binds of all pods at once."""
+    """A5: one filter at a time; the binds of all pods in parallel."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 100}, bindVerb="bind") as it:
@@ -198,7 +198,7 @@ async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
 
 
 async def test_a_filter_that_takes_too_long(both: Both) -> None:
-    """A1: httpTimeout covers the whole call; the pod is tried again by itself."""
+    """A1: httpTimeout covers the whole call; the pod is tried again."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, httpTimeout="1s") as it:
@@ -219,7 +219,7 @@ async def test_a_filter_that_takes_too_long(both: Both) -> None:
 
 
 async def test_an_extender_that_is_not_there(both: Both) -> None:
-    """A3: an error, and it heals by itself when the extender comes."""
+    """A3: an error, which is over when the extender comes."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:

@@ -1,4 +1,4 @@
-"""What an extender sees of each call: the same bytes, in the same order, from both schedulers."""
+"""The calls to an extender: the same bytes, in the same order, from both schedulers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_filter_without_a_node_cache(both: Both) -> None:
 
 
 async def test_a_bind_names_pod_and_node(both: Both) -> None:
-    """A2, A7: four keys; the scheduler says Scheduled once the extender has bound."""
+    """A2, A7: four keys; the scheduler reports Scheduled once the extender has bound."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}, bindVerb="bind") as it:

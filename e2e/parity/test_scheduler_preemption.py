@@ -1,4 +1,4 @@
-"""Who is evicted for whom, what the extender is asked about it, and what the API shows."""
+"""The victims of preemption, the extender's question about them, and the state in the API."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def keep(victims: Object) -> Answer:
 
 
 async def test_victims_go_and_the_pod_comes(both: Both) -> None:
-    """A9: the victim is marked, deleted and told about; the pod is nominated, then bound to that node."""
+    """A9: the victim is marked, deleted and named in an event; the pod is nominated, then bound to that node."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:
-            # The victim stays for a while, as one with a grace period does, so that what is said can be read.
+            # The victim stays for a while, as one with a grace period does, so that its conditions can be read.
             await it.change_pod("low-a", {"metadata": {"finalizers": ["example.com/wait"]}})
             uid = await preempt(it)
             condition = await it.condition("high", text=" ")
@@ -103,7 +103,7 @@ async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> N
 
 
 async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -> None:
-    """A9: whole pods; the answer is read from NodeNameToMetaVictims all the same."""
+    """A9: whole pods; the answer is still read from NodeNameToMetaVictims."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a", preemptVerb="preempt", nodeCacheCapable=None) as it:
@@ -124,7 +124,7 @@ async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -
 
 
 async def preemption_said(side: Side, answer: Any, *, ignorable: bool | None = None) -> Any:
-    """The message after the preempt verb has answered so, and who is left."""
+    """The message after this answer of the preempt verb, and the pods that are left."""
     async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
 
         async def respond(call: Call) -> Answer:
@@ -140,7 +140,7 @@ async def preemption_said(side: Side, answer: Any, *, ignorable: bool | None = N
 
 
 async def test_an_extender_that_drops_every_node(both: Both) -> None:
-    """A9: an empty map ends preemption; nobody is evicted."""
+    """A9: an empty map ends preemption; no pod is evicted."""
     seen = await both.same(lambda side: preemption_said(side, keep({})))
     assert seen[2] == {"low-a": "a", "high": ""}
 
@@ -221,7 +221,7 @@ async def test_the_least_important_go(both: Both) -> None:
 
 
 async def test_a_disruption_budget_protects(both: Both) -> None:
-    """A9: the pod of a budget stays if another can go instead; where it must go the extender reads how many budgets break."""
+    """A9: the pod of a budget stays if another can go instead; if it must go the extender reads how many budgets break."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
@@ -289,7 +289,7 @@ async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
 
 
 async def test_lower_pods_yield_to_a_nominated_one(both: Both) -> None:
-    """A9: the room that is being made counts as taken for others, though the extender is not told of it."""
+    """A9: the room that is being made counts as taken for others, though the extender does not get it."""
 
     async def observe(side: Side) -> Any:
         async with full(side, "a") as it:

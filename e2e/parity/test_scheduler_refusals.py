@@ -1,4 +1,4 @@
-"""What a pod says when no node takes it: the condition, the event, word for word."""
+"""The condition and the event of a pod that no node takes, word for word."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def said(it: Any, name: str = "p1") -> list[Any]:
 
 
 async def test_no_node_at_all(both: Both) -> None:
-    """A3: nobody to blame."""
+    """A3: without a plugin."""
 
     async def observe(side: Side) -> Any:
         async with play(side) as it:
@@ -31,7 +31,7 @@ async def test_no_node_at_all(both: Both) -> None:
 
 
 async def test_failed_nodes(both: Both) -> None:
-    """A3: reasons of the extender are counted; preemption might help, but there is nobody to evict."""
+    """A3: reasons of the extender are counted; preemption might help, but there is no pod to evict."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10}) as it:
@@ -70,7 +70,7 @@ async def test_failed_and_unresolvable_nodes(both: Both) -> None:
 
 
 async def test_nodes_dropped_without_a_word(both: Both) -> None:
-    """A3: they are counted by nobody."""
+    """A3: no reason counts them."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10}) as it:

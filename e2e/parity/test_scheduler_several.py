@@ -49,7 +49,7 @@ async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
 
 
 async def test_three_extenders_of_all_kinds(both: Both) -> None:
-    """E3: without and with a node cache, one that binds and whose resource is ignored: the middle of both, by weight."""
+    """E3: without and with a node cache, one that binds and one with an ignored resource: the middle of both, by weight."""
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it, AsyncExitStack() as stack:
@@ -153,7 +153,7 @@ async def scored(side: Side, scores: Mapping[str, Mapping[str, Any]], weights: M
         ({"x": {"a": 3, "b": 4, "c": 5}}, {"x": 1}, "c"),
         ({"x": {"a": 10}, "y": {"b": 4}}, {"x": 1, "y": 3}, "b"),
         ({"x": {"a": 10}, "y": {"b": 4}}, {"x": 2, "y": 4}, "a"),
-        # Not clamped; unknown hosts and missing ones do not matter; who fails has no say.
+        # Not clamped; unknown hosts and missing ones do not matter; an extender that fails does not count.
         ({"x": {"b": 50}, "y": {"a": 10, "c": 10}}, {"x": 1, "y": 4}, "b"),
         ({"x": {"somebody": 100, "c": 1}}, {"x": 1}, "c"),
         ({"x": {}, "y": {"a": 1}}, {"x": 100, "y": 1}, "a"),
@@ -281,7 +281,7 @@ async def test_host_ports(both: Both) -> None:
 
 
 async def test_a_pod_that_names_its_nodes(both: Both) -> None:
-    """A3: as a DaemonSet's pods do; no other node is looked at, and nobody invents one."""
+    """A3: as a DaemonSet's pods do; no other node is looked at, and the extender invents none."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10, "b": 10, "c": 1}) as it:
@@ -351,7 +351,7 @@ async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None
     ],
 )
 async def test_which_configurations_are_refused(both: Both, extenders: list[Object], good: bool) -> None:
-    """A11: decoding is strict and tells cases apart; weights, the one binder and the names of resources are checked."""
+    """A11: decoding is strict and distinguishes cases; weights, the one binder and the names of resources are checked."""
 
     async def observe(side: Side) -> Any:
         try:

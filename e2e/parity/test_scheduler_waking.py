@@ -1,4 +1,4 @@
-"""What gives a refused pod another try, and what does not."""
+"""The events that give a refused pod another try, and those that do not."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def test_an_own_label_wakes(both: Both) -> None:
 
 
 async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
-    """A10: room for who lacks room, a label for who wants one, an uncordon, a taint taken away; nothing else does."""
+    """A10: room for a pod without room, a label for one that wants it, an uncordon, a taint taken away; nothing else does."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 1}) as it:
@@ -218,7 +218,7 @@ async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
 
 
 async def test_gates_hold_a_pod_back(both: Both) -> None:
-    """A10: a gated pod is not tried and not said to be unschedulable by the scheduler; without gates it goes."""
+    """A10: a gated pod is not tried and not reported as unschedulable by the scheduler; without gates it goes."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:
@@ -234,7 +234,7 @@ async def test_gates_hold_a_pod_back(both: Both) -> None:
 
 
 async def test_a_pod_that_is_being_deleted_is_skipped(both: Both) -> None:
-    """A10: when its turn comes it is not tried, and an event says so."""
+    """A10: when its turn comes it is not tried, and an event reports it."""
 
     async def observe(side: Side) -> Any:
         async with play(side, {"a": 10}) as it:

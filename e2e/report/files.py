@@ -14,7 +14,7 @@ from e2e.report.verdicts import Table, merged
 def add(folder: Path, run: Table, promises: Mapping[str, tuple[str, tuple[str, ...]]]) -> Table:
     """Merge a run into the folder's table. A file that cannot be read is replaced. Raises OSError.
 
-    One run after the other: two that end at once do not lose each other's columns.
+    One run after the other: two that end together do not lose each other's columns.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".verdicts.lock").open("w") as lock:

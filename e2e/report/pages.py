@@ -24,7 +24,7 @@ def to_json(table: Table) -> str:
 
 
 def from_json(text: str) -> Table:
-    """What ``to_json`` wrote. Raises ValueError for anything else."""
+    """The table out of the text of ``to_json``. Raises ValueError for anything else."""
     try:
         document = json.loads(text)
         if document["form"] != _FORM:
@@ -103,7 +103,7 @@ def _cases(rows: Iterable[tuple[str, list[Case]]], shown: list[str], notes: dict
 
 
 def _cell(cases: list[Case], cluster: str, notes: dict[str, int]) -> str:
-    """The worst outcome, how many of the cases have it where there are several, and why."""
+    """The worst outcome, how many of the cases have it if there are several, and why."""
     seen = [case.verdicts[cluster] for case in cases if cluster in case.verdicts]
     if not seen:
         return NOT_RUN

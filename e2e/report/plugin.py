@@ -1,7 +1,7 @@
-"""What pytest tells of a run, as verdicts: listens to the cases, and writes the table when the session ends.
+"""pytest's reports of a run, as verdicts: listens to the cases, and writes the table when the session ends.
 
 A case's column is the cluster of ``--cluster``; one that compares the embedded cluster with the real control plane stands in
-both columns. Tests that use no cluster are the judge's own checks, and are not in the table. What a case is goes along in its
+both columns. Tests that use no cluster are the judge's own checks, and are not in the table. A case's facts go along in its
 report's properties (``case-id``, ``profile``, ``kubernetes``), which JUnit files show, and which come back from the processes of
 pytest-xdist.
 """
@@ -22,7 +22,7 @@ from e2e.report.sources import state
 from e2e.report.verdicts import Case, Column, Table, Verdict, counts, promises_in
 
 NAME: Final = "gpushare-verdicts"
-# The release that the session's cluster says it is, once it is up.
+# The release that the session's cluster reports, once it is up.
 KUBERNETES: Final = pytest.StashKey[str]()
 CASE_ID, PROFILE, RELEASE = "case-id", "profile", "kubernetes"
 # Fixtures by which a case is on a cluster, and by which it is on both kinds of control plane.
@@ -62,7 +62,7 @@ class Verdicts:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """What each case is, into its properties."""
+        """The facts of each case, into its properties."""
         for item in (item for item in items if self._folder_of_cases in item.path.parents):
             profiles = profiles_of(getattr(item, "fixturenames", ()), self._cluster)
             if profiles:
@@ -95,7 +95,7 @@ class Verdicts:
         self._cases[report.nodeid] = Case(promises, dict.fromkeys(profiles, verdict))
 
     def pytest_sessionfinish(self) -> None:
-        """Write the table, where this process is the one that reports and any case ran."""
+        """Write the table, if this process is the one that reports and any case ran."""
         if hasattr(self._config, "workerinput") or not self._cases:
             return
         run = self._table()
@@ -116,7 +116,7 @@ class Verdicts:
         date = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
         minor = str(self._config.getoption("--kubernetes", default=""))
         clusters = dict.fromkeys(name for case in self._cases.values() for name in case.verdicts)
-        # The option is of the real programs; which release the embedded cluster imitates it says itself.
+        # The option is for the real programs; the embedded cluster itself reports the release that it imitates.
         assumed = {name: "" if name == "embedded" else minor for name in clusters}
         columns = {name: Column(self._releases.get(name, assumed[name]), date) for name in clusters}
         return Table(state(self._config.rootpath), self._target, columns, self._cases)
@@ -131,7 +131,7 @@ def profiles_of(fixtures: Iterable[str], cluster: str) -> tuple[str, ...]:
 
 
 def verdict_of(report: pytest.TestReport) -> Verdict | None:
-    """What one phase shows; None for one that was only the way to another. Whatever fails outside of the call is an error."""
+    """The outcome of one phase; None for one that was only the way to another. A failure outside of the call is an error."""
     if report.skipped:
         return Verdict("skipped", _skip_reason(report))
     if report.failed:

@@ -1,4 +1,4 @@
-"""What cases say of themselves beyond passing: in their reports' properties, as other processes may run them."""
+"""The notes of cases beyond passing: in their reports' properties, as other processes may run them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def say(request: pytest.FixtureRequest, about: str, what: Any) -> None:
 
 
 def heard(reporter: pytest.TerminalReporter, about: str) -> list[Any]:
-    """All that was said about this in the run."""
+    """All notes of this kind in the run."""
     return [
         what
         for report in reporter.getreports("passed") + reporter.getreports("failed")

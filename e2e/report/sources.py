@@ -12,7 +12,7 @@ _SECONDS: Final = 30
 
 
 def state(root: Path) -> str:
-    """The commit, twelve digits; with local changes ``<commit>+<digest of the changes>``. ``unknown`` where git does not say."""
+    """The commit, twelve digits; with local changes ``<commit>+<digest of the changes>``. ``unknown`` if git gives none."""
     try:
         commit = _git(root, "rev-parse", "--short=12", "HEAD").decode().strip()
         names = _git(root, "status", "--porcelain")
@@ -23,7 +23,7 @@ def state(root: Path) -> str:
 
 
 def _untracked(root: Path) -> bytes:
-    """What is in files that git knows nothing of, and does not ignore."""
+    """The content of files that git neither tracks nor ignores."""
     names = _git(root, "ls-files", "--others", "--exclude-standard", "-z").decode(errors="surrogateescape")
     paths = (root / name for name in names.split("\0") if name)
     return b"".join(path.read_bytes() for path in paths if path.is_file())

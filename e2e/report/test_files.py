@@ -50,7 +50,7 @@ def test_runs_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_page_that_cannot_be_written_is_an_error_and_leaves_whole_files(tmp_path: Path) -> None:
-    """What was written before it is whole, and nothing half lies around."""
+    """A file written before stays whole, and no partial one is left."""
     (tmp_path / "verdicts.md").mkdir()
     with pytest.raises(OSError, match=r"verdicts\.md"):
         add(tmp_path, run_on("kind"), {})

@@ -55,7 +55,7 @@ def test_the_page_says_of_what_it_is() -> None:
 
 
 def test_each_case_is_a_row_with_a_cell_for_each_cluster() -> None:
-    """Parameters are counted, what did not run says so, reasons are notes."""
+    """Parameters are counted, a case that did not run shows it, reasons are notes."""
     found = rows(to_markdown(TABLE, PROMISES))
 
     assert found["test_one"] == ["DP-001", "passed", "not run", "skipped [1]"]
@@ -91,7 +91,7 @@ def test_an_id_without_a_text_is_shown_too() -> None:
 
 
 def test_no_notes_no_heading() -> None:
-    """Nothing to say, nothing said; and the form is in the file."""
+    """Without notes there is no section; and the form is in the file."""
     table = Table("c", "t", {}, {"e2e/a.py::test_x": Case((), {"kind": PASSED})})
 
     assert "Notes" not in to_markdown(table, {})

@@ -89,7 +89,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 def table_in(folder: Path) -> Table:
-    """What was written."""
+    """The table that was written."""
     return from_json((folder / "artefacts" / "verdicts.json").read_text())
 
 

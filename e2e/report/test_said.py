@@ -1,4 +1,4 @@
-"""What cases say of themselves is heard where other processes run them."""
+"""The notes of cases arrive if other processes run them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from e2e.report.sources import UNKNOWN, state
 
 
 def git(folder: Path, *arguments: str) -> None:
-    """Run git there, as nobody in particular."""
+    """Run git there, with a fixed author."""
     who = ["-c", "user.name=n", "-c", "user.email=e@example.invalid", "-c", "commit.gpgsign=false"]
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)
 

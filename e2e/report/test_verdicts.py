@@ -46,7 +46,7 @@ def test_the_first_run_is_the_table() -> None:
 
 
 def test_another_cluster_gets_a_column_of_its_own() -> None:
-    """What the first has shown stays."""
+    """The results of the first run stay."""
     both = merged(table("embedded", a=PASSED, b=FAILED), table("kind", a=FAILED))
 
     assert both.cases == {
@@ -102,5 +102,5 @@ def test_counts_say_what_did_not_run() -> None:
 
 
 def test_the_columns_are_in_the_order_from_the_instant_to_the_real() -> None:
-    """Those that nobody ran are shown, others come last."""
+    """Cases that did not run are shown, others come last."""
     assert columns_of(["existing", "kind"]) == ["embedded", "controlplane", "kind", "existing"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 Outcome = Literal["passed", "skipped", "failed", "error"]
-# What a case shows is the worst of what its parameters show.
+# The outcome of a case is the worst of its parameters' outcomes.
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("error", "failed", "skipped", "passed")
 # The columns, from the instant to the real; others come after them.
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
@@ -18,7 +18,7 @@ _PROMISE: Final = re.compile(r"\b(?:API|DP|E2E|EXT|INS|PR)-\d{3}\b")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one case has shown on one cluster."""
+    """The result of one case on one cluster."""
 
     outcome: Outcome
     reason: str = ""
@@ -67,10 +67,10 @@ def columns_of(clusters: Iterable[str]) -> list[str]:
 
 
 def merged(before: Table | None, run: Table) -> Table:
-    """What was known, with this run over it: cell by cell, as a run may be a part of the suite.
+    """The former table, with this run over it: cell by cell, as a run may be a part of the suite.
 
-    Nothing stays of other sources or another target, and of a cluster's column nothing where its Kubernetes is of another
-    minor: a table never mixes what was not shown of the same thing.
+    Nothing stays of other sources or another target, and of a cluster's column nothing if its Kubernetes is of another
+    minor: a table never mixes results about different things.
     """
     if before is None or (before.commit, before.target) != (run.commit, run.target):
         return run

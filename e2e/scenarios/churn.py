@@ -1,4 +1,4 @@
-"""Pods that come and go on one node while its programs start anew, each replaced as an owner would where it is turned away."""
+"""Pods that come and go on one node while its programs restart, each replaced as an owner would if it is turned away."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Churn:
         return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
 
     async def count_wrong_totals(self, pods: list[Object]) -> None:
-        """Of those that run now."""
+        """The names of those that run now."""
         for pod in pods:
             self.wrong_totals += wrong_totals(pod, await self._observer.variables(pod))
 
@@ -98,7 +98,7 @@ class Churn:
         await eventually(allocatable, lambda seen: seen == units, f"{self._node} has its memory back", seconds=120)
 
     async def creates_more_than(self, count: int) -> None:
-        """Wait until more pods than so many have been created."""
+        """Wait until more pods than this number have been created."""
 
         async def created() -> int:
             return self.created
@@ -113,7 +113,7 @@ class Churn:
             if len(staying) < _COUNT:
                 await self._create()
             elif len(others) == _COUNT:
-                # One at a time: while nobody lets pods go, they do not pile up.
+                # One at a time: while no kubelet lets pods go, they do not pile up.
                 await self._observer.delete(self._rng.choice(staying)["metadata"]["name"], 1)
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -135,7 +135,7 @@ class Churn:
 
 
 def reason(pod: Mapping[str, Any]) -> str:
-    """What the kubelet said of a pod that it refused, without what is the pod's own."""
+    """The kubelet's reason for a pod that it refused, without the pod's own names."""
     status = pod["status"]
     text = status.get("message", "").partition("Allocate failed due to ")[2].partition(", which is")[0]
     return f"{status.get('reason')}: {text}" if text else str(status.get("reason"))

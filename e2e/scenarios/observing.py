@@ -1,4 +1,4 @@
-"""A cluster whose device plugins observe their nodes: what they expose to Prometheus, what they say on pods."""
+"""A cluster with device plugins that observe their nodes: their metrics for Prometheus, and their events on pods."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ObservedNamespace:
         return {tuple(one.labels[label] for label in labels): one.value for one in samples if one.name == name}
 
     async def events(self, pod: str, reason: str) -> list[str]:
-        """What was said of a pod, by any that had that name."""
+        """The events about a pod, and any other pod of that name."""
         selector = f"involvedObject.name={pod}"
         found = await self.observer.cluster.api.list(EVENTS, self.observer.namespace, field_selector=selector)
         return [str(event["message"]) for event in found if event.get("reason") == reason]

@@ -1,4 +1,4 @@
-"""Many pods at once: no card is ever over-booked, by anybody's book."""
+"""Many pods together: no card is ever over-booked, by any book."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> N
     assert overbooked == []
     phases = Counter(pod["status"]["phase"] for pod in pods)
     assert phases["Running"] + phases["Pending"] == PODS
-    # What no card takes any more is large, or nothing: most of what there is must be in use.
+    # The pods that no card takes any more are large, or there are none: most of the units must be in use.
     booked, there = sum(booked_in_api(pods).values()), sum(sum(cards.values()) for cards in sizes.values())
     assert booked >= 0.8 * there
 

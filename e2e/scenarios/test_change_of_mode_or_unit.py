@@ -1,4 +1,4 @@
-"""A node changes to slots mode or to another memory unit: the plugin waits for what runs there, then goes on by itself."""
+"""A node changes to slots mode or to another memory unit: the plugin waits for the pods that run there, then goes on alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Site:
         return self.simulated.device_plugin(chosen, account, arguments)
 
     async def amounts(self) -> dict[str, str]:
-        """What the node can give to pods."""
+        """The node's allocatable of each resource."""
         node = await self.cluster.api.get(NODES, NODE)
         return {name: str(text) for name, text in (node["status"].get("allocatable") or {}).items()}
 
@@ -116,7 +116,7 @@ async def _kubelet(
 
 
 async def test_a_kubelet_that_owns_the_memory_is_detected_explained_and_waited_for(site: Site) -> None:
-    """Nothing is announced and nothing crashes; the event says what to do, and doing it is enough."""
+    """Nothing is announced and nothing crashes; the event has the remedy, and the remedy is enough."""
     ids = await site.plugin("gpushare")
     await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
     # Two resources, each with a registration of its own: the slots may be there a moment later.
@@ -145,7 +145,7 @@ async def test_a_kubelet_that_owns_the_memory_is_detected_explained_and_waited_f
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.02)], ids=["fifty times as fast"])
 async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site) -> None:
-    """Without pods a kubelet lets go of the memory five minutes after its plugin has gone; nobody has to do anything."""
+    """Without pods a kubelet lets go of the memory five minutes after its plugin has gone; no one has to act."""
     ids = await site.plugin("gpushare")
     await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))
     await ids.stop()

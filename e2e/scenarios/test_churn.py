@@ -14,13 +14,13 @@ from e2e.scenarios.churn import Churn
 NODE: Final = "a2"
 UNITS: Final = "28"
 
-# Of one case, in seconds: twenty restarts of a real kubelet take minutes.
+# The limit of one case, in seconds: twenty restarts of a real kubelet take minutes.
 pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.mark.parametrize("what", ["kubelet", "plugin", "both"])
 async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
-    """E2E-005, E2E-006, DP-022: kubelet restarted, plugin killed, or both at once, again and again while pods come and go."""
+    """E2E-005, E2E-006, DP-022: kubelet restarted, plugin killed, or both together, again and again while pods come and go."""
     count = request.config.getoption("--restarts")
     cluster = observer.cluster
     churn = Churn(observer, NODE, seed=count)
@@ -48,7 +48,7 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
 
 
 async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRequest) -> None:
-    """DP-022: the node is rebooted twice; who is let in again is on its card, who is not says that its plugin was not there."""
+    """DP-022: the node is rebooted twice; a pod let in again is on its card, the reason of one that is not is the absent plugin."""
     churn = Churn(observer, NODE, seed=2)
     for _ in range(2):
         async with churn.going_on():

@@ -16,7 +16,7 @@ from e2e.observer import Observer
 
 
 def with_init(name: str, *units: object, init: object = None, sidecar: object = None, node: str) -> dict[str, Any]:
-    """A pod with an init container that ends at once, or a sidecar, or both."""
+    """A pod with an init container that ends immediately, or a sidecar, or both."""
     pod = gpu_pod(name, *units, node=node)
     containers = []
     if init is not None:
@@ -81,7 +81,7 @@ async def test_a_pod_bound_by_hand(observer: Observer) -> None:
 
 
 async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observer) -> None:
-    """The last guard: 9 + 9 are on two cards of 14; 8 more would fit in total, and on no card. It fails and says why."""
+    """The last guard: 9 + 9 are on two cards of 14; 8 more would fit in total, and on no card. It fails with the reason."""
     await observer.create(gpu_pod("one", 9, node="a2"), gpu_pod("two", 9, node="a2"))
     await observer.running("one", "two")
     await observer.create(gpu_pod("by-hand", 8, bound_to="a2"))

@@ -85,7 +85,7 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
         "nine": nine["metadata"]["annotations"][spec.POD_INDEX],
         "two": two["metadata"]["annotations"][spec.POD_INDEX],
     }
-    # The node still tells what the kubelet had before it was restarted: a pod may come before the plugin has.
+    # The node still shows the kubelet's amounts from before the restart: a pod may come before the plugin has.
     await run_though_turned_away(observer, "late", 9)
     await observer.create(gpu_pod("too-much", 10, node=NODE))
     await observer.waits_because("too-much", "nsufficient")
@@ -94,13 +94,13 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
 
 
 async def test_a_kubelet_without_its_checkpoint_loses_nobodys_room(observer: Observer) -> None:
-    """A kubelet that does not know who had what turns its running pods away; those that replace them fit, and nothing over them."""
+    """A kubelet without its checkpoint turns its running pods away; those that replace them fit, and nothing over them."""
     await observer.create(gpu_pod("before", 9, node=NODE))
     await observer.running("before")
     times = registrations(observer)
     await observer.cluster.restart_kubelet(NODE, lose_checkpoint=True)
 
-    # The amount tells nothing here: such a kubelet goes on showing it, and lets pods in without devices until the plugin is back.
+    # The amount proves nothing here: such a kubelet goes on showing it, and lets pods in without devices until the plugin is back.
     async def again() -> int:
         return registrations(observer)
 
@@ -131,7 +131,7 @@ async def test_pods_that_were_bound_while_the_kubelet_was_away_are_not_mistaken_
             gated = gpu_pod(name, 9, node=NODE)
             gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
             await observer.create(gated)
-            # Ages are told apart by the second.
+            # Ages have the resolution of a second.
             await asyncio.sleep(1.1)
         for name in reversed(names):
             await cluster.api.patch(PODS, name, {"spec": {"schedulingGates": None}}, observer.namespace)
@@ -171,7 +171,7 @@ async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
 
 @pytest.mark.stand_in_only("a real kubelet corrects the status of such a pod when it starts")
 async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> None:
-    """A pod of phase Failed whose status still shows a running container keeps its card until its node boots again."""
+    """A pod of phase Failed with a status that still shows a running container keeps its card until its node boots again."""
     cluster = observer.cluster
     await observer.create(gpu_pod("shut", 9, node=NODE), gpu_pod("other", 9, node=NODE))
     shut, _ = await observer.running("shut", "other")
@@ -215,7 +215,7 @@ async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
     await eventually(phase, lambda seen: seen == "Succeeded", "the job is done")
     await observer.cluster.restart_kubelet(NODE)
     await whole(observer)
-    # What the job had is free for the kubelet when it has looked at it once more.
+    # The job's ids are free for the kubelet when it has looked at it once more.
     await run_though_turned_away(observer, "a", 14)
     await run_though_turned_away(observer, "b", 14)
 

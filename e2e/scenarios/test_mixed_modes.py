@@ -61,7 +61,7 @@ def slotted(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def cards_of(fleet: Cluster, node: str) -> Callable[[], Awaitable[list[dict[str, Any]]]]:
-    """What a node publishes of its cards."""
+    """The node's publication of its cards."""
 
     async def read() -> list[dict[str, Any]]:
         annotations = (await fleet.api.get(NODES, node))["metadata"]["annotations"]
@@ -110,7 +110,7 @@ async def test_a_card_without_a_slot_takes_nobody_however_much_memory_it_has(see
 
 
 async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
-    """A lower amount would make a kubelet that starts anew refuse running pods; the extender passes the card over."""
+    """A lower amount would make a kubelet that restarts refuse running pods; the extender passes the card over."""
     read = cards_of(seen.cluster, "exact")
     await seen.create(slotted(gpu_pod("before", 81_920, node="exact")))
     (before,) = await seen.running("before")
@@ -130,7 +130,7 @@ async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Obse
 
 
 async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer) -> None:
-    """What asks for gpu-mem alone runs on either node, and asks for a slot when one looks."""
+    """A pod that asks for gpu-mem alone runs on either node, and asks for a slot when one looks."""
     target = load_target("gpushare-slots")
     if not await policies.install(seen.cluster.api, target.policy_manifests(), target.policy_probe):
         pytest.skip("this API server is older than 1.36 and has no MutatingAdmissionPolicy")

@@ -1,4 +1,4 @@
-"""What an operator does to nodes: drain, delete the Node, stop the kubelet, add a machine. The book follows."""
+"""An operator's work on nodes: drain, delete the Node, stop the kubelet, add a machine. The book follows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RIGHT: Final = "a2"
 
 @pytest.fixture
 def shared(request: pytest.FixtureRequest) -> Cluster | None:
-    """The session's cluster where nodes are real: others would take a minute, and this is the last case of its process."""
+    """The session's cluster if nodes are real: others would take a minute, and this is the last case of its process."""
     provider = request.config.getoption("--cluster")
     return None if provider in STAND_INS else request.getfixturevalue("cluster")
 
@@ -62,7 +62,7 @@ async def pair(spoilt: Cluster) -> AsyncIterator[Observer]:
 
 
 async def memory(cluster: Cluster, node: str) -> str:
-    """What the node can give, or why it says nothing."""
+    """The node's allocatable, or the reason why it has none."""
     try:
         status: dict[str, Any] = (await cluster.api.get(NODES, node))["status"]
     except ApiError as error:
@@ -71,7 +71,7 @@ async def memory(cluster: Cluster, node: str) -> str:
 
 
 async def test_nodes_come_and_go_and_the_book_follows(pair: Observer) -> None:
-    """Drained, its Node deleted and made anew by its kubelet, beside a machine that joins: each pod keeps to its card."""
+    """Drained, its Node deleted and made again by its kubelet, beside a machine that joins: each pod keeps to its card."""
     cluster = pair.cluster
     before = await memory(cluster, LEFT)
     await pair.create(gpu_pod("moves", 3, node=LEFT), gpu_pod("stays", 5, node=RIGHT))

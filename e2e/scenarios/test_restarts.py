@@ -15,7 +15,7 @@ from e2e.builders import gpu_pod
 from e2e.observer import Observer
 from e2e.real_kubelets import STAND_INS
 
-# Of which a small machine starts one or two a second.
+# A small machine starts one or two of these a second.
 _REAL_CONTAINERS: Final = 20
 
 

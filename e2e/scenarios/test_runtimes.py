@@ -1,4 +1,4 @@
-"""However the runtime is told the card, the container gets the one of its pod's annotation."""
+"""However the runtime gets the card, the container sees the one of its pod's annotation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def observer(request: pytest.FixtureRequest, target: Target, choices: Choi
 
 @pytest.mark.stand_in_only("simulated cards have no device files, so no runtime can hand them in by CDI")
 async def test_each_way_of_naming_a_card_shows_it_and_no_other(observer: Observer) -> None:
-    """Two pods a node, one a card: each holds its memory where its annotation says; the variable alone would show none."""
+    """Two pods a node, one a card: each holds memory on the card in its annotation; the variable alone would show none."""
     ways = {
         "by-cri": ("CDI device nvidia.com/gpu={uuid}", "void"),
         "by-annotation": ("CDI device nvidia.com/gpu={nvml}", "void"),

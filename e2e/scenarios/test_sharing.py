@@ -24,7 +24,7 @@ async def test_three_pods_share_one_card(observer: Observer) -> None:
 
 
 async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Observer) -> None:
-    """E2E-003: 2 + 2 + 2 units are left on three cards; 4 wait, the event says why, and take the card that is freed."""
+    """E2E-003: 2 + 2 + 2 units are left on three cards; 4 wait, the event has the reason, and take the card that is freed."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
     await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.running(*fillers)
@@ -61,7 +61,7 @@ async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> N
 
 
 async def test_two_equal_pods_created_together_get_the_card_of_their_annotation(observer: Observer) -> None:
-    """ext#220: pods of 9 units cannot share a card of 14; created at once, neither gets the other's (defect D1)."""
+    """ext#220: pods of 9 units cannot share a card of 14; created together, neither gets the other's (defect D1)."""
     for round_number in range(3):
         names = [f"twin-{round_number}-{number}" for number in range(2)]
         await observer.create(*(gpu_pod(name, 9, node="a2") for name in names))
@@ -75,7 +75,7 @@ async def test_two_equal_pods_created_together_get_the_card_of_their_annotation(
 
 
 async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
-    """ext#143: containers of 1 and 2 units run on the pod's one card, and each is told its own amount (defect D2)."""
+    """ext#143: containers of 1 and 2 units run on the pod's one card, and each gets its own amount (defect D2)."""
     await observer.create(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
     await observer.running("two", "three")
 
@@ -96,7 +96,7 @@ async def test_memory_stays_booked_until_the_containers_are_gone(observer: Obser
     await observer.waits_because("next", "nsufficient")
     assert (await observer.pod("leaving"))["metadata"]["deletionTimestamp"]
     await observer.running("next")
-    # A real kubelet says that all has ended a moment before it lets the object go.
+    # A real kubelet reports the end of all a moment before it lets the object go.
     left = [pod for pod in await observer.pods() if pod["metadata"]["name"] != "next"]
     assert all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in left)
     await observer.check_books()

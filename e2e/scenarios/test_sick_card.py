@@ -16,13 +16,13 @@ NODE: Final = "a2"
 
 
 async def allocatable(observer: Observer) -> str:
-    """What pods may use of the node's memory."""
+    """The node's allocatable memory."""
     node = await observer.cluster.api.get(NODES, NODE)
     return str(node["status"]["allocatable"].get(spec.RESOURCE_MEMORY, "0"))
 
 
 async def heal(observer: Observer, card: int) -> None:
-    """The card is repaired, and an operator says so until the plugin believes it."""
+    """The card is repaired, and an operator's annotation stays until the plugin acts on it."""
     cluster = observer.cluster
     await cluster.fake_nvml(NODE, "repair", observer.uuids(NODE)[card])
 
@@ -39,7 +39,7 @@ async def heal(observer: Observer, card: int) -> None:
 
 
 async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer) -> None:
-    """DP-021, DP-006: who runs on it goes on and is told, who comes gets the other card; a word brings it back."""
+    """DP-021, DP-006: a pod on it goes on and gets an event, a new one gets the other card; an annotation brings the card back."""
     await observer.create(gpu_pod("on-it", 3, node=NODE))
     (pod,) = await observer.running("on-it")
     card = int(pod["metadata"]["annotations"][spec.POD_INDEX])

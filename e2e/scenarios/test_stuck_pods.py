@@ -28,7 +28,7 @@ async def observed(
 
 
 async def bind(observer: Observer, pod: Object, node: str) -> None:
-    """As an extender whose answer arrives when the kubelet has just lost its plugin: card 0 of 14 units."""
+    """As an extender with an answer that arrives when the kubelet has just lost its plugin: card 0 of 14 units."""
     name = pod["metadata"]["name"]
     annotations = {
         spec.POD_INDEX: "0",
@@ -58,7 +58,7 @@ async def failed(observer: Observer, name: str) -> None:
 
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")
 async def test_a_controllers_pod_is_replaced_and_a_bare_one_is_only_reported(observed: ObservedNamespace) -> None:
-    """Bound while the plugin was away: the ReplicaSet's is deleted and its successor runs, the bare one stays and says why."""
+    """Bound while the plugin was away: the ReplicaSet's is deleted and its successor runs, the bare one stays with the reason."""
     observer = observed.observer
     await observer.cluster.kill("device_plugin", "u1")
     await observer.create(gpu_pod("bare", 2, node="u1"), replica_set("web", gpu_pod("any", 2, node="u1")))

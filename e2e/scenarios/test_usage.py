@@ -1,4 +1,4 @@
-"""What pods really use is seen and compared with what they booked."""
+"""The real use of pods is read and compared with their bookings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards of 81,920 MiB in exact MiB: eight of them, or two where each container is a real one."""
+"""Cards of 81,920 MiB in exact MiB: eight of them, or two if each container is a real one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cards(request: pytest.FixtureRequest) -> int:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def slots_cluster(request: pytest.FixtureRequest, choices: Choices, cards: int) -> AsyncIterator[Any]:
-    """Our programs in slots mode, with the policy that adds slots to pods, where the API server knows policies."""
+    """Our programs in slots mode, with the policy that adds slots to pods, if the API server has such policies."""
     if request.config.getoption("--target") != "gpushare":
         pytest.skip("slots mode is of our own programs; the target is another")
     nodes = [NodeSpec(NODE, box=_EIGHT if cards > 2 else _TWO)]
@@ -98,7 +98,7 @@ async def test_pods_of_odd_sizes_fill_the_cards_to_the_mib(slots: Observer, card
 
 
 async def test_nearly_five_pods_a_card_at_once(slots: Observer, cards: int) -> None:
-    """Equal and unequal ones in any order: whoever runs is on its card, and told its own amount."""
+    """Equal and unequal ones in any order: each running pod is on its card, and gets its own amount."""
     count = 5 * cards - 1
     sizes = [AMOUNTS[number % len(AMOUNTS)] + number % 3 for number in range(count)]
     names = [f"p-{number:02}" for number in range(count)]
@@ -129,7 +129,7 @@ async def test_a_pod_of_two_containers_takes_two_slots(slots: Observer, cards: i
 
 
 async def test_the_policy_adds_the_slot(slots: Observer) -> None:
-    """A pod written for gpu-mem alone runs, where the API server knows such policies; an old one's pods name the slot."""
+    """A pod written for gpu-mem alone runs, if the API server has such policies; an old one's pods name the slot."""
     version = await slots.cluster.api.request("GET", "/version")
     if int(version["minor"].rstrip("+")) < 36:
         pytest.skip(f"MutatingAdmissionPolicy came with Kubernetes 1.36; this is 1.{version['minor']}")

@@ -2,7 +2,7 @@
 
 * ``operations`` what a history is, as data that can be written down and read again; ``samples`` the bodies and selectors
   that histories are made of; ``generate`` and ``requests`` a history from a seed;
-* ``replay`` runs one history on one side and keeps what was answered and what the watches said;
+* ``replay`` runs one history on one side and keeps the answers and the events of the watches;
 * ``compare`` takes out what may differ between two servers, and finds the first thing that does;
 * ``shrink`` makes a history that fails short; ``regressions`` are short ones that once failed, replayed for ever.
 """

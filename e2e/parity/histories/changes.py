@@ -1,4 +1,4 @@
-"""What the requests of a history carry: new objects, patches, conditions, options; sensible ones and wrong ones. Pure."""
+"""The content of a history's requests: new objects, patches, conditions, options; sensible ones and wrong ones. Pure."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _NEW: Final[dict[str, tuple[Object, ...]]] = {
     "replicasets": ({"spec": {"replicas": 0}}, {"spec": {"minReadySeconds": 4}}),
 }
 
-# What is wrong with a new object: for each kind, and for some.
+# Faults of a new object: for each kind, and for some.
 _SPOILT: Final[tuple[Object, ...]] = (
     {"metadata": {"name": "Bad_Name"}},
     {"metadata": {"name": None}},
@@ -239,16 +239,16 @@ _STATUS_CHANGES: Final[dict[str, tuple[Object, ...]]] = {
 
 
 def put_change(randomness: random.Random, kind: Kind, word: str, *, status: bool) -> Object:
-    """What a PUT changes, as a merge patch of the object that was read."""
+    """The changes of a PUT, as a merge patch of the object that was read."""
     change = _change(randomness, kind, "status" if status else "")
     if change.get("metadata", {}).get("name"):
-        # Another name than that of the URL is refused at once; seldom is enough.
+        # Another name than that of the URL is refused immediately; seldom is enough.
         change["metadata"]["name"] = kind.name(_NS, word if randomness.random() < 0.7 else "elsewhere")
     return change
 
 
 def put_conditions(randomness: random.Random) -> Object:
-    """What a PUT demands of the object that it replaces, beside the version that was read."""
+    """The conditions of a PUT on the object that it replaces, beside the version that was read."""
     return randomness.choices(
         ({}, {"metadata": {"resourceVersion": None}}, {"metadata": {"uid": None}}, *_CONDITIONS),
         (60, 14, 6, *([5] * len(_CONDITIONS))),

@@ -1,4 +1,4 @@
-"""What two servers must say alike: takes out names, uids, times and numbers that are each server's own. Pure.
+"""The comparison of two servers' answers: takes out names, uids, times and numbers that are each server's own. Pure.
 
 A resourceVersion becomes the place of its write among all writes of the history (``write 12``), as the watches of
 everything saw them: that both sides show the same write is compared exactly, and only its number is not.
@@ -18,7 +18,7 @@ _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 # The times of the samples lie before this century's twenties; all others are clocks'.
 _TIME: Final = re.compile(r"20[2-9]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[ +]\S+( \S+)?)")
 _NUMBERS: Final = re.compile(r"((?:esource ?[vV]ersion|object meta|current|precondition|record):? \(?)(\d+)( \(\d+\))?")
-# What the real server says after these words comes from its decoder, its types or its libraries.
+# The real server's text after these words comes from its decoder, its types or its libraries.
 _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(cannot be handled as an? \w+: ).*"),
     re.compile(r"(?s)(pod updates may not change fields other than).*"),
@@ -31,7 +31,7 @@ _LIBRARY_TEXTS: Final = (
     re.compile(r"(?s)(the server rejected our request due to an error in our request).*"),
     re.compile(r"(?s)(?:unable to parse requirement: |^found '.*', expected).*"),
 )
-# What a side has to show for an operation that it could not send: what it refers to was never answered.
+# The answer of a side for an operation that it could not send: the object that it refers to was never answered.
 _UNSENT: Final = Answer(0)
 _UNOPENED: Final = Stream(ended="unsent")
 _ABSENT: Final = "(absent)"
@@ -69,7 +69,7 @@ def compare(first: Record, second: Record) -> list[Difference]:
 
 
 def _streams(number: int | None, key: str, first: Any, second: Any) -> list[Difference]:
-    """The first event that differs says enough: the rest may follow from it."""
+    """The first event that differs is enough: the rest may follow from it."""
     for at, (mine, yours) in enumerate(zip(first["events"], second["events"], strict=False)):
         if found := _parts(number, mine, yours, f"{key} event {at}"):
             return found
@@ -96,7 +96,7 @@ def _parts(number: int | None, first: Any, second: Any, path: str) -> list[Diffe
 
 
 class _Normal:
-    """What one side said, in words that the other side would use for the same."""
+    """One side's answer, in the terms that the other side would use for the same."""
 
     def __init__(self, record: Record) -> None:
         self._namespace = record.namespace
@@ -154,7 +154,7 @@ class _Normal:
     def _text(self, text: str) -> str:
         text = text.replace(self._namespace, "${ns}")
         text = _UID.sub(lambda match: self._uids.get(match[0], "a uid of no write"), text)
-        # Dry runs are told without the prefix of the storage.
+        # Errors of dry runs come without the prefix of the storage.
         text = _TIME.sub("a time", text).replace("Key: /registry/", "Key: /")
         for pattern in _LIBRARY_TEXTS:
             text = pattern.sub(lambda match: f"{(match.groups() or ('',))[0]} …", text)

@@ -37,7 +37,7 @@ from e2e.parity.histories.samples import (
 
 _NS: Final = "${ns}"
 _WORDS: Final = ("a", "b", "c", "d")
-# Events are one kind under two names; a change under the other name is a write even where nothing changes, as it moves the
+# Events are one kind under two names; a change under the other name is a write even if nothing changes, as it moves the
 # ownership of fields, which the embedded server does not keep. So each is changed under the name that created it.
 _OWN_WORDS: Final = {"events": ("a", "b"), "events.v1": ("c", "d")}
 # Three seconds each on the real server, so there are few of them.
@@ -59,7 +59,7 @@ def generate(seed: int, operations: int) -> History:
 
 @dataclass(slots=True)
 class _Model:
-    """What is thought to be there, and which operations answered something that can be referred to."""
+    """The objects that should exist, and the operations with an answer that can be referred to."""
 
     alive: set[tuple[str, str]] = field(default_factory=set)
     shown: dict[tuple[str, str], list[int]] = field(default_factory=dict)
@@ -279,7 +279,7 @@ class _Generator:
         return kind.everywhere() if everywhere else kind.path(_NS)
 
     def _own(self, kind: Kind) -> dict[str, str]:
-        """Only the history's own objects, where others are about."""
+        """Only the history's own objects, if there are others."""
         return {} if kind.namespaced else {"labelSelector": f"history={_NS}"}
 
     def _selectors(self, kind: Kind) -> tuple[dict[str, str], Until]:

@@ -1,6 +1,6 @@
 """A history as data: requests whose versions, uids and tokens are named by the operation that answered them. Pure.
 
-Two servers number their writes differently, so a history says ``${version:7}`` where a client would send the
+Two servers number their writes differently, so a history has ``${version:7}`` in the place of the
 resourceVersion that operation 7 answered. ``${uid:7}`` and ``${continue:7}`` are its uid and its token, and ``${ns}`` is the
 namespace of the run. An object with the one key ``${object:7}`` is the object that operation 7 answered, with a merge
 patch (its value) applied, as a client does that reads, changes and writes back.

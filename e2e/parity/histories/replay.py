@@ -30,14 +30,14 @@ _NAMESPACES: Final = "/api/v1/namespaces"
 
 
 class Answer(msgspec.Struct):
-    """What one request was answered; code 0: it was not sent, its reference was to nothing."""
+    """The answer to one request; code 0: it was not sent, its reference was to nothing."""
 
     code: int
     body: Any = None
 
 
 class Stream(msgspec.Struct):
-    """What one watch said. ``ended``: by its last object, by the server, by a refusal, or (``silent``) not at all."""
+    """The events of one watch. ``ended``: by its last object, by the server, by a refusal, or (``silent``) not at all."""
 
     events: list[Any] = []
     ended: str = "silent"
@@ -77,7 +77,7 @@ class _Run:
         """A namespace as its controllers would furnish it, and one watch of each kind that sees every write."""
         name = {"metadata": {"name": self._namespace}}
         await self._send("POST", _NAMESPACES, name)
-        # Pods are only admitted with it; where no controllers run nobody else makes it.
+        # Pods are only admitted with it; without controllers nothing else makes it.
         await self._send("POST", f"{_NAMESPACES}/{self._namespace}/serviceaccounts", {"metadata": {"name": "default"}})
         for kind in KINDS:
             listed = await self._send("GET", kind.path(self._namespace))
@@ -99,12 +99,12 @@ class _Run:
             request.method, request.path, request.body, params=request.params, content_type=request.content_type
         )
         if request.method == "DELETE" and isinstance(answer.body, dict) and "items" in answer.body:
-            # What is deleted is listed first, by the real server from its cache, which may not know of other kinds' writes.
+            # The deleted objects are listed first, by the real server from its cache, which may not know of other kinds' writes.
             answer.body["metadata"].pop("resourceVersion", None)
         self.record.answers[operation.id] = answer
 
     async def _settle(self, request: Operation) -> None:
-        """What may be answered from a cache is asked only when the cache holds all that was written.
+        """A question that may be answered from a cache is asked only when the cache holds all writes.
 
         A list of no version is the newest state, and a server that answers it from its cache lets the cache catch up.
         """

@@ -1,4 +1,4 @@
-"""What histories are made of: kinds whose objects nobody changes where no controllers run, and bodies for them. Pure data."""
+"""The kinds of histories: objects that nothing else changes without controllers, and bodies for them. Pure data."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NODE: Final[Object] = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind: its key here, where it lives, and the smallest object that is accepted."""
+    """One kind: its key here, its path, and the smallest object that is accepted."""
 
     key: str
     api_version: str

@@ -64,7 +64,7 @@ def test_histories_do_all_kinds_of_things() -> None:
 
 
 def answers(number: int) -> Any:
-    """What operation 1 answered."""
+    """The answer to operation 1."""
     metadata = {"resourceVersion": "12", "uid": "u", "continue": "more", "labels": {"a": "b"}}
     return {"kind": "Pod", "metadata": metadata} if number == 1 else None
 
@@ -98,7 +98,7 @@ def test_a_merge_patch_deletes_with_null() -> None:
 
 
 def record(namespace: str, first: int, uid: str, **more: Any) -> Record:
-    """A side whose writes begin at ``first``: a ConfigMap is created and changed."""
+    """A side with writes that begin at ``first``: a ConfigMap is created and changed."""
     item = {"metadata": {"name": "a", "namespace": namespace, "uid": uid, "resourceVersion": str(first)}, **more}
     later = {**item, "metadata": {**item["metadata"], "resourceVersion": str(first + 3)}}
     events = [{"type": "ADDED", "object": item}, {"type": "MODIFIED", "object": later}]
@@ -106,7 +106,7 @@ def record(namespace: str, first: int, uid: str, **more: Any) -> Record:
 
 
 def test_what_is_each_servers_own_is_no_difference() -> None:
-    """Numbers of writes, uids, namespaces, times, who manages which field."""
+    """Numbers of writes, uids, namespaces, times, managers of fields."""
     first = record("one", 10, _UIDS[0], time="2026-01-01T00:00:00Z", managedFields=[{"manager": "x"}])
     second = record("two", 900, _UIDS[1], time="2026-11-11T11:11:11Z")
 
@@ -134,7 +134,7 @@ def test_the_least_that_differs_is_told() -> None:
 
 @pytest.mark.parametrize("other", [True, 1.0, "1"])
 def test_values_that_only_python_takes_for_equal_differ(other: Any) -> None:
-    """A client in Go cannot read 1.0 or true where it expects 1."""
+    """A client in Go cannot read 1.0 or true in the place of 1."""
     assert compare(record("one", 10, _UIDS[0], count=1), record("two", 10, _UIDS[0], count=other))
 
 
