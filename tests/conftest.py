@@ -1,4 +1,4 @@
-"""What all unit tests share.
+"""The shared fixtures of all unit tests.
 
 Hypothesis runs a fixed set of examples, so that a run depends on nothing but the code. And Ctrl-C works: a shell starts what it
 runs in the background with that signal ignored, and programs that a test interrupts would inherit it.
@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-# Whose modules pyproject.toml wants covered: only their tests count lines, which makes a test slower by a third.
+# The modules that pyproject.toml wants covered: only their tests count lines, which makes a test slower by a third.
 _HERE: Final = Path(__file__).parent
 _COVERED: Final = tuple(_HERE / package for package in ("gpushare", "fake_nvml"))
 
@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lines are counted where they are wanted."""
+    """Lines are counted if they are wanted."""
     for item in items:
         path = item.path
         if path.is_relative_to(_HERE) and not any(path.is_relative_to(package) for package in _COVERED):

@@ -1,6 +1,6 @@
 """How much work a call does, counted and not timed.
 
-A step is a line of Python that is run, a call, or a call of a function in C. Bytes are the most that were allocated at once beyond
+A step is a line of Python that is run, a call, or a call of a function in C. Bytes are the peak of allocations beyond
 what was there before (tracemalloc). Both are the same on every machine. Together they see every loop: one in Python makes steps,
 and one in C that makes something of its input (split, a decoder, a set) makes bytes. Neither sees C code that only looks at
 a text once, as a comparison does; at the sizes that the API takes, that is well below a millisecond.
@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a call cost."""
+    """The cost of a call."""
 
     steps: int
     bytes: int
@@ -60,7 +60,7 @@ def steps_of(call: Callable[[], object], most: int = 10_000_000) -> int:
 
 
 def bytes_of(call: Callable[[], object]) -> int:
-    """The peak of what was allocated meanwhile."""
+    """The peak of allocations during the call."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -78,7 +78,7 @@ def work_of(call: Callable[[], object]) -> Work:
 
 
 def returned_of(call: Callable[[], object], function: Callable[..., Any]) -> list[tuple[dict[str, Any], Any]]:
-    """Arguments and answer of each call of ``function`` meanwhile."""
+    """Arguments and answer of each call of ``function`` during ``call``."""
     found: list[tuple[dict[str, Any], Any]] = []
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

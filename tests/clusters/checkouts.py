@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def copy_checkout(root: Path, target: Path) -> None:
-    """The harness of this checkout, copied: a checkout is where the code was imported from, and a link would lead back."""
+    """The harness of this checkout, copied: a checkout is the folder that the code came from, and a link would lead back."""
     target.mkdir()
     for name in ("e2e", "gpushare", "fake_nvml", "load"):
         (target / name).symlink_to(root / name)

@@ -83,7 +83,7 @@ async def client(app: Any, folder: Path) -> AsyncIterator[ApiClient]:
 
 
 async def seen(script: Script, folder: Path) -> list[tuple[str, str]]:
-    """What a consumer of the watch sees until the script is played."""
+    """The events for a consumer of the watch until the script is played."""
     found: list[tuple[str, str]] = []
     async with client(script, folder) as api:
 
@@ -134,7 +134,7 @@ async def test_a_bookmark_moves_the_place_and_is_not_shown(tmp_path: Path) -> No
     ids=["as a status", "as an event"],
 )
 async def test_a_history_that_is_gone_means_a_new_list_and_its_differences(tmp_path: Path, gone: Any) -> None:
-    """What vanished meanwhile is DELETED, a re-created pod is another one, what did not change is not shown again."""
+    """An object that vanished in between is DELETED, a re-created pod is another one, an unchanged one is not shown again."""
     first = listed(5, pod("a", 1), pod("b", 2), pod("same", 3), pod("web-0", 4, "old"))
     second = listed(20, pod("a", 11), pod("same", 3), pod("web-0", 12, "new"), pod("c", 13))
     script = Script([first, second], [gone])
@@ -155,7 +155,7 @@ async def test_a_server_that_fails_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_a_refusal_is_the_consumers_to_see(tmp_path: Path) -> None:
-    """403 will not pass by itself."""
+    """A 403 does not pass."""
     with pytest.raises(ApiError, match="may not"):
         await seen(Script([(403, status(403, "may not")[1])], []), tmp_path)
 
@@ -185,7 +185,7 @@ async def test_errors_carry_the_servers_words(tmp_path: Path) -> None:
 
 
 def test_differences_keep_the_book() -> None:
-    """remember and differences agree about who is known."""
+    """remember and differences agree about the known objects."""
     known: dict[str, Any] = {}
     remember(known, "ADDED", pod("a", 1))
     assert differences(known, [pod("a", 1)]) == []
@@ -196,7 +196,7 @@ def test_differences_keep_the_book() -> None:
 
 @asynccontextmanager
 async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyncio.StreamWriter], asyncio.Event]]:
-    """Takes connections and says nothing: a client of it, its connections now, and an event for the first that spoke."""
+    """Takes connections and never answers: a client of it, its connections now, and an event for the first that spoke."""
     here: set[asyncio.StreamWriter] = set()
     greeted = asyncio.Event()
 
@@ -220,7 +220,7 @@ async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyn
 
 
 async def test_a_connection_that_is_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
-    """Nobody waits for a server that took the connection and says nothing."""
+    """A server that takes the connection and never answers is not waited for."""
     async with silent_server(tmp_path) as (client, here, greeted), asyncio.timeout(30):
         asking = asyncio.create_task(client.request("GET", "/version"))
         await greeted.wait()

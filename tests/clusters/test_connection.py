@@ -1,4 +1,4 @@
-"""Promises of clusters.connection: whole answers, streams, credentials, and what goes wrong told as one error."""
+"""Promises of clusters.connection: whole answers, streams, credentials, and failures as one error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_only_what_is_said_is_sent() -> None:
 
     assert (given.status_code, given.json(), given.text) == (201, {"a": 1}, '{"a":1}')
     assert given.headers.getall("Warning") == ["one", "two"]
-    # What the second said, and no cookie.
+    # The second's headers, and no cookie.
     assert {name for name, _ in asked["headers"]} == {b"host", b"user-agent", b"accept", b"content-length"}
 
 
@@ -74,7 +74,7 @@ async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
 
 
 async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
-    """With its length said, and again where the server wanted newer credentials."""
+    """With its length, and again if the server wanted newer credentials."""
     asked = []
 
     async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
@@ -114,7 +114,7 @@ async def test_lines_end_at_line_feeds_alone() -> None:
 
 
 async def test_no_server_is_a_transport_error() -> None:
-    """The text names where it was looked for."""
+    """The text names the file that was looked for."""
     async with serve(None) as url:
         pass
     async with Connection(url) as http:
@@ -173,7 +173,7 @@ async def test_a_get_is_sent_again_where_a_server_has_closed_its_connection_with
         await reader.readuntil(b"\r\n\r\n")
         asked += 1
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        # What comes after it is not answered.
+        # A request after it is not answered.
         await reader.read(1)
 
     async with peer(answer_once) as http:
@@ -183,7 +183,7 @@ async def test_a_get_is_sent_again_where_a_server_has_closed_its_connection_with
 
 
 async def test_a_chunk_that_is_none_ends_a_stream() -> None:
-    """Though the server then says nothing more and keeps the connection."""
+    """Though the server then sends nothing more and keeps the connection."""
     taken = asyncio.Event()
 
     async def say_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -314,7 +314,7 @@ async def test_a_token_file_is_read_anew_when_the_server_no_longer_takes_what_it
     ids=["nobody", "token", "password"],
 )
 async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[str, Any], shown: bytes | None) -> None:
-    """And a server that does not believe it is not asked twice where there is nothing else to show."""
+    """And a server that does not accept it is not asked twice if there is no other credential."""
     seen = []
 
     async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:
@@ -328,7 +328,7 @@ async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[s
 
 
 async def test_nobody_asks_before_the_log_in_is_done(tmp_path: Path) -> None:
-    """A plugin that says who one is is run once, however many ask at first; a server may take strangers, and refuse them."""
+    """A login plugin runs once, however many requests wait for it; a server may take anonymous clients, and refuse them."""
     plugin, runs, shown = tmp_path / "plugin", tmp_path / "runs", []
     credential = json.dumps({"status": {"token": "t"}})
     plugin.write_text(f"#!/bin/sh\necho run >> {runs}\necho '{credential}'\n")
@@ -347,7 +347,7 @@ async def test_nobody_asks_before_the_log_in_is_done(tmp_path: Path) -> None:
 
 
 async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """A token that is not there yet is an error of its own, and nobody goes on as a stranger."""
+    """A token that is not there yet is an error of its own, and no request goes out without it."""
     token, shown = tmp_path / "token", []
 
     async def answer(scope: dict[str, Any], body: bytes) -> tuple[int, list[tuple[bytes, bytes]], list[bytes]]:

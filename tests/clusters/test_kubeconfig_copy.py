@@ -25,7 +25,7 @@ def test_a_copy_is_for_its_owner_alone_and_goes_with_the_cluster(tmp_path: Path)
 
 @pytest.mark.parametrize("content", ["", "ours"])
 def test_an_empty_file_and_one_that_a_killed_cluster_left_are_written_over(tmp_path: Path, content: str) -> None:
-    """Also where others could read the empty one."""
+    """Also if others could read the empty one."""
     out = tmp_path / "out"
     out.touch(mode=0o644)
     if content:
@@ -51,7 +51,7 @@ def test_a_copy_never_takes_the_place_of_a_file_of_somebody_else(tmp_path: Path,
 
 
 def test_a_copy_that_another_cluster_replaced_or_that_was_never_written_stays(tmp_path: Path) -> None:
-    """Of two clusters with one file the last has it."""
+    """If two clusters have one file the last one's content stays."""
     out = tmp_path / "out"
     first, second, unused = Copy(out), Copy(out), Copy(out)
     first.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))

@@ -81,7 +81,7 @@ async def test_up_offers_a_kubeconfig_and_ends_cleanly(
     printed, errors = await cluster.communicate()
 
     assert (cluster.returncode, errors, len(programs)) == (0, b"", 3)
-    # Two programs, and who takes the folder away even after a crash.
+    # Two programs, and the one that removes the folder even after a crash.
     await until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in programs), 60)
     assert not out.exists()
     folder = printed.decode().partition("KUBECONFIG=")[2].splitlines()[0]
@@ -169,7 +169,7 @@ def test_a_kubeconfig_of_the_users_own_is_neither_overwritten_nor_removed(tmp_pa
 
 
 def test_a_box_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
-    """What was started is ended; the error names the box."""
+    """Every program that was started is ended; the error names the box."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
     result = run("up", "--nodes", str(tmp_path / "nodes.yaml"))
 

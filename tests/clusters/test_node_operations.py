@@ -22,5 +22,5 @@ from clusters.node_operations import is_evictable
     ids=["bare", "of a ReplicaSet", "of a DaemonSet", "static", "of a program that runs as a process", "annotated"],
 )
 def test_a_drain_takes_all_but_daemons_and_static_pods(metadata: dict[str, Any], expected: bool) -> None:
-    """A DaemonSet would put its pod back at once, and a static pod is the kubelet's own."""
+    """A DaemonSet would put its pod back immediately, and a static pod is the kubelet's own."""
     assert is_evictable({"metadata": metadata}) is expected

@@ -71,7 +71,7 @@ def denial(name: str) -> list[dict[str, object]]:
 
 
 async def test_validating_policies_act_once_they_are_installed(api: ApiClient) -> None:
-    """What is created to see that goes again; installing twice is no error."""
+    """The probe goes again; installing twice is no error."""
     for _ in range(2):
         assert await install(api, denial("x"), {})
     with pytest.raises(ApiError, match="ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no"):
@@ -118,7 +118,7 @@ def test_the_slots_target_differs_in_what_makes_it_one(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_is_not_there_is_an_error_that_names_the_target(tmp_path: Path) -> None:
-    """Of the file, not of the program that runs into it."""
+    """The file is at fault, not the program that runs into it."""
     text = (FOLDER / "gpushare-slots.yaml").read_text().replace("gpu-slot-policy.yaml", "none.yaml")
     (tmp_path / "t.yaml").write_text(text)
     with pytest.raises(ClusterError, match="the policies of target gpushare-slots"):

@@ -11,7 +11,7 @@ from clusters.ports import free_port
 
 
 async def test_a_port_stays_ours_until_a_server_of_ours_listens_on_it() -> None:
-    """Nobody else gets it meanwhile, nor while the server is started anew; the server itself may listen."""
+    """No other process gets it in between, nor while the server restarts; the server itself may listen."""
     port = free_port()
     for _ in range(2):
         with socket.socket() as somebody, pytest.raises(OSError, match="already in use"):

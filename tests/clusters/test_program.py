@@ -49,7 +49,7 @@ async def test_launch_waits_until_it_is_ready_and_stop_ends_it_by_its_pid(tmp_pa
 
 
 async def test_a_program_that_ends_before_it_is_ready_is_an_error_with_its_last_words(tmp_path: Path) -> None:
-    """What, how, and the end of its log."""
+    """The program, the way it ended, and the end of its log."""
 
     async def never() -> bool:
         return False

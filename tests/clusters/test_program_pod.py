@@ -38,7 +38,7 @@ def daemon_pod(name: str, node: str, account: str = "gpushare-device-plugin") ->
 
 
 async def test_a_pod_of_the_account_on_the_node_is_found(api: ApiClient) -> None:
-    """Of other nodes and of other accounts it is not."""
+    """A pod of another node or another account is not one."""
     await api.create(daemon_pod("elsewhere", "n2"))
     await api.create(daemon_pod("of-another", "n1", "default"))
     assert await program_pod.find(api, ACCOUNT, "n1") == ""

@@ -9,7 +9,7 @@ from tests.servers import until
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -34,7 +34,7 @@ def test_a_line_of_its_own_says_what_came_of_it() -> None:
 
 
 async def test_on_a_terminal_the_line_is_renewed_with_the_detail_and_removed_at_the_end() -> None:
-    """The cursor stays where the next line starts."""
+    """The cursor stays at the start of the next line."""
     out = Terminal()
     with Progress("build", "building kind", out) as progress:
         progress.detail = "3 of 9"

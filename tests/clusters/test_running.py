@@ -61,7 +61,7 @@ def test_a_cluster_is_recorded_while_it_runs(own_folder: Path) -> None:
 
 
 def test_down_ends_what_is_recorded(own_folder: Path) -> None:
-    """With SIGTERM, and says of which checkout it is."""
+    """With SIGTERM, and the name of its checkout is printed."""
     with waiting() as process:
         recorded(own_folder, process.pid)
 
@@ -123,7 +123,7 @@ def test_attack_14_a_pid_that_no_cluster_has_is_no_record(own_folder: Path, pid:
 
 @pytest.mark.parametrize("other", [{"started": "12345"}, {"started": ""}, {"boot": "of another boot"}])
 def test_attack_14_a_recycled_pid_is_not_signalled(own_folder: Path, other: dict[str, str]) -> None:
-    """The record of a cluster that crashed, whose number belongs to another process now."""
+    """The record of a cluster that crashed, with a number that belongs to another process now."""
     with waiting() as process:
         recorded(own_folder, process.pid, **other)
 

@@ -29,7 +29,7 @@ def test_the_folder_is_gone_afterwards_with_all_that_is_in_it() -> None:
 
 
 def test_the_folder_is_gone_when_its_holder_was_killed() -> None:
-    """SIGKILL leaves no chance to tidy up; somebody else does."""
+    """SIGKILL leaves no chance to tidy up; another process does."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
     )

@@ -1,4 +1,4 @@
-"""Nodes whose cards do not answer everything: the cluster starts, and the device plugin offers or reports each card."""
+"""Nodes with cards that do not answer everything: the cluster starts, and the device plugin offers or reports each card."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusters.waiting import eventually
 
 
 async def test_a_cluster_of_cards_that_answer_less_comes_up() -> None:
-    """WSL2 and a vGPU guest are shared; a card that does not say its memory is not, and an event on its node says why."""
+    """WSL2 and a vGPU guest are shared; a card that reports no memory is not, and an event on its node has the reason."""
     nodes = [NodeSpec(name, name) for name in ("wsl2", "vgpu", "gb10")]
     cluster = make_cluster("embedded", nodes, load_target("gpushare"), Choices(dict(os.environ)))
     await cluster.start()

@@ -1,4 +1,4 @@
-"""What e2e/README.md says that a run may be given, a run takes."""
+"""A run takes the options that e2e/README.md lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are slow or fail: what can be asked for, and what a table of rows says."""
+"""Calls that are slow or fail: the possible requests, and the meaning of a table of rows."""
 
 from __future__ import annotations
 

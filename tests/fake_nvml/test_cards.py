@@ -69,7 +69,7 @@ def test_an_unknown_card_is_refused_with_those_there_are() -> None:
 
 @pytest.mark.parametrize("card", MODELS, ids=lambda card: card.id)
 def test_every_entry_is_complete_and_of_the_right_types(card: CardModel) -> None:
-    """The YAML is the one place where nothing else checks them."""
+    """No other code checks them before the YAML is used."""
     tables = (card.names, card.memory, card.reserved)
     assert all(isinstance(first, int) for table in tables for first in table)
     assert all(isinstance(name, str) for name in card.names.values())

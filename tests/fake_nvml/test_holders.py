@@ -19,7 +19,7 @@ from fake_nvml.state import State
 
 ROOT = Path(__file__).parents[2]
 
-# A process as a container has it: it writes row 0 of card 1 as pid 1, locks the row's byte, says so and waits.
+# A process as a container has it: it writes row 0 of card 1 as pid 1, locks the row's byte, prints a line and waits.
 HOLDER = """
 import fcntl, os, sys
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_a_holder_is_a_process_of_its_card(state: State, hold: Hold) -> None:
 
 
 def test_a_holder_in_a_pid_namespace_has_the_pid_outside(state: State, hold: Hold) -> None:
-    """As a driver says host pids; the kernel translates the lock's owner for each reader."""
+    """As a driver reports host pids; the kernel translates the lock's owner for each reader."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("a pid namespace needs root and unshare")
     hold("unshare", "--pid", "--fork", "--kill-child")
@@ -106,7 +106,7 @@ def test_a_killed_holder_gives_its_memory_back(state: State, hold: Hold) -> None
 
 
 def test_nobody_else_removes_or_replaces_a_holder(state: State, hold: Hold) -> None:
-    """Many of them are pid 1 where they live: a row of that pid is not theirs."""
+    """Many of them are pid 1 in their container: a row of that pid is not theirs."""
     hold()
     uuid = state.cards()[1].uuid
 

@@ -54,7 +54,7 @@ def test_sizes_are_those_of_version_3() -> None:
 
 @pytest.mark.parametrize("record", [layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault])
 def test_every_field_is_aligned_without_gaps(record: type[ctypes.Structure]) -> None:
-    """What the compiler would pad, and what another compiler would pad otherwise, has a name."""
+    """Padding of the compiler, which another compiler could place otherwise, has a name."""
     end = 0
     for name, _ in record._fields_:
         field = getattr(record, name)

@@ -149,7 +149,7 @@ def test_memory_before_r510_has_no_reserved_part(simulate: Simulate) -> None:
 
 
 def test_memory_from_r510_on_counts_the_reserved_part(simulate: Simulate) -> None:
-    """Version 1 adds it to what is used, version 2 says it apart."""
+    """Version 1 adds it to the used memory, version 2 reports it apart."""
     state = simulate("t4x1", driver="535.104.05")
     state.add_process(state.cards()[0].uuid, 100, 1000, "player")
 

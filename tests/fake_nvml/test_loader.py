@@ -1,4 +1,4 @@
-"""What a program's environment is on simulated cards."""
+"""The environment of a program on simulated cards."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_a_writer_in_another_thread_keeps_others_out(state: State) -> None:
     other = threading.Thread(target=write)
     with state._mapped.writing() as content:
         other.start()
-        # Long enough for a writer that nobody holds; one that is held never comes through.
+        # Long enough for a writer that is free; one that is held never comes through.
         assert not wrote.wait(0.1)
         assert content.cards[0].utilization == 0
     other.join()

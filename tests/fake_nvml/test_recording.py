@@ -21,7 +21,7 @@ from fake_nvml.returns import CODES, NOT_SUPPORTED
 from fake_nvml.show import render
 from fake_nvml.state import State
 
-# What each kind of box answers: with and without ECC, MIG, links, sockets; before and after what 450, 510 and 550 brought.
+# The kinds of boxes: with and without ECC, MIG, links, sockets; before and after the additions of 450, 510 and 550.
 BOXES = [(name, None) for name in box_names()] + [("t4x2", "410"), ("t4x2", "470"), ("mixed", "510"), ("a100x8", "580")]
 
 
@@ -169,7 +169,7 @@ def test_a_recording_of_nothing_is_refused(recorded: dict[str, Any], tmp_path: P
 
 
 def test_what_was_not_even_asked_is_not_known(recorded: dict[str, Any], tmp_path: Path) -> None:
-    """An older recording, or one that somebody shortened."""
+    """An older recording, or a shortened one."""
     recorded["cards"] = [{"recorded": {"nvmlDeviceGetMemoryInfo": {"total": 2**30}}}]
 
     (card,) = loaded(tmp_path, recorded).cards
@@ -297,7 +297,7 @@ def test_an_older_recording_speaks_of_every_version(recorded: dict[str, Any], tm
 
 
 def test_memory_that_nobody_says_is_not_supported(recorded: dict[str, Any], state_path: Path, tmp_path: Path) -> None:
-    """Memory that the card shares with the processor; processes use it all the same."""
+    """Memory that the card shares with the processor; processes still use it."""
     for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
         recorded["cards"][0]["recorded"][call] = {"returns": "NOT_SUPPORTED"}
 

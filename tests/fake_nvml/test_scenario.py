@@ -16,7 +16,7 @@ EXAMPLES = sorted((Path(scenario.__file__).parent / "scenarios").glob("*.yaml"))
 
 
 class Clock:
-    """Time that passes only when somebody sleeps; remembers how long they did."""
+    """Time that passes only during sleeps; remembers how long they were."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -144,7 +144,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_work_is_refused_before_the_first_step(
     state: State, tmp_path: Path, clock: Clock, text: str, says: str
 ) -> None:
-    """Also where only an earlier step makes it impossible; the cards stay as they are."""
+    """Also if only an earlier step makes it impossible; the cards stay as they are."""
     before = state.cards()
 
     with pytest.raises(ScenarioError, match=says):

@@ -1,4 +1,4 @@
-"""What people and programs read of the cards."""
+"""The output of fake-nvml for people and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens on simulated cards."""
+"""Changes of simulated cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the folder beside a state file says of its cards, read as a program reads a kernel's."""
+"""The folder beside a state file describes its cards, read as a program reads a kernel's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def uuid_of(state: State, index: int) -> str:
 
 
 def test_the_driver_serves_each_card_of_the_box(state: State) -> None:
-    """At the address that NVML says, written as the kernel writes it; the links lead to the device."""
+    """At NVML's address, written as the kernel writes it; the links lead to the device."""
     addresses = {card.bus_id.lower().removeprefix("0000") for card in state.cards()}
     folder = folder_of(state.path) / "bus/pci"
 
@@ -46,7 +46,7 @@ def test_the_driver_serves_each_card_of_the_box(state: State) -> None:
 
 
 def test_a_card_that_comes_and_goes_is_told_of(state: State) -> None:
-    """With its NUMA node; what the kernel says of the others stays as it is."""
+    """With its NUMA node; the kernel's files about the others stay as they are."""
     before = served(state)
     added = state.add_card("t4", numa=1)
     with_it = served(state)
@@ -69,7 +69,7 @@ def test_another_card_in_the_place_is_another_link(state: State) -> None:
 
 
 def test_a_card_that_is_taken_out_and_put_back_is_another_link_each_time(state: State) -> None:
-    """Also where nobody looked in between, and a file system gives an inode that came free to the next file."""
+    """Also if no reader looked in between, and a file system gives a freed inode to the next file."""
     first, seen = uuid_of(state, 0), []
     for _ in range(4):
         before = served(state)
@@ -98,7 +98,7 @@ def test_after_a_start_all_cards_are_taken_anew(state: State, anew: str) -> None
 
 
 def test_a_sick_or_lost_card_stays_with_its_driver(state: State) -> None:
-    """The kernel knows nothing of it, also when it tells of another."""
+    """The kernel knows nothing of it, also if it lists another."""
     before = served(state)
     state.post_xid(uuid_of(state, 0), 48)
     state.lose(uuid_of(state, 1))
@@ -108,7 +108,7 @@ def test_a_sick_or_lost_card_stays_with_its_driver(state: State) -> None:
 
 
 def test_without_a_driver_the_kernel_tells_of_no_cards(state: State) -> None:
-    """Its folder is gone; when the driver is back it has taken all cards anew."""
+    """Its folder is gone; when the driver is back it has taken all cards again."""
     before, driver = served(state), folder_of(state.path) / "bus/pci/drivers/nvidia"
     state.set_init_return(DRIVER_NOT_LOADED)
     assert not driver.exists()
@@ -151,7 +151,7 @@ def test_any_process_may_read_it(state_path: Path) -> None:
 
 
 def test_where_it_cannot_be_written_nothing_changes(state: State) -> None:
-    """The error says what to do; the cards are as before."""
+    """The error has the remedy; the cards are as before."""
     folder, before = folder_of(state.path), state.cards()
     shutil.rmtree(folder / "gone")
     (folder / "gone").write_text("in the way")
@@ -163,7 +163,7 @@ def test_where_it_cannot_be_written_nothing_changes(state: State) -> None:
 
 
 def test_cards_change_only_where_the_kernels_word_can_change_with_them(state: State, tmp_path: Path) -> None:
-    """Not in a container that has the state file alone: programs elsewhere would not be told. A link to the file is the file."""
+    """Not in a container that has the state file alone: programs elsewhere would not see it. A link to the file is the file."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other/state").hardlink_to(state.path)
     (tmp_path / "link").symlink_to(state.path)

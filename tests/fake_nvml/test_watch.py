@@ -26,7 +26,7 @@ def state(state_path: Path) -> Iterator[State]:
 
 
 def pages(state: State, out: io.StringIO, sleeps: int, act: Callable[[int], None] = lambda _: None) -> str:
-    """What was printed in ``sleeps`` sleeps, each of which takes its time and then does ``act``."""
+    """The output in ``sleeps`` sleeps, each of which takes its time and then does ``act``."""
     now, number = 0.0, 0
 
     def sleep(seconds: float) -> None:

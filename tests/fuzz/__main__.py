@@ -1,6 +1,6 @@
 """``python -m tests.fuzz``: feed the extender's edge with what a coverage-guided fuzzer makes (atheris; ``make fuzz``).
 
-What reaches new code is kept in ``tests/data/fuzz``. Exit code 0 where nothing broke; else atheris's, with the input in a file.
+Inputs that reach new code are kept in ``tests/data/fuzz``. Exit code 0 if nothing broke; else atheris's, with the input in a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a fuzzer and the tests feed to the extender's edge: bytes of strangers in, and what must hold afterwards.
+"""The inputs of a fuzzer and the tests for the extender's edge: bytes of strangers, and the promises about the answers.
 
 The parts are wired as in the extender's main; in place of a socket a transport that keeps what is written, in place of an API
 server one that knows no pod and refuses to bind.
@@ -28,7 +28,7 @@ from gpushare.manifests import Node, Pod
 from gpushare.serving.connections import Connections
 from gpushare.serving.http_connection import HttpConnection
 
-# Whatever comes, an answer is one of these; 500 is an error that nobody has thought of.
+# Every answer is one of these; 500 is an unexpected error.
 STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431})
 # Turns of the loop that an answer may take; a bind asks the API server twice.
 _TURNS: Final = 2000
@@ -69,7 +69,7 @@ class Edge:
         self._loop.close()
 
     def feed(self, data: bytes) -> list[int]:
-        """One connection that says this; the statuses of the answers. Raises BrokenError, and whatever breaks the edge."""
+        """One connection with these bytes; the statuses of the answers. Raises BrokenError, and whatever breaks the edge."""
         statuses = self._loop.run_until_complete(self._converse(data))
         if self._problems:
             raise BrokenError(f"unhandled: {self._problems}")
@@ -147,9 +147,9 @@ class _Answers:
 
 
 def _statuses(written: bytes) -> list[int]:
-    """Raises BrokenError where it is not one whole answer after the other."""
+    """Raises BrokenError if it is not one whole answer after the other."""
     answers = _Answers()
-    # What follows HEAD has no body, whatever its length says; nobody here asks with it twice on a connection.
+    # The answer to HEAD has no body, whatever its length is; a connection here asks with it at most once.
     try:
         answers.parser.feed_data(written)
     except httptools.HttpParserError as error:
@@ -159,7 +159,7 @@ def _statuses(written: bytes) -> list[int]:
 
 
 def _refuse(request: httpx2.Request) -> httpx2.Response:
-    """The API server: nobody is known, and nothing is bound."""
+    """The API server: no object is known, and nothing is bound."""
     code, reason = (404, "NotFound") if request.method == "GET" else (409, "Conflict")
     return httpx2.Response(code, json={"kind": "Status", "code": code, "reason": reason, "message": "no"})
 

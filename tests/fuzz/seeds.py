@@ -42,7 +42,7 @@ VERBS: Final = tuple(_QUESTIONS)
 
 
 def framed(data: bytes) -> bytes:
-    """What is sent for an input."""
+    """The bytes that are sent for an input."""
     if len(data) < 2 or not data.startswith(MARK):
         return data
     return request("POST", f"/gpushare-scheduler/{VERBS[(data[1] - 48) % len(VERBS)]}", data[2:])
@@ -54,7 +54,7 @@ def request(method: str, path: str, body: bytes) -> bytes:
 
 
 def beginnings() -> list[bytes]:
-    """Of every kind of request, well and badly formed; with what the original was asked when it was recorded."""
+    """Every kind of request, well and badly formed; with the questions to the original when it was recorded."""
     asked = [MARK + bytes([48 + place]) + body.encode() for place, body in enumerate(_QUESTIONS.values())]
     for path in sorted(_RECORDED.glob("*.json")):
         for step in json.loads(path.read_text()).get("steps", ()):
@@ -65,5 +65,5 @@ def beginnings() -> list[bytes]:
 
 
 def found() -> list[bytes]:
-    """What a fuzzer has found."""
+    """The inputs that a fuzzer has found."""
     return [base64.b64decode(line) for line in FOUND.read_text().split()] if FOUND.exists() else []

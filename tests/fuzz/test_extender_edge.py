@@ -22,7 +22,7 @@ def edge() -> Iterator[Edge]:
 
 
 def test_every_kind_of_request_is_answered(edge: Edge) -> None:
-    """The rig reaches what it is to reach: each beginning has an answer, and most of them are answers of the verbs."""
+    """The rig reaches its goal: each beginning has an answer, and most of them are answers of the verbs."""
     answers = [edge.feed(framed(data)) for data in beginnings()]
 
     assert all(answers)
@@ -51,7 +51,7 @@ def test_bytes_of_chance_break_nothing(edge: Edge) -> None:
 
 @pytest.mark.parametrize("kind", ["an unhandled error", "another book"])
 def test_the_rig_sees_what_it_is_to_see(edge: Edge, kind: str) -> None:
-    """An error that nobody has thought of, and a book that a question changes."""
+    """An unexpected error, and a book that a question changes."""
 
     class Metadata:
         def __getattr__(self, name: str) -> str:

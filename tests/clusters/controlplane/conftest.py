@@ -11,7 +11,7 @@ from clusters.controlplane.binaries import Binaries, MissingBinariesError, locat
 
 @pytest.fixture(scope="session")
 def binaries(request: pytest.FixtureRequest) -> Binaries:
-    """Those of the newest minor; skipped where they are not there, unless they are required."""
+    """Those of the newest minor; skipped if they are missing, unless they are required."""
     minor = request.config.getoption("--kubernetes", default=minors()[0])
     try:
         return locate(minor, dict(os.environ), request.config.getoption("--assets", default=None))

@@ -57,7 +57,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def calls(environment: dict[str, str]) -> list[str]:
-    """What Go was asked."""
+    """The arguments of Go's calls."""
     path = Path(environment["GO_CALLS"])
     return path.read_text().splitlines() if path.exists() else []
 
@@ -74,7 +74,7 @@ def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> No
 
 
 def test_programs_are_told_their_version(environment: dict[str, str]) -> None:
-    """Clients decide by what an API server says it is."""
+    """Clients decide by the version that an API server reports."""
     ensure(NEWEST, environment, None, io.StringIO())
     version = modules(NEWEST)[0].version
 
@@ -103,7 +103,7 @@ def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
 
 
 def test_a_failed_build_shows_what_go_said_and_leaves_nothing_half(environment: dict[str, str]) -> None:
-    """The next call starts anew."""
+    """The next call starts over."""
     with pytest.raises(BuildError, match="cannot find module"):
         ensure(NEWEST, {**environment, "GO_FAILS": "1"}, None, io.StringIO())
     kubernetes = modules(NEWEST)[0]
@@ -120,7 +120,7 @@ def test_a_folder_of_assets_that_is_not_there_is_an_error(environment: dict[str,
 
 
 def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, str], tmp_path: Path) -> None:
-    """With what the linker tells their programs and the tags that they ask for; the second call asks Go nothing."""
+    """With the version from the linker and the tags that they ask for; the second call asks Go nothing."""
     (tmp_path / "go.mod").write_text("module x\n\nrequire example.com/tool v1.2.3\n")
     stamps = {"example.com/tool/version.Version": "1.2.3"}
     tool = module_of(
@@ -158,7 +158,7 @@ def test_two_builds_at_once_build_once(environment: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_an_interrupted_build_ends_go_and_leaves_nothing_half(environment: dict[str, str], number: int) -> None:
-    """One line, no traceback; the next call starts anew."""
+    """One line, no traceback; the next call starts over."""
     command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]
     waiting = {**environment, "GO_WAITS": "1"}
     one = await asyncio.create_subprocess_exec(*command, env={**os.environ, **waiting}, stderr=asyncio.subprocess.PIPE)
@@ -175,7 +175,7 @@ async def test_an_interrupted_build_ends_go_and_leaves_nothing_half(environment:
 
 
 def test_what_a_killed_build_left_is_removed_by_the_next(environment: dict[str, str]) -> None:
-    """Hundreds of megabytes that nobody would look for."""
+    """Hundreds of megabytes in an unexpected place."""
     left = Path(environment["GPUSHARE_CACHE"]) / "control-plane" / ".building-left"
     left.mkdir(parents=True)
     (left / "kube-apiserver").touch()

@@ -54,7 +54,7 @@ async def running(binaries: Binaries, *, controllers: bool = False) -> AsyncIter
 
 
 def programs_in(folder: Path) -> list[str]:
-    """The command lines of processes that name the folder, but for the shell that will remove it."""
+    """The command lines of processes that name the folder, without the shell that will remove it."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -67,7 +67,7 @@ def programs_in(folder: Path) -> list[str]:
 
 
 async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
-    """Other ports, other authorities: an administrator of one is nobody to the other."""
+    """Other ports, other authorities: an administrator of one has no rights in the other."""
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(running(binaries))
         second = await stack.enter_async_context(running(binaries))
@@ -91,7 +91,7 @@ async def test_who_shows_no_certificate_and_no_token_may_not_look(binaries: Bina
 
 
 async def test_a_token_has_the_rights_of_its_account_and_no_more(binaries: Binaries) -> None:
-    """An account without a role may not list pods; where there is no such account, there is no token."""
+    """An account without a role may not list pods; if there is no such account, there is no token."""
     async with running(binaries, controllers=True) as plane:
         path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
         async with ApiClient.from_kubeconfig(path) as api:

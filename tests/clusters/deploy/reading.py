@@ -11,7 +11,7 @@ from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plu
 
 Object = dict[str, Any]
 COMPONENTS = sorted(path.name for path in (FOLDER / "components").iterdir())
-# What can be installed: a folder, and components over it.
+# The sites that can be installed: a folder, and components over it.
 SITES: dict[str, tuple[Path, tuple[str, ...]]] = {
     "base": (BASE, ()),
     "nodeport": (OVERLAY_NODEPORT, ()),
@@ -29,11 +29,11 @@ def only(objects: list[Object], kind: str) -> Object:
 
 
 def pod_spec(workload: Object) -> Object:
-    """What its pods are."""
+    """The template of its pods."""
     return dict(workload["spec"]["template"]["spec"])
 
 
-# Of the node on which tests read the manifests.
+# The address of the node on which tests read the manifests.
 HOST_IP = "192.0.2.7"
 
 
@@ -61,5 +61,5 @@ def plugin_of(objects: list[Object]) -> tuple[Object, DevicePluginSettings]:
 
 
 def _arguments(container: Object, variables: dict[str, str]) -> list[str]:
-    """A kubelet replaces $(NAME) where the container has a variable of that name."""
+    """A kubelet replaces $(NAME) if the container has a variable of that name."""
     return [re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], word) for word in container["args"]]

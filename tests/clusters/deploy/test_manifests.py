@@ -159,7 +159,7 @@ def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
 
 
 def test_the_programs_know_their_flags(objects: list[Object]) -> None:
-    """What is written is what they read: a flag that a program does not know ends the test as it would end the program."""
+    """The programs read the manifests' flags: a flag that a program does not know ends the test as it would end the program."""
     extender, extender_says = extender_of(objects)
     plugin, plugin_says = plugin_of(objects)
 
@@ -188,7 +188,7 @@ def test_the_plugin_finds_the_kubelet_where_it_is_mounted(objects: list[Object])
 
 
 def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
-    """Probes ask loopback where it listens there alone; a Service sends to its port."""
+    """Probes ask loopback if it listens there alone; a Service sends to its port."""
     container, says = extender_of(objects)
     services = [item for item in objects if item["kind"] == "Service"]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
@@ -201,7 +201,7 @@ def test_the_extender_is_asked_where_it_listens(objects: list[Object]) -> None:
 
 
 async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path) -> None:
-    """Else only who is on the extender's node does; the port is one that the pod names."""
+    """Else only clients on the extender's node do; the port is one that the pod names."""
     for components, address in (((), "127.0.0.1"), (("metrics",), HOST_IP)):
         container, says = extender_of(await render(kubectl, BASE, components=components))
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}

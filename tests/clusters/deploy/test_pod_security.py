@@ -8,7 +8,7 @@ from tests.clusters.deploy.reading import Object, only, plugin_of, pod_spec
 
 
 def findings(spec: Object) -> set[str]:
-    """What the "restricted" Pod Security level would refuse of a pod, by the field's name."""
+    """The fields of a pod that the "restricted" Pod Security level would refuse."""
     found = {name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)}
     found |= {"hostPath" for volume in spec.get("volumes", []) if "hostPath" in volume}
     pod = spec.get("securityContext", {})
@@ -20,14 +20,14 @@ def findings(spec: Object) -> set[str]:
         found |= {"capabilities"} if own.get("capabilities") != {"drop": ["ALL"]} else set()
         found |= {"seccompProfile"} if own.get("seccompProfile", {}).get("type") != "RuntimeDefault" else set()
         found |= {"runAsRoot"} if not own.get("runAsNonRoot") or own.get("runAsUser") == 0 else set()
-        # Not of that level, and wanted all the same.
+        # Not of that level, and still wanted.
         found |= {"writableRoot"} if own.get("readOnlyRootFilesystem") is not True else set()
         found |= {"noLimit"} if "memory" not in container.get("resources", {}).get("limits", {}) else set()
     return found
 
 
 def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
-    """Both have the network of the host, on whose loopback the extender is called; the plugin has the folders of the kubelet."""
+    """Both have the host's network, for calls to the extender on its loopback; the plugin has the folders of the kubelet."""
     _, says = plugin_of(objects)
 
     assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}

@@ -50,7 +50,7 @@ def test_images_are_set_by_name_in_init_containers_too() -> None:
 
 
 def test_an_image_that_nothing_runs_is_an_error() -> None:
-    """A typo would leave the manifests with an image that nobody has."""
+    """A typo would leave the manifests with an image that does not exist."""
     with pytest.raises(ClusterError, match="gpushare/extendre"):
         with_images(
             [{"spec": {"template": {"spec": {"containers": [{"image": "gpushare/extender"}]}}}}],

@@ -86,7 +86,7 @@ async def test_a_token_that_is_bound_to_a_pod_dies_with_it(make: Make, tmp_path:
 
 
 async def test_its_clock_is_the_one_it_is_given(make: Make) -> None:
-    """What is created has that time."""
+    """New objects have that time."""
     clock = Clock(1e7)
     control_plane = make(clock)
     began = clock.now()

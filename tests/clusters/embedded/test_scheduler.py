@@ -29,7 +29,7 @@ SECONDS = 30.0
 
 
 class Cluster:
-    """An API server, an extender that binds by itself, and a scheduler between them."""
+    """An API server, an extender that binds, and a scheduler between them."""
 
     def __init__(self, server: EmbeddedApi, url: str, api: ApiClient, extender: LocalExtender) -> None:
         self.server, self.api, self.extender = server, api, extender
@@ -311,7 +311,7 @@ async def test_a_pod_counts_on_its_node_while_its_bind_is_under_way(cluster: Clu
 
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_failed_bind_gives_the_place_back_and_is_tried_again(cluster: Cluster, status: int) -> None:
-    """Also to others: the pod that waits for room gets another try at once."""
+    """Also for others: the pod that waits for room gets another try immediately."""
     fail = asyncio.Event()
     fail.set()
 
@@ -427,7 +427,7 @@ async def test_a_restarted_scheduler_counts_what_is_bound(cluster: Cluster) -> N
 
 
 async def test_a_pod_that_makes_no_sense_does_not_stop_the_others() -> None:
-    """An API server that validates nothing hands over a pod whose affinity breaks the cycle; the next one is bound."""
+    """An API server that validates nothing hands over a pod with an affinity that breaks the cycle; the next one is bound."""
     affinity = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [affinity]}}
     pods = [make_pod("broken", affinity={"nodeAffinity": required}), make_pod("good")]

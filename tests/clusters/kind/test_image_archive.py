@@ -9,7 +9,7 @@ from clusters.kind.image_archive import forget_old
 
 
 def test_archives_of_former_images_are_removed_the_oldest_first(tmp_path: Path) -> None:
-    """The newest and as many more as are to be kept stay; other files are nobody's business."""
+    """The newest and the wanted number before it stay; other files are left alone."""
     for age, name in enumerate(["new.tar", "older.tar", "oldest.tar"]):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (1000 - age, 1000 - age))

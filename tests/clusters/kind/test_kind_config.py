@@ -26,7 +26,7 @@ def config(*workers: Worker) -> dict[str, Any]:
 
 
 def mounts(node: dict[str, Any]) -> dict[str, str]:
-    """What a node sees where, of the host."""
+    """The files of the host in a node, and their places."""
     return {mount["containerPath"]: mount["hostPath"] for mount in node["extraMounts"]}
 
 
@@ -60,12 +60,12 @@ def test_a_worker_is_a_node_of_its_own_name_with_its_own_folders() -> None:
 
 
 def patches_of(node: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """What kubeadm is told on a node about this kind of object."""
+    """kubeadm's configuration of this kind of object on a node."""
     return [one for one in map(yaml.safe_load, node["kubeadmConfigPatches"]) if one["kind"] == kind]
 
 
 def test_the_scheduler_reads_the_configuration_that_we_ship() -> None:
-    """It is mounted where the documentation says, and the patch that we ship is given to kubeadm."""
+    """It is mounted at the documented place, and the patch that we ship is given to kubeadm."""
     control_plane, *_ = config()["nodes"]
 
     assert mounts(control_plane)["/etc/kubernetes/scheduler-gpushare-config.yaml"] == "/cache/s.yaml"

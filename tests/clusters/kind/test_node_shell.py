@@ -30,7 +30,7 @@ def test_one_shell_answers_all_questions(shell: NodeShell) -> None:
 
 
 def test_a_shell_that_ended_with_its_node_is_begun_anew(shell: NodeShell) -> None:
-    """What is asked next is answered by another."""
+    """The next question is answered by another shell."""
     first = shell.output("echo $$")
     shell.output("kill -9 $$")
 

@@ -75,7 +75,7 @@ def test_each_daemon_set_takes_its_own_nodes_and_pods() -> None:
 
 
 def test_words_of_the_target_and_of_the_node_come_behind_the_manifests() -> None:
-    """The last word counts for a program; those in braces are what the container sees. The image says what is started."""
+    """The last value of a flag counts for a program; braces become the container's values. The image names the program."""
     name = "gpushare-device-plugin-ds"
     (container,) = pod_of(fit(PluginSet(name, ("--proc-root={proc_root}",), ("a",)), target="gpushare-slots")[name])[
         "containers"

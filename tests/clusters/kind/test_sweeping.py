@@ -10,7 +10,7 @@ from clusters.kind.sweeping import docker_commands, folder_of_runs, sweep, sweep
 
 
 def _started(name: str) -> subprocess.Popen[bytes]:
-    """A process of this name that waits; it has said so: the kernel shows the words of one that begins a moment late."""
+    """A process of this name that waits; it has printed a line: the kernel shows the arguments of a new process a moment late."""
     pipe = subprocess.PIPE
     argv = [name, "-c", "echo; read x", "gpushare-1-worker"]
     process = subprocess.Popen(argv, executable="/bin/sh", stdin=pipe, stdout=pipe)

@@ -16,7 +16,7 @@ NODES = [NodeSpec("a1", "t4x1", "535.104", labels={"zone": "z"}), NodeSpec("cpu"
 
 
 def workers(folder: Path) -> Workers:
-    """Of cluster c; nothing runs."""
+    """Workers of cluster c; nothing runs."""
     return Workers("c", folder, environment_of_programs(dict(os.environ)), plugin_sets(NODES))
 
 
@@ -33,7 +33,7 @@ def test_cards_lie_where_pods_and_this_machine_find_them(tmp_path: Path) -> None
 
 
 def test_labels_place_the_plugin_on_nodes_with_cards_only(tmp_path: Path) -> None:
-    """The manifests' label, ours that says which DaemonSet, and the node's own."""
+    """The manifests' label, ours with the name of the DaemonSet, and the node's own."""
     a1, cpu = workers(tmp_path).prepare(NODES)
 
     assert a1.labels == {"gpushare": "true", PLUGIN_LABEL: "gpushare-device-plugin-ds", "zone": "z"}

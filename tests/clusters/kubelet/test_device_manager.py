@@ -33,7 +33,7 @@ async def test_one_allocate_for_each_container_in_order(node):
 
 
 async def test_the_plugins_preference_is_obeyed(node):
-    """It is asked even where nothing is left to choose, with all free ids."""
+    """It is asked even if nothing is left to choose, with all free ids."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
     plugin.prefer = lambda available, must, size: sorted(available)[-size:]
 
@@ -203,7 +203,7 @@ async def test_a_resource_that_no_plugin_owns_is_not_allocated(node):
 
 
 async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node):
-    """B7: and only that; the next pod is told that there is no healthy device."""
+    """B7: and only that; the next pod fails because there is no healthy device."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.allocate_gate = asyncio.Event()
     admission = asyncio.create_task(admit(node, pod("p", container("x", 1))))
@@ -218,7 +218,7 @@ async def test_the_end_of_a_plugin_fails_the_allocate_under_way(node):
 
 
 async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
-    """C: the trap for plugins that ask PodResources while they answer, when at that moment somebody's devices are freed."""
+    """C: the trap for plugins that ask PodResources while they answer, when a pod's devices are freed at that moment."""
     plugin = await node.plug(Plugin(ids("abc")))
     await admit(node, pod("ended", container("x", 1)))
     plugin.on_allocate = lambda: node.devices.book.release_all_but({"uid-p"})
@@ -231,7 +231,7 @@ async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
 
 @pytest.mark.parametrize("timings", [Timings(dial=0.3).scaled(0.001)], ids=["scaled"])
 async def test_after_the_grace_period_the_resource_is_no_plugins_any_more(node):
-    """B5: who has some of it cannot start again; nobody else gets any while that is so, and after it nobody is asked."""
+    """B5: a pod with some of it cannot start again; no other pod gets any until then, and after it no plugin is asked."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 1)))
     await plugin.stop()
@@ -293,7 +293,7 @@ async def test_a_request_that_changed_is_refused(node):
 
 
 async def test_a_pod_that_is_being_admitted_keeps_what_its_first_containers_have(node):
-    """Also when it is deleted meanwhile, and nobody counts it as active any more (Kubernetes: pendingAdmissionPod)."""
+    """Also if it is deleted in between, and does not count as active any more (Kubernetes: pendingAdmissionPod)."""
     plugin = await node.plug(Plugin(ids("abcd")))
     # Somebody asks PodResources, which takes back what ended pods had.
     plugin.on_allocate = lambda: node.devices.release_all_but(set())

@@ -137,7 +137,7 @@ def test_the_same_seed_gives_the_same_ids():
 
 
 def test_who_looks_during_an_allocate_may_have_its_ids_given_out_twice():
-    """C: the note of what is taken is made anew from the allocations alone as soon as somebody's devices are freed."""
+    """C: the note of taken ids is rebuilt from the allocations alone as soon as a pod's devices are freed."""
     book = book_of("a", "b")
     book.store(Allocation("ended", "c", R, ("b",)))
     book.take(R, ["a"])  # its Allocate is under way
@@ -150,7 +150,7 @@ def test_who_looks_during_an_allocate_may_have_its_ids_given_out_twice():
 
 
 def test_a_look_that_frees_nothing_changes_nothing():
-    """C: of ended pods without devices nothing is to be made anew."""
+    """C: ended pods without devices do not cause it."""
     book = book_of("a", "b")
     book.take(R, ["a"])
     book.release_all_but(set())
@@ -159,7 +159,7 @@ def test_a_look_that_frees_nothing_changes_nothing():
 
 
 def test_a_removed_resource_is_shown_with_zero_and_is_no_plugins_any_more():
-    """B5: after the grace period; unless somebody still has some of it, and then it cannot be allocated."""
+    """B5: after the grace period; unless a pod still has some of it, and then it cannot be allocated."""
     book = book_of("a")
     book.remove(R)
 

@@ -116,7 +116,7 @@ async def test_few_writes_for_each_pod(kubelet, api, plugin):
 
 
 async def test_the_pods_own_variable_wins(kubelet, api, plugin, state):
-    """A pod that names no card sees none, whatever the plugin said."""
+    """A pod that names no card sees none, whatever the plugin's answer."""
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
     spec = pod("p", container("main", 1, image="cheyang/gpu-player:v2", env=env), restartPolicy="Never")
     await api.put(spec)
@@ -155,7 +155,7 @@ async def test_an_allocate_error_is_final(kubelet, api, plugin):
 
 
 async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin):
-    """The container waits with the reason, an event says it, and it runs as soon as the plugin agrees."""
+    """The container waits with the reason, an event has it too, and it runs as soon as the plugin agrees."""
     plugin.pre_start_error = "wrong card"
     await api.put(pod("p", container("main", 1)))
     await until(lambda: len(plugin.asked("pre_start")) >= 3, "tries")
@@ -263,7 +263,7 @@ async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, p
 
 
 async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state):
-    """The object is gone at once and so is its hold on devices; the process goes on until it obeys."""
+    """The object is gone immediately and so is its hold on devices; the process goes on until it obeys."""
     env = [{"name": "SIMULATED_STOP_SECONDS", "value": "0.3"}]
     await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
     await until(lambda: api.phase("p") == "Running")
@@ -327,7 +327,7 @@ async def test_pod_resources_refuses_a_burst(kubelet, api):
 
 
 async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin, state):
-    """Containers run on, the resource counts 0 until the plugin registers again, nothing is allocated anew."""
+    """Containers run on, the resource counts 0 until the plugin registers again, nothing is allocated again."""
     await api.put(pod("p", container("main", 4, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
     before = api.pod("p")["status"]["containerStatuses"][0]["containerID"]
@@ -383,7 +383,7 @@ async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count):
 
 
 async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin):
-    """Also those of a plugin, which nobody owns now: pods that ask for them get none."""
+    """Also those of a plugin, which have no owner now: pods that ask for them get none."""
     before = api.node()["status"]["capacity"][RESOURCE]
     await kubelet.stop()
     (kubelet.plugin_folder / "kubelet_internal_checkpoint").unlink()
@@ -404,7 +404,7 @@ async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugi
 
 
 async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin):
-    """What happened meanwhile is written when it is back."""
+    """The changes in between are written when it is back."""
     await api.put(pod("p", container("main", 1, command=["sh", "-c", "sleep 0.05; exit 0"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Running")
     api.away = True
@@ -426,7 +426,7 @@ async def test_stop_ends_everything(kubelet, api, plugin, state):
 
 
 async def test_a_hundred_pods(kubelet, api):
-    """A whole node's worth at once, admitted and running."""
+    """A whole node's worth together, admitted and running."""
     big = Plugin(ids(range(100)))
     await plug(kubelet, api, big)
     for number in range(100):
@@ -447,7 +447,7 @@ async def log_of(kubelet, path):
 
 @pytest.mark.parametrize("pod_timings", [Timings(start_retry=3600, start_retry_longest=3600)], ids=["patient"])
 async def test_a_changed_annotation_lets_a_waiting_container_try_at_once(kubelet, api, plugin):
-    """As when somebody repaired the booking that the plugin found wrong."""
+    """As after a repair of the booking that the plugin found wrong."""
     plugin.pre_start_error = "wrong card"
     await api.put(pod("p", container("main", 1)))
     await until(lambda: api.events(), "the refusal")
@@ -545,7 +545,7 @@ async def test_a_node_that_somebody_created_anew_is_taken_over(kubelet, api, plu
 
 
 async def test_a_reboot_ends_containers_and_shows(kubelet, api, plugin, state):
-    """E1: a pod whose devices are away fails admission; the node's boot is another one."""
+    """E1: a pod without its devices fails admission; the node's boot is another one."""
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
     before = api.node()["status"]["nodeInfo"]["bootID"]

@@ -30,7 +30,7 @@ def test_only_what_differs_is_written():
 
 
 async def test_an_answer_that_comes_late_is_not_taken_for_the_node_that_was_created_anew_meanwhile(api):
-    """What was written to the old Node says nothing about the new one, which must get all of its status."""
+    """Writes to the old Node do not count for the new one, which must get all of its status."""
     counts = {R: Count(9, 9)}
     node = NodeStatus(api.client, Machine("n1"), lambda: counts, replace(Timings(), node_sync=0.0), time.time)
     await node.register(10250, is_new_machine=False)

@@ -17,7 +17,7 @@ from tests.clusters.kubelet.waiting import until
 
 @asynccontextmanager
 async def _asked() -> AsyncIterator[tuple[PluginClient, asyncio.Task[bytes]]]:
-    """A client whose plugin was asked for devices and does not answer."""
+    """A client of a plugin that was asked for devices and does not answer."""
     plugin = Plugin({"a": True}, prefers=True, pre_start=True)
     plugin.allocate_gate = asyncio.Event()
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
@@ -35,7 +35,7 @@ async def _asked() -> AsyncIterator[tuple[PluginClient, asyncio.Task[bytes]]]:
 
 
 async def test_a_call_whose_connection_is_closed_is_an_error_and_no_cancellation() -> None:
-    """gRPC tells both in the same way; whoever asked goes on."""
+    """gRPC reports both in the same way; the caller goes on."""
     async with _asked() as (client, task):
         await client.close()
         with pytest.raises(PluginError, match="the client connection is closing"):

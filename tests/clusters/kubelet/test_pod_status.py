@@ -14,7 +14,7 @@ NOW = 1_700_000_000.0
 
 
 def one(kind=Kind.APP, *codes, running=False, waiting=None):
-    """A container that ended with each of the codes, and runs again where ``running``."""
+    """A container that ended with each of the codes, and runs again if ``running``."""
     item = Container(kind.value, "img", kind, {}, {}, (), ())
     runs = []
     for attempt, code in enumerate((*codes, None) if running else codes):

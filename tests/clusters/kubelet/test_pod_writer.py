@@ -43,7 +43,7 @@ async def test_an_event_names_pod_and_reason(api):
 
 
 async def test_events_of_one_pod_never_have_one_name(api):
-    """The scheduler names its events by pod and number; a kubelet that starts anew counts from the beginning. None is lost."""
+    """The scheduler names its events by pod and number; a kubelet that restarts counts from the beginning. None is lost."""
     seconds = iter((1_700_000_000.0, 1_700_000_000.0, 1_700_000_060.0))
     item = pod("p", container("main"))
     before = PodWriter(api.client, item, "n1", lambda: next(seconds), 0.0)

@@ -147,7 +147,7 @@ async def test_the_newest_registration_wins(node):
 
 
 async def test_the_end_of_an_old_stream_drops_the_new_plugin(node):
-    """As a real kubelet's bookkeeping has it: who registers again has to end the old streams first."""
+    """As in a real kubelet's bookkeeping: a plugin that registers again has to end the old streams first."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
     await node.plug(Plugin(ids("ab")), "new.sock")
     await old.stop()
@@ -209,7 +209,7 @@ async def test_many_registrations_at_once_all_get_through(node):
 
 
 async def test_a_registration_that_fails_makes_the_kubelet_deaf_to_the_end_of_the_plugin_before(node):
-    """B3: whoever registered last is parted with, and there is nobody; a real kubelet's bookkeeping, to be known of."""
+    """B3: the last plugin to register is dropped, and none is left; a real kubelet's bookkeeping, which plugins must know."""
     plugin = await node.plug(Plugin(ids("ab")))
     with pytest.raises(grpc.aio.AioRpcError, match="failed to dial"):
         await register(node.folder, "nobody.sock")

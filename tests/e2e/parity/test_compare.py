@@ -11,7 +11,7 @@ from e2e.parity.compare import difference
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (1, 1.0), (0, False), (0, None), ("1", 1)])
 def test_values_that_only_python_takes_for_equal_differ(first: Any, second: Any) -> None:
-    """A client in Go cannot read 1.0 or true where it expects 1."""
+    """A client in Go cannot read 1.0 or true in the place of 1."""
     assert difference({"count": first}, {"count": second}, ("real", "embedded"))
 
 

@@ -25,7 +25,7 @@ _INSTALL_SECONDS = 90
 
 
 class NotInstallableError(Exception):
-    """The package index, or pip, said no; the text is the last line of what it said."""
+    """The package index, or pip, refused; the text is the last line of its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Node:
 
     @property
     def total_mib(self) -> int:
-        """A card's memory as its driver says it."""
+        """A card's memory as its driver reports it."""
         return {"418": 15079, "535": 15360}[self.driver]
 
     @property
     def reserved_mib(self) -> int:
-        """What the driver keeps of it, which it began to say with 510."""
+        """The part that the driver keeps, which it reports from 510 on."""
         return {"418": 0, "535": 393}[self.driver]
 
     @property
@@ -67,7 +67,7 @@ class Node:
             return [card.uuid for card in state.cards()]
 
     def ask(self, client: Client, *arguments: str) -> str:
-        """What a client prints here; its settings and logs go below ``home``."""
+        """The output of a client here; its settings and logs go below ``home``."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "FAKENVML"))}
         changed = {
             "HOME": str(self.home),
@@ -88,7 +88,7 @@ class Node:
 
 
 def install(program: str, listed: str) -> Client:
-    """Install a client as its list in .ci/constraints/clients says, or find it installed. Raises NotInstallableError."""
+    """Install a client by its list in .ci/constraints/clients, or find it installed. Raises NotInstallableError."""
     path = ROOT / ".ci" / "constraints" / "clients" / f"{listed}.txt"
     versions = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     folder = cache_folder(os.environ).with_name("clients") / f"{_PYTHON}-{listed}-{versions}"

@@ -17,7 +17,7 @@ from tests.fake_nvml.clients.client import Client, Node, NotInstallableError, in
 
 @pytest.fixture(scope="session")
 def installed() -> Callable[..., Client]:
-    """Install a client, once; where that is impossible its tests are skipped with what pip said."""
+    """Install a client, once; if that is impossible its tests are skipped with pip's error."""
     refused: dict[str, str] = {}
 
     def find(program: str, listed: str) -> Client:

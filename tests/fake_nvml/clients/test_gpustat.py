@@ -12,7 +12,7 @@ from tests.fake_nvml.clients.client import Client, Node
 NEWEST = ("gpustat", "gpustat")
 # The last bindings that say of a function which an old driver lacks what gpustat expects to hear.
 OLDER = ("gpustat", "gpustat-older")
-# What a node of the original's day had.
+# The versions that a node of the original's day had.
 OF_2019 = ("gpustat", "gpustat-2019")
 
 
@@ -36,7 +36,7 @@ def test_gpustat_shows_cards_memory_and_processes(node: Node, installed: Callabl
 
 
 def test_gpustat_of_today_shows_an_old_drivers_cards(node: Node, installed: Callable[..., Client]) -> None:
-    """Its bindings ask for lists of processes that 418 has not, so it says that it does not know them."""
+    """Its bindings ask for lists of processes that 418 has not, so it reports them as unknown."""
     client = installed(*OLDER)
 
     page = node.ask(client, "--no-color", "--no-header").splitlines()

@@ -1,4 +1,4 @@
-"""nvtop, a program in C, on simulated cards: installed where its distribution has it (Debian: nvtop, in contrib for 12)."""
+"""nvtop, a program in C, on simulated cards: installed if its distribution has it (Debian: nvtop, in contrib for 12)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_nvtop_shows_speeds_link_fan_and_encoder(tmp_path: Path, driver: str) ->
 
 
 def screen(folder: Path, lines: tuple[str, ...]) -> str:
-    """What nvtop draws until all of these were seen, without blanks and escape sequences."""
+    """nvtop's screen once all of these were seen, without blanks and escape sequences."""
     ours, theirs = pty.openpty()
     environment = {
         **os.environ,

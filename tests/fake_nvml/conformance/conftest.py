@@ -1,5 +1,5 @@
 """The layers that the suite runs over: the stand-in in Python and the library in C, in four driver eras, under the oldest
-and the newest pynvml; the library again under sanitizers; a real driver where there is one.
+and the newest pynvml; the library again under sanitizers; a real driver if there is one.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def branch(layer: Layer) -> int:
 
 @pytest.fixture
 def nvml(layer: Layer, start_probe: Callable[[Layer], Probed], state: State) -> Iterator[Probed]:
-    """pynvml on simulated cards, initialised: a T4, a T4 and a 1080 Ti, whose state is ``state``."""
+    """pynvml on simulated cards, initialised: a T4, a T4 and a 1080 Ti, with their state in ``state``."""
     probed = start_probe(layer)
     probed.nvmlInit()
     yield probed

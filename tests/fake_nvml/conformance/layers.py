@@ -1,4 +1,4 @@
-"""What the suite runs over."""
+"""The layers that the suite runs over."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DRIVERS = ("418.87.00", "470.57.02", "525.85.12", "535.104.05", "550.54.15", "58
 
 @dataclass(frozen=True)
 class Layer:
-    """What stands below pynvml, and which pynvml ("" is the installed one)."""
+    """The library below pynvml, and which pynvml ("" is the installed one)."""
 
     kind: str
     driver: str

@@ -1,11 +1,11 @@
-"""A program of its own that calls pynvml as it is told: one JSON request a line in, one JSON answer a line out.
+"""A program of its own that calls pynvml on request: one JSON request a line in, one JSON answer a line out.
 
 ``probe.py PYNVML_FOLDER LAYER STATE``: layer "python" puts the stand-in below pynvml, any other leaves it to the loader.
 Requests:
 
 * ``{"call": name, "arguments": [...]}``: a function of pynvml;
 * ``{"raw": name, "arguments": [...]}``: a C function, which answers its return code and what it wrote;
-* ``{"distinct": [name, arguments, times]}``: the different answers of a function called so often;
+* ``{"distinct": [name, arguments, times]}``: the different answers of a function called this number of times;
 * ``{"wait": [set, milliseconds]}``: an event, by the newest way that the driver has;
 * ``{"has": name}``: whether the library has a symbol;
 * ``{"user": id}``: open files as another user from now on;
@@ -80,7 +80,7 @@ def written(value: Any) -> Any:
 
 
 class FirstEvent(ctypes.Structure):
-    """What nvmlEventSetWait fills, before events named an instance; pynvml knows it no more."""
+    """The struct of nvmlEventSetWait from before events named an instance; pynvml does not know it any more."""
 
     _fields_ = (("device", ctypes.c_void_p), ("eventType", ctypes.c_ulonglong), ("eventData", ctypes.c_ulonglong))
 

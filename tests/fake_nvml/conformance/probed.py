@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class CallError(Exception):
-    """A call that raised: the class of pynvml's error, and NVML's code where it has one."""
+    """A call that raised: the class of pynvml's error, and NVML's code if it has one."""
 
     def __init__(self, reply: dict[str, Any]) -> None:
         super().__init__(f"{reply['error']}: {reply['text']}")
@@ -44,7 +44,7 @@ class Probed:
         return lambda *arguments, **named: self.ask({"call": name, "arguments": arguments, "named": named})
 
     def code(self, name: str, *arguments: Any, **named: Any) -> int | None:
-        """NVML's code of a call, 0 where it succeeds."""
+        """NVML's code of a call, 0 if it succeeds."""
         return self._code({"call": name, "arguments": arguments, "named": named})
 
     def wait_code(self, events: Any, timeout_ms: int = 0) -> int | None:
@@ -90,7 +90,7 @@ class Probed:
         return reply["result"]
 
     def answered(self) -> bool:
-        """Whether ``receive`` would answer at once."""
+        """Would ``receive`` answer immediately?"""
         return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def close(self) -> str:

@@ -1,4 +1,4 @@
-"""What holds on any cards, and is asked without changing anything: a real driver's are asked too, where there is one."""
+"""Promises for any cards, asked without changing anything: a real driver's are asked too, if there is one."""
 
 from __future__ import annotations
 

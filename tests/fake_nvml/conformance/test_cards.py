@@ -191,7 +191,7 @@ def test_a_size_query_answers_the_count(nvml: Probed, state: State, branch: int)
 
     assert nvml.raw(name, card, {"out": 0}, None) == (INSUFFICIENT_SIZE, [3])
     assert nvml.raw(name, card, {"out": 2}, {"array": 2}) == (INSUFFICIENT_SIZE, [3, [0, 0]])
-    if branch >= 450:  # the first struct is no more in pynvml, whose array this is
+    if branch >= 450:  # the first struct is no more in pynvml, which has this array
         assert nvml.raw(name, card, {"out": 4}, {"array": 4}) == (0, [3, [1, 2, 3, 0]])
 
 
@@ -333,7 +333,7 @@ def test_a_reader_never_sees_half_a_write(nvml: Probed, state: State, layer: Lay
             content.processes[index] = content.processes[0]
             content.processes[index].pid = index + 1
     first = nvml.nvmlDeviceGetMemoryInfo(card)
-    times = 100 if layer.kind == "python" else 1000  # a thousandth of the speed, and copies all at once
+    times = 100 if layer.kind == "python" else 1000  # a thousandth of the speed, and copies everything each time
     nvml.send({"distinct": ["nvmlDeviceGetMemoryInfo", [card], times]})
 
     while not nvml.answered():

@@ -10,7 +10,7 @@ from tests.fake_nvml.conformance.probed import CallError, Probed
 
 INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST = 2, 3, 10, 15
 SINGLE_BIT, DOUBLE_BIT, XID = 0x1, 0x2, 0x8
-# Against a hang only; what is awaited comes at once.
+# Against a hang only; the awaited event comes immediately.
 LONG_MS = 60_000
 
 

@@ -19,7 +19,7 @@ FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit
 
 
 def sanitized_library(driver: str) -> dict[str, str]:
-    """The variables under which a program of this machine finds the sanitized library. Skips where there is none."""
+    """The variables under which a program of this machine finds the sanitized library. Skips if there is none."""
     runtime, folder = _built()
     if not folder:
         pytest.skip(f"no sanitizers: {runtime}")

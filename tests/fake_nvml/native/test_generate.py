@@ -1,4 +1,4 @@
-"""What Python writes of the C library's source."""
+"""The parts of the C library's source that Python writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is only the C library's: where it looks for its state, when it refuses, threads, and calls no careful client makes."""
+"""Promises of the C library alone: the place of its state, its refusals, threads, and calls that no careful client makes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ library = ctypes.CDLL(sys.argv[1])
 library.nvmlErrorString.restype = ctypes.c_char_p
 print(json.dumps([library.nvmlErrorString(code).decode() for code in json.loads(sys.argv[2])]))
 """
-# What each function answers, with room for whatever it writes, before nvmlInit or after one that failed.
+# The answer of each function, with room for its output, before nvmlInit or after one that failed.
 ANSWERS = """
 import ctypes, json, sys
 library, init, names = sys.argv[1], sys.argv[2] == "after", json.loads(sys.argv[3])

@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.access, through the door: TLS, who one is, what one may."""
+"""Promises of clusters.embedded.apiserver.access, through the door: TLS, users, and their rights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def secured(authority: Authority) -> AsyncIterator[EmbeddedApi]:
 async def client(
     server: EmbeddedApi, authority: Authority, *, certificate: KeyPair | None = None, token: str = ""
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Somebody who trusts the cluster's authority."""
+    """A client that trusts the cluster's authority."""
     context = ssl.create_default_context(cafile=str(authority.ca))
     if certificate is not None:
         context.load_cert_chain(certificate.certificate, certificate.key)
@@ -53,7 +53,7 @@ async def client(
 
 
 async def name_of(http: httpx2.AsyncClient, **headers: str) -> str:
-    """Whom the server takes somebody for."""
+    """The user that the server finds for a client."""
     answer = await http.post(WHO, json={}, headers=headers)
     return str(answer.json()["status"]["userInfo"]["username"])
 
@@ -66,7 +66,7 @@ async def test_a_certificate_opens(secured: EmbeddedApi, authority: Authority) -
 
 
 async def test_an_expired_certificate_gets_an_answer(secured: EmbeddedApi, authority: Authority) -> None:
-    """401 and not a handshake that fails; nobody's certificate is no credential."""
+    """401 and not a handshake that fails; a certificate of another authority is no credential."""
     late = authority.issue_client("root", "system:masters", expires=datetime(2020, 1, 1, tzinfo=UTC))
     async with client(secured, authority, certificate=late) as http:
         answer = await http.get("/healthz")
@@ -126,7 +126,7 @@ async def test_roles_decide_at_once(secured: EmbeddedApi, authority: Authority) 
 
 
 async def test_who_may_acts_for_others(secured: EmbeddedApi, authority: Authority) -> None:
-    """Administrators; others are told that they may not, whatever right is missing."""
+    """Administrators; others get a refusal, whatever right is missing."""
     async with client(secured, authority, certificate=authority.issue_client("root", "system:masters")) as http:
         assert await name_of(http, **{"impersonate-user": "bob"}) == "bob"
         others = {

@@ -39,7 +39,7 @@ async def http(embedded: EmbeddedApi) -> AsyncIterator[httpx2.AsyncClient]:
     ids=str,
 )
 async def test_may_somebody(http: httpx2.AsyncClient, kind: str, spec: dict[str, Any], allowed: bool) -> None:
-    """Oneself, or somebody else."""
+    """The user's own rights, or another's."""
     answer = await http.post(f"{AUTHORIZATION}/{kind}", json={"spec": spec})
     assert answer.status_code == 201
     assert answer.json()["status"]["allowed"] is allowed
@@ -70,7 +70,7 @@ async def test_a_review_is_only_asked(http: httpx2.AsyncClient) -> None:
 
 
 async def test_the_rules_that_hold_for_oneself(http: httpx2.AsyncClient) -> None:
-    """Of resources, and of paths."""
+    """Rights on resources, and on paths."""
     answer = await http.post(f"{AUTHORIZATION}/selfsubjectrulesreviews", json={"spec": {"namespace": "default"}})
     status = answer.json()["status"]
     assert {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in status["resourceRules"]
@@ -78,7 +78,7 @@ async def test_the_rules_that_hold_for_oneself(http: httpx2.AsyncClient) -> None
 
 
 async def test_whose_a_token_is(http: httpx2.AsyncClient) -> None:
-    """As servers of their own ask, to let somebody in."""
+    """As extension servers ask, about their own clients."""
     issued = await http.post("/api/v1/namespaces/default/serviceaccounts/default/token", json={})
     found = [
         (await http.post(f"{AUTHENTICATION}/tokenreviews", json={"spec": {"token": token}})).json()["status"]

@@ -40,7 +40,7 @@ def test_a_pod_gets_its_accounts_token() -> None:
 
 
 def test_a_container_that_mounts_something_there_keeps_it() -> None:
-    """And where all do, there is no volume."""
+    """And if all do, there is no volume."""
     mine = {"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": FOLDER}]}
     spec = created(new_writes(), containers=[mine], volumes=[{"name": "v", "emptyDir": {}}])
     assert [volume["name"] for volume in spec["volumes"]] == ["v"]
@@ -101,5 +101,5 @@ def test_nobody_sets_his_own_priority(spec: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["default", "kube-system"])
 def test_some_namespaces_cannot_be_deleted(name: str) -> None:
-    """What the cluster needs."""
+    """The objects that the cluster needs."""
     refused(403, lambda: new_writes().delete(NAMESPACES, "", name, DeleteOptions()))

@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.authentication: who a request is from."""
+"""Promises of clusters.embedded.apiserver.authentication: the user that a request is from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def headers(**values: str) -> Headers:
 
 
 def who(certificate: ClientCertificate | None = None, token: str = "") -> User:
-    """Whom the authenticator sees."""
+    """The user that the authenticator sees."""
     authenticator = Authenticator(Tokens(), lambda: NOW, {"known": ANN})
     return authenticator.user_of(headers(**({"authorization": token} if token else {})), certificate)
 
@@ -52,7 +52,7 @@ def test_a_credential_says_who_one_is() -> None:
 
 
 def test_a_wrong_credential_is_401() -> None:
-    """A token that nobody has, a certificate before or after its time; a good token beside it counts."""
+    """An unknown token, a certificate before or after its time; a good token beside it counts."""
     late, early = (
         replace(GOOD, not_after=NOW - timedelta(seconds=1)),
         replace(GOOD, not_before=NOW + timedelta(seconds=1)),

@@ -61,7 +61,7 @@ def test_a_rule_covers_a_wish(rule: dict[str, Any], wish: Attributes, allowed: b
     ids=str,
 )
 def test_a_binding_gives_a_role_to_a_subject(subject: dict[str, str], user: User, described: str) -> None:
-    """Everywhere, and it says so; without it nothing is allowed; a write of it is seen at once."""
+    """Everywhere, and the reason names it; without it nothing is allowed; a write of it is seen immediately."""
     writes = new_writes()
     authorizer = Authorizer(writes.store)
     assert not authorizer.decide(user, LIST).allowed
@@ -76,7 +76,7 @@ def test_a_binding_gives_a_role_to_a_subject(subject: dict[str, str], user: User
 
 
 def test_a_namespaces_binding_ends_at_its_border() -> None:
-    """Of a role of the namespace."""
+    """Rights by a role of the namespace."""
     writes = new_writes()
     writes.create(ROLES, "default", {"metadata": {"name": "r"}, "rules": [RULE]})
     writes.create(ROLE_BINDINGS, "default", bound("r", {"kind": "User", "name": "ann"}, "Role"))

@@ -24,7 +24,7 @@ def test_pods_can_come_at_once() -> None:
 
 
 def test_what_is_there_stays() -> None:
-    """Also when somebody has changed it."""
+    """Also if a client has changed it."""
     server = EmbeddedApi()
     version = server.store.version
     bootstrap(server.store, server.writes)

@@ -20,7 +20,7 @@ def assigned(**metadata: Any) -> Writes:
 
 
 def delete(writes: Writes, **options: Any) -> bool:
-    """Whether the pod is gone at once."""
+    """Is the pod gone immediately?"""
     return writes.delete(PODS, "default", "p", DeleteOptions(**options))[1]
 
 
@@ -75,7 +75,7 @@ def test_a_finalizer_keeps_an_object_until_it_is_taken_off() -> None:
 
 @pytest.mark.parametrize(("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")])
 def test_a_propagation_policy_waits_for_the_garbage_collector(policy: str, finalizer: str) -> None:
-    """By the finalizer that the API has for it; Background waits for nobody."""
+    """By the finalizer that the API has for it; Background does not wait."""
     writes = new_writes()
     writes.create(CONFIG_MAPS, "default", config_map())
     item = writes.delete(CONFIG_MAPS, "default", "c", DeleteOptions(propagation=policy))[0].item
@@ -137,7 +137,7 @@ def test_options_that_make_no_sense_are_refused(code: int, body: Any) -> None:
 
 
 def test_a_pod_that_goes_at_once_is_marked_first() -> None:
-    """Who watches sees it marked, then gone; two writes."""
+    """A watch sees it marked, then gone; two writes."""
     writes = new_writes()
     before = writes.create(PODS, "default", pod())
     writes.delete(PODS, "default", "p", DeleteOptions(grace_seconds=0))

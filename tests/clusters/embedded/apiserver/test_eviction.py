@@ -1,4 +1,4 @@
-"""What budgets say of an eviction."""
+"""Promises of clusters.embedded.apiserver.eviction: budgets allow an eviction, or refuse it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]
 
 
 def pod(**status: Any) -> dict[str, Any]:
-    """A ready pod, unless said otherwise."""
+    """A ready pod, unless ``ready`` is false."""
     return {"metadata": {"name": "p", "labels": {"app": "a"}}, "spec": {}, "status": {**READY, **status}}
 
 
@@ -26,7 +26,7 @@ def budget(allowed: int = 0, *, generation: int = 1, app: str = "a", **spec: Any
 
 
 def test_a_budget_with_room_has_less_of_it_afterwards() -> None:
-    """And remembers whom it let go."""
+    """And remembers the pod that it let go."""
     changed = counted(pod(), [budget(2)], NOW)
     assert changed is not None
     assert (changed["status"]["disruptionsAllowed"], changed["status"]["disruptedPods"]) == (1, {"p": NOW})
@@ -65,5 +65,5 @@ def test_two_budgets_for_one_pod_are_an_error() -> None:
     ],
 )
 def test_pods_that_no_budget_counts(item: dict[str, Any], budgets: list[dict[str, Any]]) -> None:
-    """Ended and pending ones, those of no budget, and those that are not ready where enough others are."""
+    """Ended and pending ones, those of no budget, and those that are not ready if enough others are."""
     assert counted(item, budgets, NOW) is None

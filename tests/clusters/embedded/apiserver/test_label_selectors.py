@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.label_selectors: what is read, and what is said of the rest."""
+"""Promises of clusters.embedded.apiserver.label_selectors: the texts that are read, and the errors for the rest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.clusters.embedded.apiserver.samples import refused
     ],
 )
 def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
-    """400, and what was expected where."""
+    """400, with the expected token and its place."""
     assert refused(400, lambda: parse(text)).message.startswith(message)
 
 

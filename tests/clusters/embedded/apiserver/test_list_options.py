@@ -46,7 +46,7 @@ def test_a_watch_that_contradicts_itself_is_refused(params: dict[str, str], text
 
 
 def test_what_makes_sense_is_taken() -> None:
-    """What clients send."""
+    """The values that clients send."""
     check_list({})
     check_list({MATCH: "Exact", "resourceVersion": "5"})
     check_watch({"sendInitialEvents": "true", MATCH: "NotOlderThan"})

@@ -24,7 +24,7 @@ def test_a_bad_label_of_a_change_is_named_by_each_check(resource: Resource, coun
 
 
 def test_what_only_the_server_writes_does_not_change() -> None:
-    """Another uid, a mark that nobody made; what is left out stays."""
+    """Another uid, a deletion mark that no deletion made; a field that is left out stays."""
     theirs = item(uid="other", deletionTimestamp="2026-01-01T00:00:00Z")
     assert [error.field for error in metadata_rules.frozen(item(), theirs)] == [
         "metadata.uid",

@@ -75,7 +75,7 @@ def test_a_policy_acts_with_a_binding_only() -> None:
     ids=["no value", "no object", "no name", "JSON patch", "parameters", "variables", "condition"],
 )
 def test_a_policy_that_fails_is_ignored_or_refuses_as_it_says(spec: dict[str, Any]) -> None:
-    """What we do not imitate counts as a failure: it must not look as if it did nothing."""
+    """A part that we do not imitate counts as a failure: it must not look as if it did nothing."""
     writes = new_writes()
     install(writes, **spec)
     assert limits(writes, limits={MEMORY: "3"}) == {MEMORY: "3"}

@@ -78,7 +78,7 @@ def test_other_patch_types_are_415(content_type: str) -> None:
 
 
 def test_what_is_absent_can_be_replaced_and_copied() -> None:
-    """As the real server's library has it, where the map itself is there; nothing is copied, of texts an empty one."""
+    """As the real server's library has it, if the map itself is there; nothing is copied, of texts an empty one."""
     old = {"metadata": {"labels": {}}}
     assert patched(JSON_PATCH, {}, [{"op": "replace", "path": "/a", "value": 1}]) == {"a": 1}
     assert patched(JSON_PATCH, {}, [{"op": "copy", "from": "/a", "path": "/b"}]) == {"b": None}

@@ -33,7 +33,7 @@ class KubeletLogs:
 
 
 async def assign(client: ApiClient, url: str) -> None:
-    """A pod on a node whose kubelet is at ``url``."""
+    """A pod on a node with a kubelet at ``url``."""
     port = int(url.rpartition(":")[2])
     await client.create(node(daemonEndpoints={"kubeletEndpoint": {"Port": port}}))
     await client.create(pod(nodeName="n"))
@@ -50,7 +50,7 @@ async def test_a_log_comes_from_the_kubelet(client: ApiClient) -> None:
 
 
 async def test_a_followed_log_arrives_at_once_and_ends_with_its_reader(client: ApiClient) -> None:
-    """Piece by piece; nobody listens to a kubelet for a client that has gone."""
+    """Piece by piece; the kubelet's answer is not read on for a client that has gone."""
     kubelet = KubeletLogs(endless=True)
     async with serve(kubelet) as url:
         await assign(client, url)
@@ -71,7 +71,7 @@ async def test_a_kubelets_refusal_is_passed_on(client: ApiClient) -> None:
 
 
 async def test_no_log_without_a_container_a_node_or_a_kubelet(client: ApiClient) -> None:
-    """Each is told apart."""
+    """Each gets an error of its own."""
     two = pod("two")
     two["spec"]["containers"].append({"name": "other", "image": "i"})
     await client.create(pod("waiting"))

@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.pod_part_defaults: what parts of a pod say when nobody says it."""
+"""Promises of clusters.embedded.apiserver.pod_part_defaults: the values of parts of a pod that a manifest leaves out."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ TOLERATION = {"key": "a", "operator": "Exists"}
 
 
 def change(before: Object, **spec: Any) -> Any:
-    """What comes of a write that changes these fields of a pod's spec."""
+    """The result of a write that changes these fields of a pod's spec."""
     writes = new_writes()
     writes.create(PODS, "default", before)
     return writes.patch(PODS, "default", "p", lambda item: {**item, "spec": {**item["spec"], **spec}}).item
@@ -33,7 +33,7 @@ def change(before: Object, **spec: Any) -> Any:
     ids=["node", "selector", "scheduler", "amount", "container", "toleration", "gate"],
 )
 def test_a_pods_spec_does_not_change(before: Object, spec: Object) -> None:
-    """422, told so."""
+    """422, with a message."""
     assert "Forbidden" in refused(422, lambda: change(before, **spec)).message
 
 

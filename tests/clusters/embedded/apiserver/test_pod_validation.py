@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.pod_validation: what a user is told, with the path of the field."""
+"""Promises of clusters.embedded.apiserver.pod_validation: the errors that a user sees, with the path of the field."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ WHERE = "spec.containers[0].resources"
 
 
 def told(body: Object) -> str:
-    """What the refusal says."""
+    """The texts of the refusal."""
     return refused(422, lambda: new_writes().create(PODS, "default", body)).message
 
 
 @pytest.mark.parametrize("amount", ["1.5", "500m", 0.5])
 def test_vendors_resources_are_whole(amount: Any) -> None:
-    """Half a unit is refused where the user wrote it."""
+    """Half a unit is refused at the field that the user wrote."""
     assert f"{WHERE}.limits[{GPU}]: Invalid value: " in told(pod(limits={GPU: amount}))
     assert "must be an integer" in told(pod(limits={GPU: amount}))
 
@@ -34,7 +34,7 @@ def test_amounts_are_not_negative() -> None:
 
 
 def container(**resources: Object) -> Object:
-    """A pod whose container has exactly these resources."""
+    """A pod with a container of exactly these resources."""
     body = pod()
     body["spec"]["containers"][0]["resources"] = resources
     return body
@@ -111,7 +111,7 @@ def test_all_errors_are_told_at_once() -> None:
 
 
 def test_a_nodes_amounts_are_checked_too() -> None:
-    """What a device plugin patches by hand."""
+    """The amounts that a device plugin patches by hand."""
     refusal = refused(422, lambda: new_writes().create(NODES, "", node(capacity={"aliyun.com/gpu-count": "1500m"})))
 
     assert "status.capacity.aliyun.com/gpu-count" in refusal.message

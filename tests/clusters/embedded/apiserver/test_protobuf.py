@@ -22,7 +22,7 @@ def sent(api_version: str, kind: str, message: bytes) -> bytes:
 
 
 def test_a_question_about_access() -> None:
-    """Of kubectl auth can-i; texts that are empty are absent."""
+    """A request of kubectl auth can-i; texts that are empty are absent."""
     wish = part(1, "default") + part(2, "list") + part(3, "") + part(5, "pods")
     body = sent("authorization.k8s.io/v1", "SelfSubjectAccessReview", part(1, b"") + part(2, part(1, wish)))
     assert decoded(body) == {
@@ -34,7 +34,7 @@ def test_a_question_about_access() -> None:
 
 
 def test_maps_lists_flags_numbers_and_times() -> None:
-    """Of what such commands create."""
+    """The objects that such commands create."""
     metadata = (
         part(1, "c") + part(11, part(1, "a") + part(2, "b")) + part(8, part(1, 100)) + part(14, "f") + part(14, "g")
     )
@@ -50,7 +50,7 @@ def test_maps_lists_flags_numbers_and_times() -> None:
 
 
 def test_fields_that_nobody_knows_are_passed_over() -> None:
-    """Of any form."""
+    """Quantities of any form."""
     unknown = bytes([30 << 3 & 0x7F | 0x80, 1, 5]) + bytes([1 << 3 | 5]) + b"1234" + bytes([1 << 3 | 1]) + b"12345678"
     assert decoded(sent("v1", "Namespace", unknown + part(1, part(1, "n")))) == {
         "apiVersion": "v1",
@@ -60,7 +60,7 @@ def test_fields_that_nobody_knows_are_passed_over() -> None:
 
 
 def test_a_kind_that_is_not_known_is_none() -> None:
-    """The caller says what to do instead."""
+    """The caller's error has the remedy."""
     assert decoded(sent("v1", "Pod", b"")) is None
 
 

@@ -14,7 +14,7 @@ MEMORY = "requests.aliyun.com/gpu-mem"
 
 
 def container(name: str, requests: dict[str, str], **more: Any) -> dict[str, Any]:
-    """A container that requests so much."""
+    """A container that requests this amount."""
     return {"name": name, "image": "i:1", "resources": {"requests": requests, "limits": requests}, **more}
 
 
@@ -42,7 +42,7 @@ def gpu(amount: int, **more: Any) -> dict[str, Any]:
     ids=range(7),
 )
 def test_pods_are_counted_as_the_scheduler_counts(pods: list[dict[str, Any]], used: str) -> None:
-    """Containers add up, init containers run alone, sidecars beside; who has ended uses nothing."""
+    """Containers add up, init containers run alone, sidecars beside; a pod that has ended uses nothing."""
     assert quota.written(quota.usage_of(pods, [MEMORY]))[MEMORY] == used
 
 

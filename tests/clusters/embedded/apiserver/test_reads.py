@@ -23,7 +23,7 @@ def listed(writes: Writes, **params: str) -> Any:
 
 
 def names(answer: Any) -> list[str]:
-    """Of the items."""
+    """The names of the items."""
     return [item["metadata"]["name"] for item in answer["items"]]
 
 
@@ -46,7 +46,7 @@ def test_a_list_is_sorted_and_says_its_version() -> None:
 
 
 def test_pages_show_one_version_whatever_happens_between_them() -> None:
-    """What was deleted after the first page is on the second; what was created is not."""
+    """An object deleted after the first page is on the second; one created then is not."""
     writes = filled()
     first = listed(writes, limit="3")
     assert (names(first), first["metadata"]["remainingItemCount"]) == (["a", "b", "c"], 4)
@@ -106,7 +106,7 @@ def test_a_query_that_makes_no_sense_is_refused(code: int, params: dict[str, str
 
 
 def test_a_version_that_was_never_reached_is_504() -> None:
-    """A client that knew another server; the cause says so."""
+    """A client that knew another server; the cause names it."""
     refusal = refused(504, lambda: listed(filled(), resourceVersion="999999"))
 
     assert refusal.status()["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"

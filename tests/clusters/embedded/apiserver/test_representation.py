@@ -41,7 +41,7 @@ async def test_a_list_as_a_table(client: ApiClient) -> None:
 
 @pytest.mark.parametrize(("included", "kind"), [("Object", "Namespace"), ("Metadata", "PartialObjectMetadata")])
 async def test_what_a_row_carries(client: ApiClient, included: str, kind: str) -> None:
-    """As ``includeObject`` of the query says."""
+    """By ``includeObject`` of the query."""
     table = (await get(client, f"{PATH}/default", TABLE, includeObject=included)).json()
     assert table["rows"][0]["object"]["kind"] == kind
 

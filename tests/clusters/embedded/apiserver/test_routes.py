@@ -25,7 +25,7 @@ from clusters.resources import ALL, DEPLOYMENTS, NAMESPACES, NODES, PODS
     ],
 )
 def test_a_path_means_an_object(path: str, route: Route) -> None:
-    """Of one kind, in one namespace or none."""
+    """A path of one kind, in one namespace or none."""
     assert route == route_of(path)
 
 
@@ -54,7 +54,7 @@ def test_other_paths_mean_nothing(path: str) -> None:
 
 
 def test_every_kinds_own_path_leads_to_it() -> None:
-    """What clients build is what the server takes apart."""
+    """The server takes apart the paths that clients build."""
     for resource in ALL:
         namespace = "a" if resource.namespaced else None
         assert route_of(resource.path(namespace, "x")) == Route(resource, namespace, "x")

@@ -59,14 +59,14 @@ def test_a_label_selector_that_makes_no_sense_is_refused(selector: str) -> None:
     ],
 )
 def test_a_field_selector_selects(selector: str, selected: bool) -> None:
-    """What kubelets and kubectl ask for; an absent field is an empty text."""
+    """The selectors of kubelets and kubectl; an absent field is an empty text."""
     pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
 
     assert field_selector(selector, PODS)(pod) is selected
 
 
 def test_fields_differ_by_kind() -> None:
-    """Nodes know unschedulable, events whom they are about, and what a kind does not know is 400."""
+    """Nodes know unschedulable, events the object that they are about, and a field that a kind does not know is 400."""
     assert field_selector("spec.unschedulable=true", NODES)({"spec": {"unschedulable": True}})
     assert field_selector("spec.unschedulable=false", NODES)({"spec": {}})
     assert field_selector("involvedObject.uid=u,source=s", EVENTS)(

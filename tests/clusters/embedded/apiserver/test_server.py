@@ -32,7 +32,7 @@ async def test_it_listens_on_loopback_only_and_ends(embedded: EmbeddedApi) -> No
 
 
 async def test_a_stop_does_not_wait_for_who_watches(embedded: EmbeddedApi, client: ApiClient) -> None:
-    """Watches end cleanly, though their clients come again at once."""
+    """Watches end cleanly, though their clients come again immediately."""
     events: list[str] = []
 
     async def follow() -> None:
@@ -57,7 +57,7 @@ async def test_a_restart_on_the_same_port_keeps_the_objects(embedded: EmbeddedAp
 
 
 async def test_a_taken_port_is_an_error(embedded: EmbeddedApi) -> None:
-    """Not a server that nobody reaches."""
+    """A taken port is an error, not a server that no client reaches."""
     url = await embedded.start()
     other = EmbeddedApi()
     with pytest.raises(OSError, match="in use"):
@@ -74,7 +74,7 @@ async def test_the_first_namespaces_are_there(client: ApiClient) -> None:
 
 
 def run_kubectl(kubeconfig: Path, *arguments: str, manifest: object = None) -> str:
-    """What an unmodified kubectl prints; it must succeed."""
+    """The output of an unmodified kubectl; it must succeed."""
     assert KUBECTL is not None
     environment = {"KUBECONFIG": str(kubeconfig), "HOME": str(kubeconfig.parent), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(

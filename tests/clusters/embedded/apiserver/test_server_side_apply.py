@@ -14,7 +14,7 @@ WHO = {"fieldManager": "me"}
 
 
 async def test_it_makes_what_is_not_there_and_merges_into_what_is(client: ApiClient) -> None:
-    """201, then 200; what is not said stays."""
+    """201, then 200; a field that the manifest leaves out stays."""
     codes = []
     for data in ({"a": "1"}, {"b": "2"}):
         body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data})

@@ -83,7 +83,7 @@ def test_a_token_ends_with_its_account() -> None:
 
 
 def test_a_bound_token_ends_with_its_pod() -> None:
-    """While it lives, the token says whose it is."""
+    """While the account exists, the token names it."""
     writes, _, tokens = issuer()
     created = writes.create(PODS, "default", pod()).item
     issued = token(tokens, writes, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})

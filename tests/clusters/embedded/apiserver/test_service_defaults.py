@@ -8,7 +8,7 @@ from clusters.embedded.apiserver.service_defaults import set_defaults, set_secre
 
 
 def test_a_service_has_an_address_and_whole_ports() -> None:
-    """Of the range of services, the same whenever it is asked for."""
+    """An address in the range of services, the same at every read."""
     item: dict[str, Any] = {"metadata": {"uid": "u"}, "spec": {"ports": [{"port": 80}]}}
     set_defaults(item)
     assert item["spec"]["type"] == "ClusterIP"
@@ -18,7 +18,7 @@ def test_a_service_has_an_address_and_whole_ports() -> None:
 
 
 def test_a_service_that_is_only_a_name_has_no_address() -> None:
-    """Nor one that says so."""
+    """Nor one with clusterIP None."""
     item: dict[str, Any] = {"metadata": {}, "spec": {"type": "ExternalName", "externalName": "e.example"}}
     set_defaults(item)
     assert "clusterIP" not in item["spec"]

@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.snapshot: a cluster goes on where another has ended."""
+"""Promises of clusters.embedded.apiserver.snapshot: a cluster goes on with the state of an ended one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_objects_and_versions_come_back(tmp_path: Path) -> None:
 
 
 def test_history_does_not_come_back(tmp_path: Path) -> None:
-    """Who resumes a watch at an older version must list again."""
+    """A client that resumes a watch at an older version must list again."""
     path = tmp_path / "state"
     first = new_writes()
     snapshot.save(first.store, path)
@@ -87,6 +87,6 @@ def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes)
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    """Who wants to begin afresh asks first whether it is there."""
+    """A caller that wants to begin afresh asks first whether it is there."""
     with pytest.raises(SnapshotError, match="No such file"):
         snapshot.load(new_writes().store, tmp_path / "state")

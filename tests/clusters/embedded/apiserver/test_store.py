@@ -21,7 +21,7 @@ def item(name: str, **data: str) -> Object:
 
 
 def test_versions_are_one_counter_for_all_kinds() -> None:
-    """So that a list of one kind says where a watch of it goes on."""
+    """So that a list of one kind has the version at which a watch of it goes on."""
     store = Store([CONFIG_MAPS, PODS], history=HISTORY)
     first = store.put(CONFIG_MAPS, item("a"))
     second = store.put(PODS, item("b"))

@@ -19,7 +19,7 @@ from clusters.embedded.apiserver.times import normalise
     ],
 )
 def test_a_time_is_written_in_utc(key: str, text: str, written: str) -> None:
-    """Six decimals where leases and events say so, none elsewhere; wherever it stands."""
+    """Six decimals in leases and events, none elsewhere; at any depth."""
     value: Any = {"spec": [{key: text}]}
     normalise(value)
     assert value == {"spec": [{key: written}]}

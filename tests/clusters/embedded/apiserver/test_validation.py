@@ -33,7 +33,7 @@ EVENT: Object = {
 
 
 def told(resource: Any, body: Object, namespace: str = "default") -> str:
-    """What the refusal says."""
+    """The texts of the refusal."""
     where = namespace if resource.namespaced else ""
     return refused(422, lambda: new_writes().create(resource, where, body)).message
 
@@ -109,7 +109,7 @@ def test_a_selector_does_not_change() -> None:
     ],
 )
 def test_metadata_is_checked(metadata: Object, text: str) -> None:
-    """Of every kind."""
+    """Names of every kind."""
     body = config_map()
     body["metadata"] |= metadata
 

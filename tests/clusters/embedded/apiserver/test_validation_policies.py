@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.validation_policies; what the real server says is in e2e/parity."""
+"""Promises of clusters.embedded.apiserver.validation_policies; the comparison with the real server is in e2e/parity."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def install(writes: Writes, *manifests: dict[str, Any]) -> None:
 
 
 def request(user: User | None = None) -> Request:
-    """A request of an administrator, or of somebody."""
+    """A request of an administrator, or of the given user."""
     user = user or User("admin", (MASTERS,))
     return Request("POST", "/api/v1/namespaces/default/pods", {}, "application/json", "", b"", user)
 

@@ -132,7 +132,7 @@ async def test_a_version_too_old_can_be_http_410() -> None:
 
 
 async def test_a_watch_that_cannot_keep_up_is_told_so() -> None:
-    """More changes at once than are remembered: 410 in the middle of a watch."""
+    """More changes together than are remembered: 410 in the middle of a watch."""
     server = EmbeddedApi(history=3)
     url = await server.start()
     async with watching(url, resourceVersion=str(server.store.version)) as watch:
@@ -145,7 +145,7 @@ async def test_a_watch_that_cannot_keep_up_is_told_so() -> None:
 
 
 async def test_a_watch_ends_in_time_with_a_bookmark(embedded: EmbeddedApi) -> None:
-    """Cleanly; the bookmark says how far it has come, though only other kinds have changed."""
+    """Cleanly; the bookmark shows how far it has come, though only other kinds have changed."""
     url = await embedded.start()
     version = str(embedded.store.version)
     embedded.writes.create(PODS, "default", pod())
@@ -191,7 +191,7 @@ async def test_a_client_that_leaves_is_forgotten(embedded: EmbeddedApi) -> None:
 
 
 class Picture:
-    """What a client of a watch knows: uid to version; and what it should not have been told."""
+    """The state of a watch's client: uid to version; and the events that it should not have got."""
 
     def __init__(self) -> None:
         self.versions: dict[str, str] = {}

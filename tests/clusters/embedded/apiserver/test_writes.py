@@ -23,7 +23,7 @@ def merge(writes: Writes, resource: Resource, name: str, part: Object, sub: str 
 
 
 def test_a_new_object_gets_what_the_server_keeps() -> None:
-    """uid, time, version, namespace, generation; what the manifest says of these does not count."""
+    """uid, time, version, namespace, generation; the manifest's own values of these do not count."""
     item = new_writes().create(PODS, "default", pod(metadata={"uid": "mine", "generation": 9})).item
     metadata = item["metadata"]
 
@@ -138,7 +138,7 @@ def test_a_write_that_changes_nothing_is_no_change() -> None:
 
 
 def test_status_and_spec_are_written_apart() -> None:
-    """D3: through the main path the status stays, through /status everything else, but for annotations."""
+    """D3: through the main path the status stays, through /status everything else, except for annotations."""
     writes = new_writes()
     writes.create(PODS, "default", pod())
     part = {

@@ -27,7 +27,7 @@ from clusters.waiting import eventually
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[ApiClient]:
-    """A client of an embedded API server with the controllers beside it; nobody runs the pods."""
+    """A client of an embedded API server with the controllers beside it; no kubelet runs the pods."""
     server = EmbeddedApi()
     url = await server.start()
     (tmp_path / "kubeconfig").write_text(server.kubeconfig(url))
@@ -89,7 +89,7 @@ async def test_a_pod_of_a_stateful_set_comes_back_under_its_name(api: ApiClient)
 
 
 async def test_a_failed_pod_is_replaced(api: ApiClient) -> None:
-    """What an admission error needs."""
+    """The objects behind an admission error."""
     await api.create(workload("StatefulSet", 1))
     await eventually(lambda: names(api), lambda found: found == ["w-0"], "the pod")
     before = (await api.get(PODS, "w-0", "default"))["metadata"]["uid"]
@@ -103,7 +103,7 @@ async def test_a_failed_pod_is_replaced(api: ApiClient) -> None:
 
 
 async def test_the_status_counts(api: ApiClient) -> None:
-    """What kubectl shows."""
+    """The values that kubectl shows."""
     await api.create(workload("StatefulSet", 2))
     await eventually(
         lambda: api.get(STATEFUL_SETS, "w", "default"),
@@ -139,7 +139,7 @@ async def test_a_propagation_policy_is_obeyed(api: ApiClient, policy: str, left:
 
 
 async def test_dependents_of_what_nobody_follows_stay(api: ApiClient) -> None:
-    """A pod that names an owner of a kind that we do not know is not garbage; one whose owner is gone is."""
+    """A pod that names an owner of an unknown kind is not garbage; one with an owner that is gone is."""
     reference = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u"}
     gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}
     for name, owner in (("kept", reference), ("gone", gone)):
@@ -153,7 +153,7 @@ async def test_dependents_of_what_nobody_follows_stay(api: ApiClient) -> None:
 
 
 async def test_one_workload_that_makes_no_sense_does_not_stop_the_others(api: ApiClient) -> None:
-    """A pod with a strange name that says it belongs to a StatefulSet."""
+    """A pod with a strange name that names a StatefulSet as its owner."""
     owner = await api.create(workload("StatefulSet", 0))
     reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "w", "uid": owner["metadata"]["uid"]}
     body: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -164,7 +164,7 @@ async def test_one_workload_that_makes_no_sense_does_not_stop_the_others(api: Ap
 
 
 async def test_many_refusals_hold_up_nobody(api: ApiClient) -> None:
-    """Hundreds of pods that a quota refuses: another namespace gets its account all the same."""
+    """Hundreds of pods that a quota refuses: another namespace still gets its account."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     await api.create(quota)
 

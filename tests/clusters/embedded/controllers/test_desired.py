@@ -48,7 +48,7 @@ def pod(name: str, of: dict[str, Any], phase: str = "Running", **more: Any) -> d
 
 
 def created(actions: list[Any]) -> list[dict[str, Any]]:
-    """What should be made."""
+    """The pods that should be made."""
     return [action.manifest for action in actions if isinstance(action, Create)]
 
 
@@ -83,7 +83,7 @@ def test_a_replica_set_keeps_its_number_of_living_pods(wanted: int, phases: list
 
 
 def test_a_replica_set_drops_what_does_not_run_first() -> None:
-    """A pod that waits costs nobody anything."""
+    """A pod that waits costs no other pod anything."""
     rs = owner("ReplicaSet", replicas=1)
 
     assert deleted(replica_set(rs, [pod("runs", rs), pod("waits", rs, "Pending")])) == ["waits"]
@@ -230,7 +230,7 @@ def test_a_daemon_set_respects_taints_but_for_its_own() -> None:
 
 
 def revised(kind: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A workload whose template has changed, and two running pods of the template before."""
+    """A workload with a changed template, and two running pods of the template before."""
     old = owner(kind, replicas=2, updateStrategy={"type": "RollingUpdate", **more})
     made = (
         created(stateful_set({**old, "spec": {**old["spec"], "podManagementPolicy": "Parallel"}}, []))

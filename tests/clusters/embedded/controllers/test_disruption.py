@@ -1,4 +1,4 @@
-"""What budgets allow."""
+"""Promises of clusters.embedded.controllers.disruption."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def item(
     ids=["none", "there", "gone", "one of two", "unknown kind"],
 )
 def test_objects_all_of_whose_owners_are_gone_go(owners: list[tuple[str, str]], goes: bool) -> None:
-    """An owner of a kind that nobody follows may be there."""
+    """An owner of a kind that is not followed may exist."""
     found = item("p", *owners)
 
     assert orphans([(PODS, found)], {"there"}, KINDS) == ([Delete(PODS, found, is_orphan=True)] if goes else [])

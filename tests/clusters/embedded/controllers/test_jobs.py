@@ -26,7 +26,7 @@ def owner(restart: str = "Never", status: dict[str, Any] | None = None, **spec: 
 
 
 def of(one: dict[str, Any], *phases: str, ended: int = 60, restarts: int = 0) -> list[dict[str, Any]]:
-    """Pods of a Job; those that failed ended so many seconds ago."""
+    """Pods of a Job; those that failed ended this number of seconds ago."""
     finished = (NOW - timedelta(seconds=ended)).strftime("%Y-%m-%dT%H:%M:%SZ")
     pods = []
     for number, phase in enumerate(phases):
@@ -187,7 +187,7 @@ def test_only_some_jobs_are_looked_at_without_a_change(one: dict[str, Any], expe
     st.lists(st.sampled_from(["Running", "Pending", "Failed", "Succeeded"]), max_size=6),
 )
 def test_doing_it_leaves_nothing_to_do(completions: int, parallelism: int, phases: list[str]) -> None:
-    """What is asked for is asked for once: with it done, and the status written, the same picture asks for nothing."""
+    """A write is asked for once: with it done, and the status written, the same picture asks for nothing."""
     one = owner(completions=completions, parallelism=parallelism)
     pods = of(one, *phases, ended=10_000)
     for _ in range(4):

@@ -23,7 +23,7 @@ def node(*taints: dict[str, str], unschedulable: bool = False, **conditions: str
 
 
 def written(item: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """The taints that are written, or None where nothing is."""
+    """The taints that are written, or None if nothing is."""
     actions = tainted([item], NOW)
     if not actions:
         return None

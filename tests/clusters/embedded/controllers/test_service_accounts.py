@@ -14,7 +14,7 @@ def named(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
 
 
 def test_a_bare_namespace_is_furnished() -> None:
-    """The account, and the certificate where there is one."""
+    """The account, and the certificate if there is one."""
     made = furnished([named("a")], [], [], "PEM")
     manifests = [each.manifest for each in made if isinstance(each, Create)]
     assert [(each["kind"], each["metadata"]["name"], each["metadata"]["namespace"]) for each in manifests] == [
@@ -32,7 +32,7 @@ def test_a_furnished_namespace_is_left_alone() -> None:
 
 
 def test_a_certificate_that_was_changed_is_put_back() -> None:
-    """Also that of a cluster before, whose state this one goes on from."""
+    """Also that of a former cluster, whose state this one goes on from."""
     changed = named("kube-root-ca.crt", "a", data={"ca.crt": "other"})
     (action,) = furnished([named("a")], [named("default", "a")], [changed], "PEM")
     assert isinstance(action, Patch)

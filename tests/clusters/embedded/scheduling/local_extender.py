@@ -1,4 +1,4 @@
-"""A scheduler extender for tests: a real HTTP server on loopback whose answers a test decides."""
+"""A scheduler extender for tests: a real HTTP server on loopback with answers that a test decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Answer", "Call", "LocalExtender", "Respond", "accept_all"]
 
 
 async def accept_all(call: Call) -> Answer:
-    """Lets every node through and says that every bind is done."""
+    """Lets every node through and reports every bind as done."""
     if call.verb == "filter":
         return Answer({"NodeNames": call.message["NodeNames"], "Error": ""})
     return Answer({"Error": ""})

@@ -75,7 +75,7 @@ async def test_a_failing_extender_fails_the_bind(api_server: LocalExtender, exte
 
 
 async def test_a_failing_ignorable_extender_is_passed_over(api_server: LocalExtender, extender: LocalExtender) -> None:
-    """The trap that our own configuration avoids: bound, and nobody has chosen a card."""
+    """The trap that our own configuration avoids: bound, and without a card."""
     extender.respond = broken
 
     await bind_pod(POD, api_server, extender, ignorable=True)

@@ -167,7 +167,7 @@ async def test_a_failing_extender_fails_the_cycle_unless_ignorable(cycle_of: Cyc
 
 
 async def test_the_window_rotates(cycle_of: CycleOf, extender: LocalExtender) -> None:
-    """Of 250 nodes 120 are asked about (48 %), and the next cycle goes on where the search ended."""
+    """120 of 250 nodes are asked about (48 %), and the next cycle goes on at the end of the search."""
     cycle = cycle_of(cards(250), at(extender))
 
     for _ in range(3):

@@ -103,7 +103,7 @@ async def test_filter_with_a_node_cache_falls_back_to_nodes(
 
 
 async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: LocalExtender) -> None:
-    """Names in the answer are passed over, and nobody checks that a returned node was asked about."""
+    """Names in the answer are passed over, and returned nodes are not compared with those asked about."""
     extender.respond = always({"NodeNames": ["n1"], "Nodes": {"metadata": {}, "items": [make_node("other")]}})
     client = client_of(extender, node_cache_capable=False)
     answer = await client.filter(POD, NODES)

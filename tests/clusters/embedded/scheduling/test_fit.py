@@ -129,7 +129,7 @@ def test_reject_a_host_port_that_is_taken() -> None:
 
 @pytest.mark.parametrize(("priority", "fits"), [(0, False), (5, False), (6, True)])
 def test_reject_with_nominated_yields_to_those_no_less_important(priority: int, fits: bool) -> None:
-    """Room that is being made for a pod is taken, but for who is more important."""
+    """Room that is being made for a pod is taken, except for a more important pod."""
     info = node_info(make_node(allocatable={MEMORY: "10"}))
     nominated = [on_node(make_pod("first", {MEMORY: "8"}, priority=5), "n1")]
     pod = make_pod("p1", {MEMORY: "4"}, priority=priority)

@@ -19,7 +19,7 @@ def test_fit_error_counts_and_sorts_the_reasons() -> None:
 
 
 def test_fit_error_without_reasons_ends_after_the_count() -> None:
-    """An extender that drops nodes without a word is to blame all the same."""
+    """An extender that drops nodes without a reason still counts as the cause."""
     error = FitError(Diagnosis(2, silent_rejectors={EXTENDER}))
 
     assert str(error) == "0/2 nodes are available:"

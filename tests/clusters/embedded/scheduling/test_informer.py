@@ -27,7 +27,7 @@ class LocalLists:
 
 
 async def follow(lists: LocalLists, until: tuple[str, str], broken: str = "") -> list[tuple[str, str]]:
-    """What an informer hands over, up to ``until``; ``broken`` is a pod at which its consumer chokes."""
+    """The events of an informer, up to ``until``; ``broken`` is a pod at which its consumer chokes."""
     seen: list[tuple[str, str]] = []
 
     def take(kind: str, pod: dict[str, dict[str, str]]) -> None:

@@ -5,7 +5,7 @@ from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_p
 
 
 def test_a_copy_is_for_trying_things_out() -> None:
-    """What happens to it does not happen to the node."""
+    """Changes to the copy do not change the node."""
     info = node_info(make_node())
     info.add(on_node(make_pod("p1", {MEMORY: "2"}), "n1"))
     copy = info.copy()

@@ -134,7 +134,7 @@ def test_without_its_victims_the_node_holds_the_pod_and_not_without_fewer(
 
 
 def test_dry_run_tells_candidates_refusals_and_errors_apart() -> None:
-    """Where the pod would fit without eviction nobody is a victim, and that is an error."""
+    """If the pod would fit without eviction there is no victim, and that is an error."""
     nodes = [
         node_with(pod("low", 8), name="cured"),
         node_with(pod("equal", 8, 10), name="hopeless"),
@@ -179,7 +179,7 @@ def test_dry_run_ends_when_there_are_enough_candidates() -> None:
     ids=["violations", "highest", "sum", "number", "latest start"],
 )
 def test_best_of_is_the_least_loss(one: Victims, other: Victims) -> None:
-    """Each rule counts where those before it do not decide."""
+    """Each rule counts if those before it do not decide."""
     assert [best_of({"one": one, "other": other}), best_of({"other": other, "one": one})] == ["one", "one"]
 
 
@@ -206,5 +206,5 @@ NOMINATED = {**pod("high", 8, 10), "status": {"nominatedNodeName": "n1"}}
     ],
 )
 def test_why_not_eligible(waiting: Object, info: NodeInfo | None, rejection: Rejection | None, reason: str) -> None:
-    """Who was promised a node waits while the victims go, unless that node is out for good."""
+    """A pod that was promised a node waits while the victims go, unless that node is out for good."""
     assert reason == why_not_eligible(waiting, info, rejection)

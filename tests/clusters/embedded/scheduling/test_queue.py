@@ -20,7 +20,7 @@ def take(queue: SchedulingQueue, now: float) -> QueuedPod:
 
 
 def refused(queue: SchedulingQueue, now: float, rejectors: frozenset[str] = REFUSED) -> QueuedPod:
-    """A queue whose only pod has been refused once at ``now``."""
+    """A queue with one pod, which has been refused once at ``now``."""
     queue.add(make_pod("p1"), now)
     item = take(queue, now)
     queue.requeue_rejected(item, item.pod, rejectors, now)
@@ -197,7 +197,7 @@ def test_an_own_change_during_the_attempt_is_not_missed() -> None:
 
 
 def test_a_pod_whose_victims_are_being_evicted_is_held_back() -> None:
-    """Until that is over and a pod goes; no other change counts meanwhile."""
+    """Until that is over and a pod goes; no other change counts before."""
     preempting = {"uid-p1"}
     queue = SchedulingQueue(1, 10, is_preempting=preempting.__contains__)
     refused(queue, now=0)
@@ -316,7 +316,7 @@ class QueueNeverLosesAPod(RuleBasedStateMachine):
             assert (name in self.flying) is self.queue.is_in_flight(f"uid-{name}")
 
     def teardown(self) -> None:
-        """Five minutes and a backoff later everyone who waits has come up."""
+        """Five minutes and a backoff later every waiting pod has come up."""
         later = self.now + LEFTOVER_SECONDS + 10
         seen = set()
         while (item := self.queue.pop(later)) is not None:

@@ -67,7 +67,7 @@ def test_shortened_fits_an_event() -> None:
 
 
 async def written(respond: Respond, pods: list[dict[str, object]], done: Callable[[list[str]], bool]) -> list[Call]:
-    """What a reporter sends an API server that answers ``respond``, for one failure of each pod in turn."""
+    """The requests of a reporter to an API server that answers ``respond``, for one failure of each pod in turn."""
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     async with LocalExtender(respond) as server:
         http = Connection(f"http://127.0.0.1:{server.port}")

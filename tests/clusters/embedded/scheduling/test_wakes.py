@@ -120,7 +120,7 @@ def test_node_events_of_each_change(change: dict[str, Any], events: list[Change]
 
 
 def test_node_events_of_an_uncordon() -> None:
-    """Only in that direction it can help anybody."""
+    """Only in that direction it can help a pod."""
     assert [Change.NODE_TAINTS] == [each.change for each in node_events(CORDONED, NODE)]
 
 

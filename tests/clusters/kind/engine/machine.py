@@ -27,7 +27,7 @@ OUTSIDE: Final = "198.51.100.1"
 """An address that is nobody's (RFC 5737), by way of the default route."""
 IMAGE: Final = "gs-shell"
 _TOOLS: Final = ("unshare", "nsenter", "setpriv", "sysctl", "ps", "pkill", "ldd", "bash")
-# A device that takes what is sent outside, and counts it. What IPv6 would say by itself is switched off.
+# A device that takes packets to the outside, and counts them. IPv6's own announcements are switched off.
 _WAY_OUT: Final = """
 ip link set lo up
 sysctl -qw net.ipv4.ip_forward=0
@@ -42,7 +42,7 @@ ip route add default via 192.0.2.1
 DOCKER_RUN: Final = ("docker", "run", "--rm")
 TRY: Final = ("timeout", "3", "bash", "-c", f"exec 3<>/dev/tcp/{OUTSIDE}/80")
 """Ask something outside, in a container or on the machine: a packet that is lost is not answered for minutes."""
-# What its first process does.
+# The command of its first process.
 _FIRST: Final = "echo ready; read"
 
 
@@ -64,7 +64,7 @@ class Machine:
         return done
 
     def engine(self, command: str, good: bool = True, before: tuple[str, ...] = ()) -> str:
-        """What the command of the engine says."""
+        """The output of the engine's command."""
         done = self.run(*before, *self._engine(command), good=good)
         return done.stdout + done.stderr
 
@@ -87,7 +87,7 @@ class Machine:
         subprocess.run(entered, env=self.environment, input=_shell_image(), stdout=subprocess.DEVNULL, check=True)
 
     def counted(self, cluster: bool = False) -> int:
-        """How many packets the engine says were rejected on their way out: to a cluster's addresses, or else to any other."""
+        """The engine's count of packets rejected on their way out: to a cluster's addresses, or else to any other."""
         (line,) = [line for line in self.engine("status").splitlines() if line.startswith("packets")]
         elsewhere, to_cluster = (int(number) for number in re.findall(r": (\d+)", line))
         return to_cluster if cluster else elsewhere
@@ -103,7 +103,7 @@ class Machine:
         return (self.run_folder / "docker.pid").read_text()
 
     def traces(self) -> dict[str, object]:
-        """All that could be left behind: empty or as it was on a machine where nothing ever ran."""
+        """All possible leftovers: empty, or as on a machine on which nothing ever ran."""
         mounts = Path(f"/proc/{self.holder}/mountinfo").read_text()
         cgroups = [*Path("/sys/fs/cgroup").glob(f"*/{self.run_folder.name}*")]
         return {

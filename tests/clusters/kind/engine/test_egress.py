@@ -50,7 +50,7 @@ def test_each_bridge_is_rejected_after_what_goes_between_bridges_was_let_through
 
 @pytest.mark.parametrize("network", ["gpushare-kind", "bridge"])
 def test_nothing_leaves_the_machine_and_what_tried_is_counted(shared: Machine, network: str) -> None:
-    """Rejected at once, on the nodes' network and on Docker's own; the device that leads outside sees no packet."""
+    """Rejected immediately, on the nodes' network and on Docker's own; the device that leads outside sees no packet."""
     before, sent = shared.counted(), shared.sent_outside()
     tried = shared.run(*DOCKER_RUN, "--network", network, IMAGE, *TRY, good=False)
 
@@ -80,7 +80,7 @@ def test_the_way_out_would_have_taken_it(shared: Machine) -> None:
 
 
 def test_containers_ask_this_machine_nothing(shared: Machine) -> None:
-    """What listens on all addresses of the machine is not for nodes."""
+    """A listener on all addresses of the machine is not for nodes."""
     address = shared.run("docker", "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", "gpushare-kind")
     listen = f"import socket, time; s = socket.create_server(('{address.stdout.strip()}', 8099)); time.sleep(100)"
     server = f'exec {sys.executable} -c "{listen}"'

@@ -98,7 +98,7 @@ def test_attack_15_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tm
 
 
 def test_attack_15_down_touches_only_what_it_made(fresh: Machine) -> None:
-    """A process that names its folder, a user's rule and the chain with it stay, though dockerd was killed meanwhile."""
+    """A process that names its folder, a user's rule and the chain with it stay, though dockerd was killed in between."""
     fresh.engine("up")
     fresh.load_shell()
     fresh.run("docker", "run", "--detach", IMAGE, "sleep", "1000")
@@ -122,7 +122,7 @@ def test_an_interrupted_start_leaves_nothing(fresh: Machine) -> None:
     starting = fresh.start("up")
     assert starting.stderr is not None
     said = starting.stderr.readline()
-    # Of the processes of this machine.
+    # Only the processes of this machine.
     fresh.run("pkill", "-INT", "-f", "clusters.kind.engine up")
     rest = starting.communicate()[1]
 

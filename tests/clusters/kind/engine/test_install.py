@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.engine.install, with a stand-in for apt-get that says what it was asked."""
+"""Promises of clusters.kind.engine.install, with a stand-in for apt-get that records its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.engine.iptables: what is taken out of a filter is ours, or Docker's where Docker was ours."""
+"""Promises of clusters.kind.engine.iptables: only chains of ours leave a filter, or Docker's if Docker was ours."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ DOCKERS = """-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
 
 
 def test_attack_15_chains_that_only_we_use_are_ours() -> None:
-    """What leads from one chain of Docker's to the next is of use to no other."""
+    """A rule that leads from one chain of Docker's to the next is of use to no other."""
     assert not has_others(DOCKERS, ["gs0"])
 
 
@@ -90,5 +90,5 @@ def test_attack_15_chains_that_only_we_use_are_ours() -> None:
     ],
 )
 def test_attack_15_chains_with_a_rule_of_anothers_are_theirs(rule: str) -> None:
-    """Of a Docker that came after ours, or of a user: DOCKER-USER is there for that."""
+    """A rule of a Docker that came after ours, or of a user: DOCKER-USER exists for that."""
     assert has_others(f"{DOCKERS}{rule}\n", ["gs0"])

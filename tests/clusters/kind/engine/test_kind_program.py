@@ -11,7 +11,7 @@ from clusters.kind.engine.kind_program import fits, kind_module, known_kind
 
 
 def put(path: Path, version: str) -> Path:
-    """A program that says a version as `kind version -q` does."""
+    """A program that prints a version as `kind version -q` does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho {version}\n")
     path.chmod(0o755)
@@ -37,7 +37,7 @@ def test_a_fitting_kind_on_path_is_used(tmp_path: Path) -> None:
 
 
 def test_ours_is_used_where_the_one_on_path_is_too_old(tmp_path: Path) -> None:
-    """And none where ours was not built yet."""
+    """And none if ours was not built yet."""
     put(tmp_path / "bin" / "kind", "0.1.0")
     environment = {"PATH": f"{tmp_path / 'bin'}", "GPUSHARE_CACHE": str(tmp_path / "cache")}
     before = known_kind(environment)

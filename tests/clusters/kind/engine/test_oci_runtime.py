@@ -27,7 +27,7 @@ def process(*capabilities: str) -> dict[str, Any]:
 
 
 def run(*arguments: str, cwd: Path) -> str:
-    """What a stand-in for runc, that prints its arguments, prints when it is started through the runtime."""
+    """The output of a stand-in for runc, which prints its arguments, when it is started through the runtime."""
     echo = cwd / "runc"
     echo.write_text('#!/bin/sh\necho "$@"\n')
     echo.chmod(0o755)
@@ -78,7 +78,7 @@ def test_a_bundle_is_rewritten_before_runc_sees_it(tmp_path: Path) -> None:
 
 
 def test_the_process_of_an_exec_is_rewritten(tmp_path: Path) -> None:
-    """`docker exec --privileged` asks anew."""
+    """`docker exec --privileged` asks again."""
     (tmp_path / "process").write_text(json.dumps(process("CAP_KILL", DROPPED)))
     run("exec", "--process", str(tmp_path / "process"), "id", cwd=tmp_path)
 

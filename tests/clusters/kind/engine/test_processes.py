@@ -85,7 +85,7 @@ def test_one_that_has_ended_already_is_nothing_to_end() -> None:
 
 
 def test_the_members_of_a_group_are_killed_and_no_other_process() -> None:
-    """Until there are none; one that leaves the group meanwhile goes on."""
+    """Until there are none; one that leaves the group before then goes on."""
     with waiting() as member, waiting() as leaver:
         looks = iter([{member.pid, leaver.pid}])
 

@@ -17,7 +17,7 @@ ENVIRONMENT = {"PATH": os.environ.get("PATH", "")}
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A host as it was, with what dockerd changed meanwhile."""
+    """A host as it was, with dockerd's changes."""
     for name, value in ((FORWARD, "1"), (INSTANCES, "512")):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(value)
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def written(root: Path, **facts: object) -> Path:
-    """The file that says what was before."""
+    """The record of the former settings."""
     before = {"settings": {FORWARD: "0", INSTANCES: "128"}, "forward": "DROP", "docker": False, **facts}
     (root / "before.json").write_text(json.dumps(before))
     return root / "before.json"
@@ -80,5 +80,5 @@ def test_without_a_word_of_before_nothing_changes(root: Path) -> None:
 
 @pytest.mark.parametrize("had", [True, False])
 def test_it_is_known_whether_docker_was_there_before(root: Path, *, had: bool) -> None:
-    """Then its chains are somebody's."""
+    """Then its chains are another program's."""
     assert settings.had_docker(written(root, docker=had)) is had

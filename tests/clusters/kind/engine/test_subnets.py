@@ -32,7 +32,7 @@ def test_the_ranges_of_kubernetes_are_never_chosen() -> None:
 
 
 def test_no_free_range_is_an_error() -> None:
-    """That says so."""
+    """The error names the reason."""
     with pytest.raises(EngineError, match="routed elsewhere"):
         choose_subnet(["0.0.0.0/0"])
 

@@ -128,7 +128,7 @@ def test_a_run_ends_with_its_block(place: Place, checkouts: tuple[str, str]) -> 
 
 
 def test_a_checkout_with_a_run_is_named_once() -> None:
-    """By its run, which says more."""
+    """By its run, which names more."""
     run = Use("/two", 7, "a kind cluster")
     uses = [run, Use("/one"), Use("/two"), Use("/three")]
 

@@ -27,7 +27,7 @@ spec:
 
 
 def until(look: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """What was looked for, once it is good. Fails with what was seen last."""
+    """The value, once it is good. Fails with the last one."""
     deadline = time.monotonic() + _SECONDS
     while not good(seen := look()):
         assert time.monotonic() < deadline, f"after {_SECONDS} s still {seen}"
@@ -69,14 +69,14 @@ class Nodes:
         raise AssertionError(f"{_MOST} containers have not taken {addresses}")
 
     def run(self, container: str, *argv: str, given: bytes = b"") -> bytes:
-        """What a command in a node prints. Fails when it does."""
+        """The output of a command in a node. Fails if it does."""
         command = ["docker", "exec", "--interactive", container, *argv]
         done = subprocess.run(command, env=dict(self.environment), input=given, capture_output=True, check=False)
         assert done.returncode == 0, f"{argv}: {done.stderr.decode()}"
         return done.stdout
 
     def text(self, container: str, script: str) -> str:
-        """What a script in a node prints."""
+        """The output of a script in a node."""
         return self.run(container, "sh", "-c", script).decode().strip()
 
     def kubectl(self, *arguments: str, given: str = "") -> str:
@@ -84,7 +84,7 @@ class Nodes:
         return self.run(self.containers[0], "kubectl", *arguments, given=given.encode()).decode()
 
     def objects(self, *arguments: str) -> list[dict[str, Any]]:
-        """`kubectl get` of some kind; empty where the API does not answer now."""
+        """`kubectl get` of some kind; empty if the API does not answer now."""
         try:
             found: list[dict[str, Any]] = json.loads(self.kubectl("get", *arguments, "--output=json"))["items"]
         except AssertionError:
@@ -110,7 +110,7 @@ class Nodes:
         )
 
     def facts(self, name: str) -> dict[str, str]:
-        """Node → what it says of itself: ``bootID``, ``machineID``."""
+        """Node → its own report: ``bootID``, ``machineID``."""
         return {node["metadata"]["name"]: node["status"]["nodeInfo"][name] for node in self.objects("nodes")}
 
     def addresses(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ class Nodes:
         return self.address_of(name)
 
     def address_of(self, name: str) -> str:
-        """Of a pod, once it runs."""
+        """The address of a pod, once it runs."""
 
         def look() -> str:
             pods = [pod for pod in self.objects("pods") if pod["metadata"]["name"] == name]

@@ -63,7 +63,7 @@ def test_paragraphs_that_are_off_or_of_sources_do_not_count() -> None:
 
 
 def test_keys_that_are_no_file_are_the_systems() -> None:
-    """A fingerprint says which of the system's keys: there is no file to name."""
+    """A fingerprint picks one of the system's keys: there is no file to name."""
     text = "Types: deb\nURIs: http://a.test\nSuites: sid\nComponents: main\nSigned-By: 0123ABCD\n"
 
     assert mirror([("a.sources", text)], "sid") == Source("http://a.test", "sid", ("main",), "")
@@ -80,5 +80,5 @@ def test_the_first_file_wins() -> None:
 
 @pytest.mark.parametrize("suite", ["sid", "stable"], ids=["unknown", "of another component"])
 def test_no_source_is_none(suite: str) -> None:
-    """A suite that nobody has with main."""
+    """A suite that does not exist."""
     assert mirror([("x.list", LINES.replace("stable main", "stable extra")), ("y.sources", PARAGRAPHS)], suite) is None

@@ -54,7 +54,7 @@ def test_changed_file_is_another_name(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_help_is_there() -> None:
-    """It says what is built from what."""
+    """It names each result and its sources."""
     done = call("--help")
 
     assert done.returncode == 0

@@ -18,7 +18,7 @@ from clusters.kind.node_image import build, programs
 from clusters.kind.run_records import RunRecord, record
 from tests.clusters.kind.node_image.nodes import Nodes, until
 
-# Of kind's own choice: the first addresses of its ranges.
+# kind's own choice: the first addresses of its ranges.
 NAME_SERVER = "10.96.0.10"
 pytestmark = pytest.mark.timeout(300)
 
@@ -64,7 +64,7 @@ def assert_pods_reach_each_other(nodes: Nodes, pods: dict[str, str]) -> None:
     """From a pod of each worker to a pod of the other, which sees the true sender; both ways."""
     for asker, asked in (nodes.workers, nodes.workers[::-1]):
         here, there = nodes.address_of(pods[asker]), nodes.address_of(pods[asked])
-        # Whoever asks is told the address from which it was seen to ask.
+        # The server answers a client with the address that it was seen to ask from.
         script = f"exec nsenter --target $pid --net socat TCP-LISTEN:7,bind={there} SYSTEM:'echo $SOCAT_PEERADDR'"
         find = (
             f"for pid in $(pgrep -x pause); do nsenter --target $pid --net ip address | grep -qw {there} && break; done"
@@ -76,7 +76,7 @@ def assert_pods_reach_each_other(nodes: Nodes, pods: dict[str, str]) -> None:
 
 
 def assert_names_are_found(nodes: Nodes, pods: dict[str, str]) -> None:
-    """Names of the cluster and of nodes are answered on a worker; another one does not exist, at once."""
+    """Names of the cluster and of nodes are answered on a worker; another one does not exist, without a wait."""
     worker = nodes.workers[0]
     here = nodes.address_of(pods[worker])
     resolved = {
@@ -112,7 +112,7 @@ def test_nodes_are_machines_of_their_own(nodes: Nodes) -> None:
 
 
 def test_kubelets_settings_are_not_the_hosts(nodes: Nodes) -> None:
-    """What is set in a node stays in it; the kubelet has set what it wants there."""
+    """A setting in a node stays in it; the kubelet has made its own there."""
     setting = Path("/proc/sys/kernel/panic")
     before = setting.read_text()
     nodes.text(nodes.workers[0], "echo 77 >/proc/sys/kernel/panic")

@@ -19,7 +19,7 @@ UNIT_FOLDER = "etc/systemd/system"
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What is written for a release."""
+    """The files that are written for a release."""
     (tmp_path / "tree").mkdir()
     write_settings(tmp_path / "tree", "v1.36.3", "registry.test/pause:9")
     return tmp_path / "tree"
@@ -109,7 +109,7 @@ def test_scripts_are_well_formed(tree: Path) -> None:
 
 
 def test_objects_and_settings_are_well_formed(tree: Path) -> None:
-    """What kind applies, and what the kubelet reads beside kubeadm's file."""
+    """The manifests that kind applies, and the files that the kubelet reads beside kubeadm's."""
     cni = list(yaml.safe_load_all((tree / "kind/manifests/default-cni.yaml").read_text()))
     storage = yaml.safe_load((tree / "kind/manifests/default-storage.yaml").read_text())
     kubelet = yaml.safe_load((tree / "etc/kubelet.conf.d/10-cgroup-v1.conf").read_text())

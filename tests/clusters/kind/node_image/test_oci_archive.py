@@ -88,7 +88,7 @@ def test_layer_is_described_by_its_own_bytes(content: Path, tmp_path: Path) -> N
 
 
 def test_layer_leaves_out_what_no_container_wants(content: Path, tmp_path: Path) -> None:
-    """What is below the named folders, and sockets; the folders stay."""
+    """The content of the named folders, and sockets; the folders stay."""
     (content / "dev").mkdir()
     (content / "dev/null").write_text("")
     with socket.socket(socket.AF_UNIX) as listening:

@@ -43,7 +43,7 @@ def test_every_image_has_the_name_that_kubeadm_asks_for(built: dict[str, Path]) 
 
 
 def test_image_of_a_program_starts_it(tmp_path: Path) -> None:
-    """By its path, over what is below, and says its true version, whatever its name says."""
+    """By its path, over the files below, and with its true version, whatever its name is."""
     (tmp_path / "below").mkdir()
     (tmp_path / "program").write_text("#!")
     below = write_layer(tmp_path / "below", tmp_path / "below.tar")
@@ -73,7 +73,7 @@ def test_store_holds_the_images_as_they_are(built: dict[str, Path], tmp_path: Pa
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="containerd needs root")
 def test_containerd_that_does_not_start_is_shown(built: dict[str, Path], tmp_path: Path) -> None:
-    """With what it said, and at once."""
+    """With its error, and immediately."""
     (tmp_path / "program").write_text("")
     image = image_of("etcd", "example.test/etcd:1", tmp_path / "program", "v1", tmp_path, [], compressed=False)
     (tmp_path / "refuses").write_text("#!/bin/sh\necho no disk; exit 1\n")

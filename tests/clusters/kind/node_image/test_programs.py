@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def test_every_program_is_of_one_module() -> None:
-    """What the image needs is built, and nothing by two modules."""
+    """Each program of the image is built, and none by two modules."""
     for minor in minors():
         built = [program for module in modules(minor) for program in module.packages]
 
@@ -31,7 +31,7 @@ def test_every_program_is_of_one_module() -> None:
 
 
 def test_kubelet_is_of_the_control_planes_release() -> None:
-    """One pin for both: built into one folder of the cache, told the same version."""
+    """One pin for both: built into one folder of the cache, with the same version."""
     for minor in minors():
         ours, theirs = modules(minor)[0], binaries.modules(minor)[0]
 
@@ -39,7 +39,7 @@ def test_kubelet_is_of_the_control_planes_release() -> None:
 
 
 def test_an_unpinned_kubelet_is_named() -> None:
-    """A release without a kubelet is an error that says which there are, the newest of the control planes among them."""
+    """A release without a kubelet is an error that lists those that have one, the newest of the control planes among them."""
     assert minors()[0] == binaries.minors()[0]
     with pytest.raises(binaries.MissingBinariesError, match=f"kubelet of Kubernetes 1.2 .*{minors()[0]}"):
         modules("1.2")
@@ -95,7 +95,7 @@ def test_pause_collects_the_children_of_others(pause_program: Path) -> None:
 
 
 def _until_it_waits(pid: int) -> None:
-    """Until it has come to where it waits: all its threads sleep, twice the same."""
+    """Until it has come to its wait: all its threads sleep, twice the same."""
     seen = [_threads(pid)]
 
     def sleeps() -> bool:
@@ -121,7 +121,7 @@ def _runs(pid: int, program: Path) -> bool:
 
 
 def _until(look: Callable[[], T]) -> T:
-    """What was looked for, once it is something. Fails after a while."""
+    """The value, once there is one. Fails after a while."""
     deadline = time.monotonic() + 10
     while not (seen := look()):
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""The images of this checkout, where Docker has them: they start, and say what they are."""
+"""The images of this checkout, if Docker has them: they start, and report their program."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_simulated_plugin_sees_the_cards_of_a_state_file(
 
 
 def test_the_simulated_plugin_says_what_it_lacks(environment: dict[str, str], images: ProgramImages) -> None:
-    """A node whose state file was not made."""
+    """A node without a state file."""
     done = run(environment, images.device_plugin_simulated)
 
     assert done.returncode == 1

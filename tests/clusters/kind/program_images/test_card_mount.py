@@ -14,7 +14,7 @@ DEFAULT = {
 
 
 def test_the_cards_folder_is_one_mount_more() -> None:
-    """All else is containerd's, but for limits lower than the node's."""
+    """All else is containerd's, except for limits lower than the node's."""
     made = with_cards(DEFAULT)
 
     assert [mount["destination"] for mount in made["mounts"]] == ["/proc", FOLDER]

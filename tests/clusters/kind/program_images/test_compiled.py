@@ -1,4 +1,4 @@
-"""What a C compiler makes for the images."""
+"""The C compiler's programs for the images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusters.kind.program_images import compiled
 from fake_nvml.eras import ERAS
 from fake_nvml.native.build import LIBRARY
 
-# Parts of a program in ELF: what is loaded, and who loads its libraries.
+# Parts of a program in ELF: a segment to load, and the loader of its libraries.
 PT_LOAD, PT_INTERP = 1, 3
 
 

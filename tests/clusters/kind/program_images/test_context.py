@@ -1,4 +1,4 @@
-"""What decides an image's tag."""
+"""The inputs that decide an image's tag."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_new_dependency_changes_it(copied: Path) -> None:
 
 
 def test_bytecode_and_wheels_of_the_checkout_stay_behind(tmp_path: Path) -> None:
-    """What another Python left is not in an image."""
+    """Files that another Python left are not in an image."""
     context.copy(context.CHECKOUT, tmp_path)
 
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pyc", ".whl")]

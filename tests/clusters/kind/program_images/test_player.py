@@ -147,7 +147,7 @@ def test_it_fails_with_the_reason_where_it_gets_no_memory(start: Start, visible:
 
 
 def test_it_goes_on_without_a_state_file(start: Start, tmp_path: Path) -> None:
-    """A manifest of ours runs on a node without simulated cards; the log says that nothing is held."""
+    """A manifest of ours runs on a node without simulated cards; the log reports that nothing is held."""
     process = start(FAKENVML_STATE=str(tmp_path / "none"))
 
     assert "holds nothing" in line(process, "no simulated cards")
@@ -156,7 +156,7 @@ def test_it_goes_on_without_a_state_file(start: Start, tmp_path: Path) -> None:
 
 
 def test_it_refuses_a_file_that_is_no_state(start: Start, tmp_path: Path) -> None:
-    """Nothing is written into somebody else's file."""
+    """Nothing is written into another program's file."""
     (tmp_path / "other").write_text("precious")
     process = start(FAKENVML_STATE=str(tmp_path / "other"))
     process.communicate()
@@ -174,7 +174,7 @@ def test_it_ends_by_itself_with_a_code(start: Start) -> None:
 
 
 def test_it_stops_as_slowly_as_it_is_told(start: Start) -> None:
-    """SIMULATED_STOP_SECONDS after SIGTERM, then 143; the log says that it was asked."""
+    """SIMULATED_STOP_SECONDS after SIGTERM, then 143; the log reports the signal."""
     process = start(SIMULATED_STOP_SECONDS="0.4")
     line(process, "Created device")
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What stands in front of the device plugin in the image of simulated cards."""
+"""The start of the device plugin in the image of simulated cards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = CHECKOUT / "clusters/kind/program_images/files/simulated_plugin.py"
 def test_it_refuses_where_a_real_driver_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also when FAKENVML_STATE is set: nobody shall find eight cards that do not exist on a node with one that does."""
+    """Also when FAKENVML_STATE is set: a node with one real card must not report eight that do not exist."""
     monkeypatch.setenv("FAKENVML_STATE", str(tmp_path / "state"))
     main = runpy.run_path(str(PROGRAM))["main"]
 

@@ -1,4 +1,4 @@
-"""What stays of a small Debian, and that the rest goes."""
+"""The parts of a small Debian that stay, and those that go."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_wanted_package_must_be_there() -> None:
 
 
 def make_root(root: Path) -> None:
-    """Two packages: one is Python's, one is nobody's; the second names a file by way of the link /lib."""
+    """Two packages: one is Python's, the other is not needed; the second names a file by way of the link /lib."""
     names = ("python3", "tzdata", "libstdc++6", "zlib1g", "dash", "base-files", "base-passwd")
     status = "\n".join(f"Package: {name}\n" for name in (*names, "perl"))
     records = {

@@ -25,7 +25,7 @@ def test_the_product_s_own_dependencies_are_fetched() -> None:
 
 
 def test_another_version_or_python_is_another_folder() -> None:
-    """A cache that outlives a change of pins would build what nobody asked for."""
+    """A cache that outlives a change of pins would install the old versions."""
     keys = {
         key(["a==1"], "3.11"),
         key(["a==2"], "3.11"),

@@ -1,4 +1,4 @@
-"""Every row here was recorded from kube-apiserver 1.36.3: the object that it had, and what it said of it."""
+"""Every row here was recorded from kube-apiserver 1.36.3: the object that it had, and the table that it made of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _id(row: Any) -> str:
 
 @pytest.mark.parametrize("row", _RECORDED["rows"], ids=_id)
 def test_the_cells_are_those_of_the_real_server(row: Any) -> None:
-    """An object's cells, and what its row says besides, are what the real server made of the same object."""
+    """An object's cells, and its row's conditions, are those of the real server for the same object."""
     item, now = row["object"], datetime.fromisoformat(row["now"])
     assert [column.show(item, now) for column in columns_of(item["apiVersion"], item["kind"])] == row["cells"]
     assert row_conditions(item) == row.get("conditions", [])
