@@ -1,4 +1,4 @@
-"""Let time-outs elapse at once: move the event loop's clock on instead of waiting, so that no test depends on the machine."""
+"""Let time-outs elapse immediately: move the event loop's clock on instead of waiting, so no test depends on the machine."""
 
 from __future__ import annotations
 

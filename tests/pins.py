@@ -130,7 +130,7 @@ def _workflow(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _python(text: str) -> Iterator[tuple[int, str]]:
-    """Calls of pip, whose words stand in the same function as what limits them; and commands in one string."""
+    """Calls of pip, in the same function as their constraints; and commands in one string."""
     if not re.search(r"([\"'])pip\1", text):
         return
     tree = ast.parse(text)

@@ -31,7 +31,7 @@ def plain_http(url: str = "", **more: Any) -> httpx2.AsyncClient:
 @contextlib.asynccontextmanager
 async def serve(app: Any) -> AsyncIterator[str]:
     """Serve the application on a free port of loopback; its URL."""
-    # The protocol is named: asyncio switches Nagle off (40 ms an answer) only where it knows that this is TCP.
+    # The protocol is named: asyncio switches Nagle off (40 ms an answer) only if it knows that this is TCP.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(

@@ -20,7 +20,7 @@ COMMIT = "@" + "0" * 40
 
 
 def tracked() -> list[str]:
-    """The files of the repository, whose checkout need not be a clone."""
+    """The files of the repository; its checkout need not be a clone."""
     done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip("this checkout is no clone, so that its files are not known")
@@ -124,7 +124,7 @@ def test_attack_16_every_go_module_has_its_checksums() -> None:
     ],
 )
 def test_attack_16_a_planted_example_is_found(name: str, text: str) -> None:
-    """One of each kind, and it says where."""
+    """One of each kind, with its place."""
     assert re.match(rf"{re.escape(name)}:\d+: ", "\n".join(findings(name, text)))
 
 
@@ -144,7 +144,7 @@ def test_attack_16_a_planted_example_is_found(name: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_pinned_is_no_finding(name: str, text: str) -> None:
-    """Nor what a comment says."""
+    """Nor the text of a comment."""
     assert findings(name, text) == []
 
 

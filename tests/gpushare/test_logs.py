@@ -11,7 +11,7 @@ SETUP = "import logging\nfrom gpushare import logs\nlogs.configure(logging.INFO)
 
 
 def run(code: str) -> str:
-    """What a program with our logging writes to standard error."""
+    """The output of a program with our logging to standard error."""
     return subprocess.run([sys.executable, "-c", SETUP + code], capture_output=True, text=True, check=True).stderr
 
 
@@ -54,7 +54,7 @@ def test_attack_10_a_full_pipe_stops_no_program() -> None:
 
 
 def test_attack_10_dropped_lines_are_counted_and_reported() -> None:
-    """Once the pipe is read again: the lines in their order, and one that says how many are missing."""
+    """Once the pipe is read again: the lines in their order, and one with the number of the missing ones."""
     code = (
         "for number in range(50_000):\n logging.getLogger('x').info('line=%d', number)\n"
         "print(logs.lines_dropped(), flush=True)\n"
@@ -80,7 +80,7 @@ def test_attack_10_dropped_lines_are_counted_and_reported() -> None:
 
 
 def test_attack_10_a_closed_pipe_stops_no_program() -> None:
-    """What reads the log has ended."""
+    """The reader of the log has ended."""
     with start("for number in range(10_000):\n logging.getLogger('x').info('line')\nprint('done')") as program:
         assert program.stdout is not None
         assert program.stderr is not None
@@ -120,7 +120,7 @@ def test_attack_17_a_long_value_is_cut() -> None:
 
 
 def test_attack_17_a_long_line_is_cut() -> None:
-    """It says so."""
+    """A line reports it."""
     text = run("logging.getLogger('x').info('pods=' + ','.join(['pod'] * 1_000_000))")
 
     assert text.endswith("...(cut)\n")

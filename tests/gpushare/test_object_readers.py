@@ -1,7 +1,7 @@
 """Every reader of whole objects, fed with objects as large as the API server takes them, and its work counted.
 
-An object has been decoded before its reader sees it, so the work may grow as the object does, and no faster. What is compared with
-other objects, or done again with each event of another object, has a fixed budget. ``tests.counted`` says how work is counted.
+An object has been decoded before its reader sees it, so the work may grow as the object does, and no faster. Work that compares
+other objects, or that each event of another object repeats, has a fixed budget. ``tests.counted`` defines how work is counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpushare.model.node import Booking, lay_out
 from gpushare.model.pod import cpu_request, gpu_containers, is_finished, request_of
 from tests.counted import steps_of
 
-# What an API server takes as one object.
+# The largest object that an API server takes.
 OBJECT = 1536 * 1024
 
 
@@ -45,7 +45,7 @@ def pod_document(spec: dict[str, object], **more: object) -> dict[str, object]:
     return {"metadata": {"name": "p", "namespace": "ns", "uid": "u"} | more, "spec": {"nodeName": "n"} | spec}
 
 
-# Pods that have so many of something.
+# Pods with this many of something.
 MANY: dict[str, Callable[[int], dict[str, object]]] = {
     "containers": lambda count: pod_document({"containers": [container(at) for at in range(count)]}),
     "init containers": lambda count: pod_document(
@@ -64,7 +64,7 @@ MANY: dict[str, Callable[[int], dict[str, object]]] = {
 
 
 def reads_object(item: Pod) -> Sequence[object]:
-    """What is done with a pod, by the extender and by the plugin."""
+    """The work on a pod, by the extender and by the plugin."""
     kept = kept_of(item)
     readers = (
         request_of,

@@ -12,12 +12,12 @@ from gpushare.settings import device_plugin_settings
 
 
 def flags(*argv: str) -> PluginFlags:
-    """What the flags say."""
+    """The settings from the flags."""
     return device_plugin_settings(argv, {"NODE_NAME": "rig"}).extra
 
 
 def test_by_default_nothing_is_served_looked_at_or_deleted() -> None:
-    """And a container is told its card as the original's contract says, by UUID."""
+    """And a container gets its card as in the original's contract, by UUID."""
     assert flags() == PluginFlags(
         None, None, False, ContainerFlags(("envvar",), "uuid", "nvidia.com/gpu", "cdi.k8s.io/")
     )
@@ -33,7 +33,7 @@ def test_by_default_nothing_is_served_looked_at_or_deleted() -> None:
     ],
 )
 def test_a_metrics_address_is_on_loopback_unless_it_says_otherwise(text: str, address: tuple[str, int]) -> None:
-    """Nobody listens wider than told."""
+    """No port listens wider than configured."""
     assert flags(f"--metrics-address={text}").metrics_address == address
 
 

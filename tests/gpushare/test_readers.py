@@ -1,6 +1,6 @@
 """Every reader of text from outside, fed with the most that the API server lets through, and its work counted.
 
-The work is counted as ``tests.counted`` says: steps of the interpreter, and bytes allocated at once. So the test passes or fails
+The work is counted by ``tests.counted``: steps of the interpreter, and the peak of allocated bytes. So the test passes or fails
 alike on every machine. Two promises are tested:
 
 * A text is read with work up to a fixed budget, however long it is, and a reason about it is short.
@@ -34,7 +34,7 @@ from gpushare.model.pod import request_of
 from gpushare.model.quantity import parse_milli, parse_units
 from tests.counted import Work, bytes_of, returned_of, steps_of
 
-# What an API server takes: all annotations of an object together, the data of a ConfigMap, and an object.
+# The limits of an API server: all annotations of an object together, the data of a ConfigMap, and an object.
 ANNOTATIONS, CONFIG_MAP, OBJECT = 256 * 1024, 1024 * 1024, 1536 * 1024
 # The longest reason about a value from outside.
 LONGEST_REASON = 1000
@@ -69,7 +69,7 @@ def pod(**annotations: str) -> Pod:
 
 
 def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
-    """What is done with a pod's annotation: for a question, in the book, and in the table."""
+    """The work on a pod's annotation: for a question, in the book, and in the table."""
 
     def read(text: str) -> Sequence[object]:
         item = pod(**{wire.ANNOTATION_INDEX: "0", name: text})
@@ -81,7 +81,7 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
 
 
 def reads_node(text: str) -> Sequence[object]:
-    """What is done with a node's cards annotation: in the book, in the audit, and in the table."""
+    """The work on a node's cards annotation: in the book, in the audit, and in the table."""
     item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, text)
     disputed = cards_disputed(item)
     reports, problems = report.build([item], [])

@@ -14,7 +14,7 @@ NODE = {"NODE_NAME": "n"}
 
 
 def test_the_originals_extender_manifest_is_understood() -> None:
-    """Environment of the shipped Deployment; THREADNESS is accepted; nothing says where to listen."""
+    """Environment of the shipped Deployment; THREADNESS is accepted; no address is given."""
     settings = extender_settings([], {"LOG_LEVEL": "debug", "PORT": "12345", "THREADNESS": "4", "KUBECONFIG": "/etc/k"})
 
     assert (settings.port, settings.log_level, settings.kubeconfig, settings.address) == (
@@ -26,7 +26,7 @@ def test_the_originals_extender_manifest_is_understood() -> None:
 
 
 def test_the_extenders_metrics_have_an_address_of_their_own_or_none() -> None:
-    """As the device plugin's: loopback where no host is named; by default nothing more listens."""
+    """As the device plugin's: loopback if no host is named; by default nothing more listens."""
     assert extender_settings([], {}).metrics_address is None
     assert extender_settings(["-metrics-address", ":9"], {}).metrics_address == ("127.0.0.1", 9)
     with pytest.raises(UsageError, match="--metrics-address is 'x'"):
@@ -118,7 +118,7 @@ def test_the_kernels_files_may_lie_elsewhere() -> None:
 
 
 def test_slots_mode_has_a_number_of_slots() -> None:
-    """As many as MPS serves where nothing is said; in ids mode nobody counts them."""
+    """As many as MPS serves by default; in ids mode they are not counted."""
     assert (plugin().slots, plugin("--mode=slots").slots, plugin("--mode", "slots", "--slots=7").slots) == (0, 48, 7)
 
 

@@ -1,4 +1,4 @@
-"""Who asks the servers: its own work between questions."""
+"""The program that asks the servers: its own work between questions."""
 
 from __future__ import annotations
 

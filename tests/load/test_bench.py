@@ -36,7 +36,7 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys):
     for cell, rows in cells.items():
         assert set(rows) == {"extender"} | floor | ({"extender, TLS"} if cell[4] else set())
         assert all(row.keys() >= FIGURES and row["count"] == 5 and row["answer_bytes"] > 0 for row in rows.values())
-        # Where all names come back the answers are of one length, which who does nothing was told.
+        # If all names come back the answers are of one length, which the server that does nothing knows.
         assert cell[2] != "all" or len({row["answer_bytes"] for row in rows.values()}) == 1
         assert all((row["events_measured"] > 0) == (cell[3] > 0) for row in rows.values())
     assert {(row["server"], row["concurrency"], row["count"]) for row in run["bind"]} == {
@@ -52,7 +52,7 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys):
 
 
 def test_a_run_that_cannot_be_says_why(tmp_path, capsys):
-    """Where the port of the API server is somebody else's the exit code is 1."""
+    """If the port of the API server is another program's the exit code is 1."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = str(taken.getsockname()[1])

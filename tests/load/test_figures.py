@@ -89,7 +89,7 @@ def test_a_burst_of_other_work_does_not_move_the_ratio():
 
 
 def test_a_busy_machine_is_said_first():
-    """Nobody shall quote what was measured beside a build."""
+    """Figures measured beside a build are marked as such."""
     assert text({**RUN, "machine": {"load_before": 5.0, "cpus": 2}}).startswith("the machine was busy")
     assert "busy" not in text(RUN)
 
@@ -116,7 +116,7 @@ def test_targets_are_judged_by_the_cells_that_they_name():
 
 
 def test_what_was_not_measured_is_neither_met_nor_missed():
-    """A run without that world, or without a compiler, says so."""
+    """A run without that world, or without a compiler, prints so."""
     assert {target.met for target in targets({"filter": [], "sync": []})} == {None}
     assert Target("at most", 2, "x", 2.0).met is True
 
@@ -132,7 +132,7 @@ def test_ratios_come_first():
 
 
 def test_without_the_floor_there_are_no_ratios():
-    """Where nobody could compile the server that does nothing."""
+    """If the server that does nothing could not be compiled."""
     run = {**RUN, "filter": [one for one in RUN["filter"] if one["server"] != NOTHING]}
     assert "(ratios)" not in text(run)
     assert "not measured" in text(run)

@@ -50,7 +50,7 @@ def test_the_head_says_how_long_the_body_is():
     ],
 )
 def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong):
-    """An extender that answers nonsense, or full nodes as the original does, is told apart."""
+    """An extender that answers nonsense is distinguished from one that answers full nodes as the original does."""
     found = wrong_with(body, 20, "half")
     assert wrong in found
     assert bool(wrong) == bool(found)
@@ -65,7 +65,7 @@ def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong):
     ],
 )
 def test_a_bind_is_said_to_each_kind_of_server_in_its_own_words(kind, path, names_node):
-    """Extenders get ExtenderBindingArgs, the API server a Binding; who does nothing gets as much to read."""
+    """Extenders get ExtenderBindingArgs, the API server a Binding; the server that does nothing gets as much to read."""
     made = request(kind, "p", "node-00007")
     assert path in made.splitlines()[0]
     assert (b"node-00007" in made) == names_node

@@ -45,7 +45,7 @@ class NewestApi(StubApi):
 
 @dataclass
 class Line:
-    """What one container has."""
+    """The devices of one container."""
 
     uid: str
     container: str
@@ -84,11 +84,11 @@ class Stage:
 
     @property
     def resource(self) -> str:
-        """What the kubelet counts."""
+        """The node's amounts by the kubelet's count."""
         return SLOT if self.node.cards.mode == "slots" else MEMORY
 
     def free(self) -> list[str]:
-        """Ids of healthy cards that nobody has."""
+        """Free ids of healthy cards."""
         taken = {one for line in self.lines for one in line.ids}
         return [one for one, health in device_list(self.node.cards.cards) if health == "Healthy" and one not in taken]
 
@@ -152,7 +152,7 @@ class Stage:
         return found
 
     def written(self, name: str) -> dict[str, str]:
-        """What is written on a pod, by the short names."""
+        """The annotations of a pod, by their short names."""
         annotations = self.pod(name)["metadata"].get("annotations", {})
         return {key.removeprefix(_PREFIX): value for key, value in annotations.items()}
 
@@ -162,7 +162,7 @@ class Stage:
         return written.get("IDX", "-") + (f"+{written['REPAIR']}" if "REPAIR" in written else "")
 
     def has(self, name: str) -> set[int]:
-        """The cards that a pod's containers were told."""
+        """The cards in the variables of a pod's containers."""
         uid = self.pod(name)["metadata"]["uid"]
         return {int(one) for line in self.lines if line.uid == uid for one in line.told[f"{_PREFIX}IDX"].split(",")}
 
@@ -182,7 +182,7 @@ def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def units_of(pod: dict[str, Any]) -> int:
-    """What the containers of a pod ask for together."""
+    """The sum of the requests of a pod's containers."""
     return sum(int(one["resources"]["limits"][MEMORY]) for one in pod["spec"]["containers"])
 
 
@@ -192,7 +192,7 @@ def ids_by_card(ids: list[str]) -> dict[str, int]:
 
 
 def container(name: str, units: int, **more: str) -> dict[str, Any]:
-    """A container that asks for so much."""
+    """A container with this request."""
     return {"name": name, "resources": {"limits": {MEMORY: str(units), SLOT: "1"}}, **more}
 
 

@@ -41,7 +41,7 @@ SURVEY = 10.0
 
 @dataclass
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Seconds that pass when a test wants it."""
 
     now: float = 1000.0
 
@@ -51,7 +51,7 @@ class Clock:
 
 @dataclass
 class Rig:
-    """One node's plugin, and the lists that its kubelet got. What the kubelet counts goes into the Node, as a kubelet does."""
+    """One node's plugin, and the lists that its kubelet got. The kubelet's counts go into the Node, as a kubelet does."""
 
     state: State
     api: StubApi
@@ -99,7 +99,7 @@ class Rig:
         ]
 
     async def reached(self, reasons: list[str]) -> None:
-        """Until the Node says this of its cards and the kubelet heard the same."""
+        """Until the Node shows this of its cards and the kubelet got the same."""
         units = {index: card["units"] for index, card in enumerate(self.published()["cards"])}
         sick = sum(units.get(index, 0) for index, reason in enumerate(reasons) if reason)
         await until(lambda: self.reasons() == reasons and self.sick_ids() == sick)

@@ -13,7 +13,7 @@ import pytest
 from gpushare.deviceplugin import folder_watch
 from gpushare.deviceplugin.folder_watch import FolderWatch
 
-# Longer than any test may take: nobody waits it out who is told.
+# Longer than any test may take: a watch that works never waits it out.
 _NEVER = 3600.0
 
 
@@ -53,7 +53,7 @@ async def test_what_happened_between_two_questions_is_told_by_the_next(tmp_path:
 
 
 async def test_the_first_question_ends_at_once(tmp_path: Path) -> None:
-    """What happened before the watch began is not told, so the caller looks again."""
+    """Events from before the watch are not reported, so the caller looks again."""
     with FolderWatch(tmp_path) as watch:
         await asyncio.wait_for(watch.changed(_NEVER), 20)
 

@@ -82,7 +82,7 @@ class Kubelet:
         await self.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
 
     def next_container(self, owner: str) -> str:
-        """The container of a pod whose turn it is."""
+        """The container of the next pod."""
         pods = (pod for pod in self.api.pods if pod["metadata"]["uid"] == owner)
         names = [
             c["name"] for pod in pods for part in ("initContainers", "containers") for c in pod["spec"].get(part, ())
@@ -158,7 +158,7 @@ def assume_time(pod: dict[str, Any]) -> str:
     return str(pod["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_ASSUME_TIME"])
 
 
-# What the original answers where nobody waits, and what ours does instead.
+# The original's answers if no pod waits, and ours instead.
 NOBODY = {
     "4 units: nobody asked for 4": "D3: success with a nonsense variable that the kubelet keeps for ever",
     "7 units: nobody, but there is one card only": "D4: the card goes to anybody and nothing is written down",
@@ -167,7 +167,7 @@ NOBODY = {
 
 @pytest.mark.parametrize("name", ["isolation-off", "mib", "mixed-cards", "one-card", "two-cards"])
 async def test_recorded_dialogue(name: str) -> None:
-    """Same variables for the same requests; where nobody waits an error instead (D3, D4); the assume time stays (D1)."""
+    """Same variables for the same requests; if no pod waits an error instead (D3, D4); the assume time stays (D1)."""
     recording = json.loads((RECORDED / f"{name}.json").read_text())
     unit = "MiB" if "--memory-unit=MiB" in recording["args"] else "GiB"
     labels = {"cgpu.disable.isolation": "true"} if name == "isolation-off" else {}
@@ -217,7 +217,7 @@ async def test_options_ask_for_both_calls() -> None:
 
 
 async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:
-    """The container sees the card that the extender chose, by UUID where nothing else is said (D27)."""
+    """The container sees the card that the extender chose, by UUID unless a setting changes that (D27)."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 3, card=1)], by="uuid") as kubelet:
         _, variables = await kubelet.admit(3)
 
@@ -276,7 +276,7 @@ async def test_ids_chosen_by_the_kubelet_alone_find_the_pod_of_that_card() -> No
 
 
 async def test_reused_ids_of_an_init_container_keep_the_card() -> None:
-    """DP-013: the kubelet must include them; the container stays where they lie."""
+    """DP-013: the kubelet must include them; the container stays on their card."""
     pod = gpu_pod("a", 2, card=1)
     pod["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]
     async with plugin(["t4", "t4"], [pod]) as kubelet:
@@ -305,7 +305,7 @@ async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_la
 
 
 async def test_a_pod_that_lost_its_annotations_gets_the_card_that_it_has() -> None:
-    """What its containers have is the truth."""
+    """The ids of its containers are the truth."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 2, card=1)]) as kubelet:
         ids, _ = await kubelet.admit(2)
         pod = kubelet.api.pod("default", "a")

@@ -61,7 +61,7 @@ def test_of_a_pod_without_cards_its_name_is_kept() -> None:
 
 
 def test_a_static_pod_is_known_by_its_hash() -> None:
-    """Of bounded length."""
+    """Texts of bounded length."""
     mirror = "kubernetes.io/config.mirror"
 
     assert identity(pod(None, **{mirror: "h" * 9999})).annotations == {mirror: "h" * 256}
@@ -73,7 +73,7 @@ def test_a_static_pod_is_known_by_its_hash() -> None:
     ids=["a card", "none", "asks for nothing", "asks for a part"],
 )
 def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> None:
-    """As any other pod, and also where another one's annotations are put in the place of its own."""
+    """As any other pod, and also if another one's annotations are put in the place of its own."""
     whole = pod({"aliyun.com/gpu-mem": units}, **{INDEX: card})
     found = [allocation_of(whole), allocation_of(keep(whole, {INDEX: card})), allocation_of(keep(whole, {}))]
 

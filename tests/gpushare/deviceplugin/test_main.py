@@ -37,7 +37,7 @@ async def run(*argv: str, until_log: str = "", **environment: str) -> tuple[int 
 
 
 def kubeconfig(folder: Path, url: str) -> str:
-    """Of that API server."""
+    """The environment for that API server."""
     entry, context = {"name": "c", "cluster": {"server": url}}, {"name": "c", "context": {"cluster": "c", "user": "c"}}
     document = {
         "clusters": [entry],
@@ -50,7 +50,7 @@ def kubeconfig(folder: Path, url: str) -> str:
 
 
 def node(version: str) -> dict[str, Any]:
-    """A node whose kubelet is of that version."""
+    """A node with a kubelet of that version."""
     return {"metadata": {"name": "n"}, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": version}}}
 
 
@@ -62,7 +62,7 @@ async def test_without_a_node_name_it_says_where_to_get_one() -> None:
 
 
 async def test_a_node_without_a_driver_is_waited_for(tmp_path: Path) -> None:
-    """The driver may come later; until then one line says what is missing; SIGTERM ends it with 0."""
+    """The driver may come later; until then one line names what is missing; SIGTERM ends it with 0."""
     config = kubeconfig(tmp_path, "http://127.0.0.1:1")
     code, log = await run("gpushare-device-plugin", until_log="no cards to share", NODE_NAME="n", KUBECONFIG=config)
 
@@ -171,7 +171,7 @@ async def test_words_that_are_no_xids_are_named_and_skipped(tmp_path: Path) -> N
 
 
 async def test_a_driver_that_hangs_does_not_keep_it_from_ending(tmp_path: Path) -> None:
-    """SIGTERM while NVML is asked and does not answer: exit code 0 all the same."""
+    """SIGTERM while NVML is asked and does not answer: still exit code 0."""
     state = tmp_path / "nvml"
     with State.create(state, Box.load("t4x2", seed="n", driver="535.104")) as cards:
         cards.add_fault("nvmlInitWithFlags", seconds=3600)

@@ -33,7 +33,7 @@ def pod(
 
 
 def order(pods: NodePods) -> list[str]:
-    """Uids, who is admitted first first."""
+    """The uids, in the order of admission."""
     return [one.metadata.uid for one in pods.in_admission_order()]
 
 
@@ -99,7 +99,7 @@ def test_what_is_older_is_not_taken() -> None:
 
 
 def test_what_is_gone_stays_gone() -> None:
-    """A list that is older than the end does not bring a pod back. Not everybody is remembered for ever."""
+    """A list that is older than the end does not bring a pod back. Ends are not remembered for ever."""
     pods = NodePods()
     pods.set(pod("a", version=1))
     pods.remove(ObjectMeta(uid="a"))
@@ -124,7 +124,7 @@ def test_whoever_follows_hears_of_changes() -> None:
 
 
 def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
-    """The API's copy has another, and says so in an annotation."""
+    """The API's copy has another, and an annotation that shows it."""
     pods = NodePods()
     pods.set(pod("api", **{"kubernetes.io/config.hash": "file"}))
 
@@ -149,7 +149,7 @@ def test_pods_seen_at_once_without_versions_are_ordered_by_assume_time() -> None
 
 
 def test_a_list_adds_the_new_at_the_end_and_drops_the_gone() -> None:
-    """Who was known keeps his place."""
+    """A known pod keeps its place."""
     pods = NodePods()
     pods.set(pod("b", 9))
     pods.set(pod("gone", 1))
@@ -182,7 +182,7 @@ def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
 
 
 def test_attack_13_after_a_restore_lower_versions_count() -> None:
-    """What the restored state shows replaces what was known, and a pod that was seen to end exists again."""
+    """The restored state replaces the known one, and a pod that was seen to end exists again."""
     pods = NodePods()
     for one in (pod("a", version=90), pod("b", version=80), pod("ended", version=70), pod("lost", version=95)):
         pods.set(one)
@@ -246,7 +246,7 @@ def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
 
 
 def test_a_list_ends_what_it_does_not_show() -> None:
-    """A list without ended pods says nothing of those that were turned away."""
+    """A list without ended pods proves nothing about those that were turned away."""
     pods = NodePods()
     other = pod("other", version=3)
     other.spec.containers = []
@@ -285,7 +285,7 @@ def test_the_kubelets_book_says_what_counts() -> None:
 
 
 def test_pods_without_cards_push_no_end_out_of_memory() -> None:
-    """Only the ends of pods that were kept are remembered, so that nobody makes the plugin forget them."""
+    """Only the ends of pods that were kept are remembered, so that an author cannot make the plugin forget them."""
     pods = NodePods()
     pods.set(pod("a", version=1))
     pods.remove(ObjectMeta(uid="a"))

@@ -122,7 +122,7 @@ async def test_without_an_address_nothing_listens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flag", ["--metrics-address=nowhere", "--device-list-strategy=cdi", "--overuse-after=soon"])
 async def test_a_flag_that_makes_no_sense_ends_with_two(tmp_path: Path, flag: str) -> None:
-    """And says which."""
+    """And names it."""
     async with plugin(tmp_path, flag) as running:
         code = await running.process.wait()
         await running.end()

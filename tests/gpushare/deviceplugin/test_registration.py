@@ -63,7 +63,7 @@ class Kubelet(pb_grpc.RegistrationServicer):
             await self._server.stop(0)
 
     async def restart(self, *, sweep: bool = True) -> None:
-        """Its own socket comes anew; every other of the folder goes, unless it does not ``sweep``."""
+        """Its own socket is made again; every other of the folder goes, unless it does not ``sweep``."""
         await self.stop()
         for socket in self.folder.glob("*.sock") if sweep else ():
             socket.unlink(missing_ok=True)
@@ -154,7 +154,7 @@ async def test_a_kubelet_that_starts_after_us_finds_pods_too(
 
 
 async def test_a_kubelet_that_leaves_our_socket_alone_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own socket says that it is another kubelet."""
+    """Its own socket shows that it is another kubelet."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         await kubelet.restart(sweep=False)
@@ -162,7 +162,7 @@ async def test_a_kubelet_that_leaves_our_socket_alone_is_registered_at_again(mon
 
 
 async def test_our_own_socket_is_made_again_when_it_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-008: somebody swept the folder."""
+    """DP-008: the folder was swept."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         (kubelet.folder / "aliyungpushare.sock").unlink()

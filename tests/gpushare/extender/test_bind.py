@@ -128,7 +128,7 @@ async def test_one_request_binds_and_says_the_card() -> None:
 
 
 async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
-    """Also where CPU tells cards apart: seven units are of use to pods of sixteen CPUs, who will not fit beside this one."""
+    """Also if CPU decides between cards: seven units are of use to pods of sixteen CPUs, which will not fit beside this one."""
     holders = [pod("first", 7), pod("second", 4)]
     for index, one in enumerate(holders):
         one["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": str(index)}
@@ -171,7 +171,7 @@ async def test_attack_13_a_bind_that_a_restore_undid_is_made_again() -> None:
 
 
 async def test_a_pod_that_another_extender_bound_meanwhile_is_bound() -> None:
-    """The watch told of it while we were about to: success where it is on the node that was asked for."""
+    """The watch reported it in the meantime: success if it is on the node of the request."""
     async with bench(pod("a", 14), known=False) as b:
         gone = asyncio.Event()
 
@@ -190,7 +190,7 @@ async def test_a_pod_that_another_extender_bound_meanwhile_is_bound() -> None:
 
 
 async def test_what_the_pods_author_wrote_of_its_card_is_not_believed() -> None:
-    """D30: the index is overwritten, what else names a card is blanked, and the pod is booked where we put it."""
+    """D30: the index is overwritten, other annotations that name a card are blanked, and the pod is booked on our card."""
     forged = pod("a")
     forged["metadata"]["annotations"] = {
         "ALIYUN_COM_GPU_MEM_IDX": "1",
@@ -235,7 +235,7 @@ async def test_a_split_is_written_as_the_original_reads_it() -> None:
 
 
 async def test_a_wish_that_makes_no_sense_is_refused_with_its_reason() -> None:
-    """Also where somebody binds without asking filter."""
+    """Also if a scheduler binds without asking filter."""
     asking = pod("a")
     asking["metadata"]["annotations"] = {"gpushare.aliyun.com/policy": "best"}
     async with bench(asking) as b:
@@ -335,7 +335,7 @@ async def test_an_unknown_node_is_refused() -> None:
 
 
 async def test_a_pod_that_asks_for_nothing_is_bound_without_annotations() -> None:
-    """A scheduler may send it all the same (quantity 0 counts as interested)."""
+    """A scheduler may still send it (quantity 0 counts as interested)."""
     async with bench(pod("a", 0)) as b:
         await b.bind("a")
 
@@ -355,7 +355,7 @@ async def test_attack_08c_a_pod_without_cards_is_refused() -> None:
 
 @pytest.mark.parametrize("resource", ["aliyun.com/gpu-slot", "aliyun.com/gpu-count"])
 async def test_a_pod_that_names_another_of_our_resources_is_bound(resource: str) -> None:
-    """A scheduler whose configuration manages that resource orders its binds from us."""
+    """A scheduler with a configuration that manages that resource orders its binds from us."""
     other = pod("a")
     other["spec"]["containers"] = [{"name": "c", "resources": {"limits": {resource: "1"}}}]
     async with bench(other) as b:
@@ -374,7 +374,7 @@ async def test_a_pod_unknown_to_the_cache_is_read_first() -> None:
 
 
 async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
-    """EXT-025: the request took effect, the answer was 500; the API says the pod is bound."""
+    """EXT-025: the request took effect, the answer was 500; the API shows the pod as bound."""
     async with bench(pod("a")) as b:
 
         def bind_then_fail(method: str, path: str) -> Any:
@@ -395,7 +395,7 @@ async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
 
 
 async def test_a_lost_answer_keeps_the_card_until_the_outcome_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """EXT-025: no answer, the pod not bound yet: the request may still land, so its room is nobody else's for 90 s."""
+    """EXT-025: no answer, the pod not bound yet: the request may still land, so its room is reserved for 90 s."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
     async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
@@ -409,7 +409,7 @@ async def test_a_lost_answer_keeps_the_card_until_the_outcome_is_certain(monkeyp
 
 
 async def test_a_lost_answer_ends_when_the_pod_turns_out_to_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request landed late: the booking is confirmed from the API, whatever the clock says later."""
+    """The request landed late: the booking is confirmed from the API, whatever the clock shows later."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
     async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
@@ -518,7 +518,7 @@ async def test_a_pod_that_ended_while_it_was_read_is_an_error_and_no_crash() -> 
 
 
 async def test_a_second_try_on_a_card_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node came back with fewer cards meanwhile."""
+    """The node came back with fewer cards in between."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
     async with bench(pod("x", 14), pod("a", 3), fault=lambda method, path: "hang" if "/a/" in path else None) as b:
         await b.bind("x")

@@ -1,4 +1,4 @@
-"""Promises of what verbs and routes count: each answer to the scheduler once, by what it says."""
+"""Promises of the counters of verbs and routes: each answer to the scheduler once, by its content."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_filter_counts_whether_any_node_holds_the_pod_and_why_not(schedule
 
 
 async def test_prioritize_counts_whether_it_had_an_opinion(scheduler: Scheduler) -> None:
-    """A pod whose words make no sense has been refused before."""
+    """A pod with annotations that make no sense has been refused before."""
     assert await scheduler.asks("prioritize", pod("a")) == [("prioritize", "granted", "")]
     assert await scheduler.asks("prioritize", pod("a", split="much")) == [("prioritize", "refused", "bad wish")]
 
@@ -104,7 +104,7 @@ async def test_preempt_counts_whether_the_end_of_pods_helps(scheduler: Scheduler
 
 
 async def test_bind_counts_whether_the_pod_is_bound_and_why_not(scheduler: Scheduler) -> None:
-    """The name of a node that a text ends with is no label; a server that says no is told from a card that is full."""
+    """The name of a node at the end of a text is no label; a server's refusal is another outcome than a full card."""
     assert await scheduler.binds("a") == [("bind", "granted", "")]
     assert await scheduler.binds("large") == [("bind", "refused", wire.REASON_NO_CARD_LARGE_ENOUGH)]
     assert await scheduler.binds("large", "n17") == [("bind", "refused", wire.REASON_UNKNOWN_NODE)]
@@ -122,7 +122,7 @@ async def test_what_is_no_request_and_what_goes_wrong_are_counted(scheduler: Sch
 
 @pytest.mark.parametrize("verb", ["filter", "preempt", "bind"])
 async def test_an_extender_that_has_not_read_the_cluster_counts_that(scheduler: Scheduler, verb: str) -> None:
-    """It is about nobody's pod."""
+    """It is about no pod."""
     scheduler.is_ready = False
     body = {
         "Pod": pod("a"),

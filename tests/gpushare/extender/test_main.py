@@ -24,7 +24,7 @@ PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Path:
-    """Of an API server that is not there."""
+    """The environment for an API server that is not there."""
     entry = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
     document = {
@@ -50,7 +50,7 @@ def port_of(program: subprocess.Popen[str]) -> int:
 
 
 def metrics_of(program: subprocess.Popen[str]) -> str:
-    """What Prometheus reads, at the address in its log."""
+    """The page that Prometheus reads, at the address in its log."""
     assert program.stderr is not None
     line = next(line for line in program.stderr if "metrics at" in line)
     where = re.search(r"address=(\S+) port=(\d+) path=(\S+)", line)
@@ -68,7 +68,7 @@ def get(port: int, path: str) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_without_an_api_server_it_lives_says_so_and_ends_on_a_signal(kubeconfig: Path, number: int) -> None:
-    """Alive, not ready, and exit code 0 after a signal; nobody has to restart it."""
+    """Alive, not ready, and exit code 0 after a signal; no restart is needed."""
     with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
         port = port_of(program)
         answers = get(port, "/healthz"), get(port, "/readyz")

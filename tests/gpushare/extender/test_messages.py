@@ -103,7 +103,7 @@ def test_bind_orders_are_read_in_any_casing(document: object) -> None:
 
 
 def test_a_bind_order_that_lacks_something_says_what() -> None:
-    """All missing names at once."""
+    """All missing names in one message."""
     with pytest.raises(MalformedMessageError, match="lacks PodNamespace, Node"):
         decode_binding(b'{"PodName":"p"}')
 
@@ -151,7 +151,7 @@ _WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 def test_a_filter_answer_says_of_each_name_what_was_found(
     fitting: list[str], failed: dict[str, list[str]], unresolvable: dict[str, list[str]]
 ) -> None:
-    """However odd the words; and is read back for who asks why."""
+    """However odd the texts; and it can be read back for an explanation."""
     answer = encode_filter_result(FilterResult(fitting, failed, unresolvable))
     by_name = [{name: reason for reason, names in one.items() for name in names} for one in (failed, unresolvable)]
 

@@ -1,4 +1,4 @@
-"""What holds of one HTTP client holds of the other: each promise here is tried with both."""
+"""Promises of one HTTP client hold for the other: each promise here is tried with both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API server whose every answer a test writes down, on a real socket: it may also break off in mid-line, or hang."""
+"""An API server with answers that a test writes down, on a real socket: it may also break off in mid-line, or hang."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def listen(api: ScriptedApi, *, port: int = 0, tls: ssl.SSLContext | None 
                 connection, _ = listener.accept()
                 connection.setblocking(False)
                 serving.append(loop.create_task(_serve(api, connection, tls)))
-                # Also where it is cancelled before its first step.
+                # Also if it is cancelled before its first step.
                 serving[-1].add_done_callback(lambda _: connection.close())
 
         loop.add_reader(listener, accept)
@@ -121,17 +121,17 @@ async def _serve(api: ScriptedApi, connection: socket.socket, tls: ssl.SSLContex
 
 
 def httpx_client(url: str, timeout_seconds: float) -> Http:
-    """What lightkube hands out."""
+    """The objects of lightkube."""
     return plain_http(url, timeout=timeout_seconds)
 
 
 def lean_client(url: str, timeout_seconds: float) -> Http:
-    """What programs have that send much."""
+    """The client of programs that send much."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return LeanHttp(url, tls, None, timeout_seconds=timeout_seconds, connections=32, idle_seconds=60)
 
 
-# The HTTP that clients of a test have; where it matters, a test is run with each.
+# The HTTP client of a test; if it matters, a test is run with each.
 http_client: Callable[[str, float], Http] = httpx_client
 
 

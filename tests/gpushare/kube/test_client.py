@@ -50,7 +50,7 @@ async def refused(answer: Any, method: str = "GET") -> ApiError:
 
 
 async def test_bind_is_one_request_with_everything_in_it() -> None:
-    """One POST binds and annotates; its body is to the letter what the API server merges."""
+    """One POST binds and annotates; the API server merges its body to the letter."""
     api = ScriptedApi(lambda call: Answer(b"not even JSON", 201))
     async with listen(api) as url, client_of(url) as client:
         await client.bind("team", "p", "uid-1", "node1", {"A": "1"})
@@ -85,7 +85,7 @@ async def test_bind_is_one_request_with_everything_in_it() -> None:
     ],
 )
 async def test_a_refusal_is_an_error_of_its_kind(code: int, kind: type[ApiError], may_have_happened: bool) -> None:
-    """Each status has its class, keeps the server's words, and says whether a write may have happened all the same."""
+    """Each status has its class, keeps the server's message, and shows whether a write may still have happened."""
     error = await refused(Answer(status(code, "Because", "the words of the server"), code), "POST")
 
     assert type(error) is kind
@@ -103,7 +103,7 @@ async def test_a_refusal_is_an_error_of_its_kind(code: int, kind: type[ApiError]
     ],
 )
 async def test_only_the_authorizers_refusal_is_put_down_to_the_role(message: str, is_the_role: bool) -> None:
-    """Admission answers 403 as well; who reads the log at night must not look for a role then."""
+    """Admission answers 403 as well; a reader of the log at night must not look for a role then."""
     error = await refused(Answer(status(403, "Forbidden", message), 403), "POST")
 
     assert type(error) is (MissingRightError if is_the_role else ForbiddenError)

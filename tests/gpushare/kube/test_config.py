@@ -1,4 +1,4 @@
-"""Promises of the connection: which kubeconfig counts, and who we are to the server. Real files, plugins and TLS."""
+"""Promises of the connection: the kubeconfig that counts, and the credentials. Real files, plugins and TLS."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_the_proxy_of_the_kubeconfig_is_used(write: Write, nowhere: str) -
 
 
 async def test_a_token_file_is_read_again_when_it_rotates(write: Write, nowhere: str, tmp_path: Path) -> None:
-    """And its path is relative to the kubeconfig, not to where we were started."""
+    """And its path is relative to the kubeconfig, not to the working folder."""
     (tmp_path / "token").write_text("first\n")
     api = answer_with("first")
     async with listen(api) as url:
@@ -155,7 +155,7 @@ async def test_a_token_file_that_is_gone_is_an_error_of_ours(write: Write, nowhe
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 async def test_an_exec_plugin_gives_the_token(write: Write, nowhere: str, tmp_path: Path, version: str) -> None:
-    """It hears its own variables and the protocol's, and is asked anew when its token is refused."""
+    """It gets its own variables and the protocol's, and is asked again when its token is refused."""
     program = f"""
 import os, pathlib
 told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
@@ -376,7 +376,7 @@ async def test_an_unknown_authority_is_not_trusted(write: Write, nowhere: str, c
 async def test_in_cluster(
     tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch, kubeconfig: str | None
 ) -> None:
-    """Also where KUBECONFIG names a file that is not there, as the original's manifests do."""
+    """Also if KUBECONFIG names a file that is not there, as the original's manifests do."""
     (tmp_path / "token").write_text("mounted")
     (tmp_path / "namespace").write_text("kube-system")
     (tmp_path / "ca.crt").write_bytes((certificates / "cert.pem").read_bytes())
@@ -461,7 +461,7 @@ async def test_a_connection_is_kept_between_requests(
 
 
 async def test_many_requests_at_once_share_few_connections_that_are_kept(write: Write) -> None:
-    """However many pods are bound at once; the next burst makes no handshake."""
+    """However many pods are bound together; the next burst makes no handshake."""
     async with counting() as (url, connections):
         client = config.connect(write(url))
         try:
@@ -550,7 +550,7 @@ async def test_a_server_is_verified_by_its_tls_server_name(
     "user", [{}, {"token": "t"}, {"username": "u", "password": "p"}], ids=["none", "token", "basic"]
 )
 async def test_a_user_acts_as_another(write: Write, nowhere: str, user: dict[str, Any], sends_much: bool) -> None:
-    """Every request says so, whichever client sends it; without it a program would have more rights than the file says."""
+    """Every request has it, whichever client sends it; without it a program would have more rights than in the file."""
     api = ScriptedApi(lambda call: listing("1"))
     other = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes/x": ["view"]}}
     async with listen(api) as url:
@@ -561,7 +561,7 @@ async def test_a_user_acts_as_another(write: Write, nowhere: str, user: dict[str
     assert len(api.calls) == 2
     for call in api.calls:
         sent = {name: text for name, text in call.headers.items() if name.startswith("impersonate-")}
-        # Of two headers of one name the server keeps the last.
+        # If two headers have one name the server keeps the last.
         assert sent == {
             "impersonate-user": "jane", "impersonate-uid": "7", "impersonate-group": "b", "impersonate-extra-scopes%2fx": "view",
         }  # fmt: skip
@@ -657,7 +657,7 @@ def test_fields_that_kubectl_refuses_are_refused(write: Write, nowhere: str, cer
 async def test_a_login_plugin_is_given_the_cluster(
     write: Write, nowhere: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], is_provided: bool
 ) -> None:
-    """If the kubeconfig says so; its messages for a person come to our stderr, and it does not read our stdin."""
+    """If the kubeconfig allows it; its messages for a person come to our stderr, and it does not read our stdin."""
     told = tmp_path / "told"
     program = f"""
 import os, pathlib, sys

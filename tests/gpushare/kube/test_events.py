@@ -63,7 +63,7 @@ async def test_an_event_is_written_on_its_object() -> None:
 async def test_an_event_is_written_in_the_core_group_where_that_alone_is_had(
     respond: Callable[[Call], Answer],
 ) -> None:
-    """Roles of the original name no other; it is tried once, and told again it is counted there."""
+    """Roles of the original name no other; it is tried once, and a repetition is counted there."""
     tried, *calls = await record(ScriptedApi(respond), *[("Pod", POD, "NoCard", "why")] * 2, ("Pod", POD, "R", "m"))
 
     assert tried.path == "/apis/events.k8s.io/v1/namespaces/team/events"
@@ -155,7 +155,7 @@ async def test_an_events_name_is_of_whole_labels(at_the_cut: str) -> None:
     [(201, True), (422, True), (404, True), (403, True), (429, False), (500, False), (DROP, False)],
 )
 async def test_who_records_hears_whether_another_try_may_help(answer: Any, expected: bool) -> None:
-    """It does not where the server will never take it."""
+    """It does not if the server will never take it."""
     api = ScriptedApi(lambda call: answer if isinstance(answer, str) else Answer(status(answer), answer))
     async with listen(api) as url, client_of(url) as client:
         recorder = EventRecorder(client, "gpushare", lambda: 0.0, random.Random(1))

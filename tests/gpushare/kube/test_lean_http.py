@@ -1,4 +1,4 @@
-"""Promises of the leaner HTTP client that the common tests do not see: what aiohttp would do otherwise, and who pays for it."""
+"""Promises of the leaner HTTP client beyond the common tests: the differences to aiohttp, and their costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def http() -> None:
 
 
 class ByHand(ScriptedApi):
-    """Serves each connection as a test says, over HTTP or not."""
+    """Serves each connection as a test decides, over HTTP or not."""
 
     def __init__(self, serve: Serve) -> None:
         super().__init__(lambda call: Answer())
@@ -89,7 +89,7 @@ async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: s
 
 
 async def test_what_a_server_says_unasked_is_no_answer() -> None:
-    """A gateway says 408 on a connection that was idle: a bind would count as refused, and be done all the same."""
+    """A gateway answers 408 on a connection that was idle: a bind would count as refused, and still be done."""
     heard: list[str] = []
     is_idle = asyncio.Event()
 
@@ -233,7 +233,7 @@ async def test_who_logs_in_anew_holds_no_connection_meanwhile() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n")
-        # A body that came with it would have freed the connection by itself.
+        # A body with it would have freed the connection.
         await asyncio.sleep(0.05)
         writer.write(b"{}")
         await reader.read()
@@ -250,7 +250,7 @@ async def test_who_is_not_believed_with_a_new_token_either_is_told_so() -> None:
 
 
 async def test_a_chunk_that_is_none_ends_a_stream() -> None:
-    """Though the server then says nothing more and keeps the connection."""
+    """Though the server then sends nothing more and keeps the connection."""
     taken = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

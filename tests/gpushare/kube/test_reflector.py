@@ -93,7 +93,7 @@ async def following(url: str, told: Told) -> AsyncIterator[Reflector[Pod]]:
 
 
 async def hear(api: ScriptedApi, *names: str) -> tuple[Told, list[str]]:
-    """Follow until exactly these are here and the last watch stands; what was heard, and the versions watched from."""
+    """Follow until exactly these are here and the last watch stands; returns the events, and the versions watched from."""
     told = Told()
     async with listen(api) as url, following(url, told):
         await until(lambda: set(told.here) == set(names) and api.calls[-1].query.get("watch") == "1")
@@ -101,7 +101,7 @@ async def hear(api: ScriptedApi, *names: str) -> tuple[Told, list[str]]:
 
 
 async def test_list_then_watch() -> None:
-    """What is there, then what changes; the watch starts at the version of the list and asks for bookmarks."""
+    """The present objects, then the changes; the watch starts at the version of the list and asks for bookmarks."""
     api = script(
         [listing("5", pod("a", "3"), pod("b", "4"))],
         [Watch([event("ADDED", pod("c", "6")), event("DELETED", pod("a", "7")), HOLD])],
@@ -144,7 +144,7 @@ async def test_a_clean_close_goes_on_where_it_was() -> None:
     "gone", [Answer(status(410, "Expired"), 410), Watch([GONE_EVENT, HOLD])], ids=["status", "event"]
 )
 async def test_gone_lists_again_and_tells_what_vanished(gone: Any) -> None:
-    """Both forms of 410; the deletion that was missed is told, with the uid."""
+    """Both forms of 410; the deletion that was missed is reported, with the uid."""
     api = script([listing("5", pod("a", "3"), pod("b", "4")), listing("20", pod("b", "4"), pod("c", "18"))], [gone])
     told, versions = await hear(api, "b", "c")
 
@@ -254,7 +254,7 @@ async def test_recreated_under_the_same_name() -> None:
 
 
 async def test_a_late_deletion_of_the_old_one_leaves_the_new_one_known() -> None:
-    """After it, the new one's own vanishing is still told."""
+    """After it, the new one's own vanishing is still reported."""
     api = script(
         [listing("5", pod("a", "3", "u2")), listing("20")],
         [Watch([event("DELETED", pod("a", "6", "u1")), GONE_EVENT])],
@@ -348,7 +348,7 @@ async def test_whole_lists_are_counted() -> None:
 
 
 async def test_when_the_last_word_came_can_be_seen() -> None:
-    """That of a list before its objects are told; a bookmark, which tells nothing, is a word too."""
+    """The version of a list before its objects are reported; a bookmark, which reports nothing, counts too."""
     told_at: list[tuple[float, float | None]] = []
 
     class Timed(Told):

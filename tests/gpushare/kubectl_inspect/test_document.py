@@ -61,7 +61,7 @@ def test_a_sick_card_has_nothing_free_and_a_reason() -> None:
 
 
 def test_slots_are_shown_in_slots_mode() -> None:
-    """How many containers the card takes at once, and how many are there."""
+    """The number of containers that the card takes, and of those on it."""
     slots = cards(15_360, unit="MiB")
     listed = json.loads(slots["aliyun.com/gpushare-cards"])
     listed |= {"mode": "slots"}

@@ -1,4 +1,4 @@
-"""Promises of the program: streams, exit codes, and what an error says."""
+"""Promises of the program: streams, exit codes, and the texts of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promises of what is counted where."""
+"""Promises of the report: the place at which each pod is counted."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def shown(text: str) -> str:
 
 
 def test_summary_of_several_nodes() -> None:
-    """Cards up to the largest count, 0/0 where a node has none, a blank where it has nothing pending."""
+    """Cards up to the largest count, 0/0 if a node has none, a blank if it has nothing pending."""
     table = summary(
         [
             node("big", {0: 80, 1: 24}, ("a", 52, {0: 52})),

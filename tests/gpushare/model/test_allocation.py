@@ -47,7 +47,7 @@ def test_encode_refuses_several_cards() -> None:
 
 @pytest.mark.parametrize("annotations", [None, {}, {"other": "1"}, {"ALIYUN_COM_GPU_MEM_POD": "3"}])
 def test_a_pod_without_a_card_has_no_allocation(annotations: dict[str, str] | None) -> None:
-    """No index and no multi-card annotation: nobody chose yet."""
+    """No index and no multi-card annotation: no card is chosen yet."""
     assert decode(annotations, 3) is None
 
 
@@ -60,7 +60,7 @@ def test_the_spec_says_how_much_is_booked_not_the_annotation() -> None:
 
 
 def test_the_multi_card_annotation_wins_and_is_summed_by_card() -> None:
-    """Containers of one pod may share a card; the index beside it says nothing more."""
+    """Containers of one pod may share a card; the index beside it adds nothing."""
     text = json.dumps({"0": {"1": 8, "3": 2}, "1": {"3": 10}})
     allocation = decode({"ALIYUN_COM_GPU_MEM_IDX": "0", "scheduler.framework.gpushare.allocation": text}, 20)
 
@@ -169,7 +169,7 @@ def test_attack_04_a_long_number_makes_a_short_reason() -> None:
     ids=["as asked", "one", "less"],
 )
 def test_attack_04_a_pod_is_read_with_its_containers(containers: tuple[int, ...], found: object) -> None:
-    """The pod's spec says what each container asks for; a pod on one card needs no such look."""
+    """The pod's spec has the request of each container; a pod on one card needs no such look."""
     limits = [{"name": f"c{at}", "resources": {"limits": {"aliyun.com/gpu-mem": n}}} for at, n in enumerate(containers)]
     text = '{"0":{"1":8},"1":{"3":12}}'
     pod = msgspec.convert(

@@ -106,14 +106,14 @@ def test_what_is_remembered_of_a_pod() -> None:
 def test_a_budget_protects_whom_it_selects_from_the_second_eviction_on(
     selector: dict[str, object] | None, expected: list[bool]
 ) -> None:
-    """One disruption is allowed; what selects nothing, or cannot be read, protects nobody."""
+    """One disruption is allowed; a budget that selects nothing, or cannot be read, protects no pod."""
     pods = [("ns", name, labelled(app=app)) for name, app in (("a", "web"), ("b", "web"), ("c", "db"))]
 
     assert list(protected(pods, {"ns": [budget(1, selector)]})) == expected
 
 
 def test_a_budget_does_not_count_strangers_nor_whoever_is_counted_already() -> None:
-    """Another namespace's pods, pods without labels, and pods whose eviction the API server has taken note of."""
+    """Another namespace's pods, pods without labels, and pods with an eviction that the API server has taken note of."""
     web = labelled(app="web")
     pods = [("other", "a", web), ("ns", "b", labelled()), ("ns", "gone", web), ("ns", "c", web)]
 

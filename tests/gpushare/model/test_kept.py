@@ -121,7 +121,7 @@ def test_attack_03b_our_annotations_are_kept_in_part() -> None:
 
 @pytest.mark.parametrize("where", ["limits", "requests"])
 def test_attack_03b_foreign_resources_are_not_kept(where: str) -> None:
-    """Nor ports, volumes and affinity; one foreign resource says that another plugin may have refused the pod."""
+    """Nor ports, volumes and affinity; one foreign resource shows that another plugin may have refused the pod."""
     foreign = {f"example.com/r{n}": "1" for n in range(5000)}
     container = {"name": "c", "resources": {where: foreign}, "ports": [{"hostPort": n} for n in range(1, 3000)]}
     spec = {"containers": [container], "volumes": [{"persistentVolumeClaim": {}}] * 3000, "affinity": {}}

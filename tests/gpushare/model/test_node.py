@@ -48,7 +48,7 @@ def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
 
 
 def test_a_unit_that_says_nothing_is_no_unit() -> None:
-    """The cards are shared all the same; only how much memory that is nobody knows."""
+    """The cards are still shared; only their amount of memory is unknown."""
     odd = msgspec.structs.replace(MIXED, unit="handful")
 
     assert {device.unit_mib for device in devices_of(node(gpus("38", "3"), encode_cards(odd)))} == {0}

@@ -27,12 +27,12 @@ CPU = st.one_of(st.none(), st.integers(0, 40_000))
 
 
 def whole(cpu_milli: int, units: int = 10) -> Outlook:
-    """Where all pods take a card of 10 and so much CPU."""
+    """The value if all pods take a card of 10 and this amount of CPU."""
     return Outlook({PodClass(units, cpu_milli=cpu_milli): 3})
 
 
 def naive_fragments(counts: dict[PodClass, int], cards: list[Card], cpu: int | None) -> float:
-    """Class by class, as the paper says it."""
+    """Class by class, by the paper's formula."""
     weights = {one: count / one.size**0.5 for one, count in counts.items() if one.size}
     found = 0.0
     for one, weight in weights.items():
@@ -91,7 +91,7 @@ def test_cards_without_units_are_no_cards() -> None:
 
 
 def test_a_larger_card_elsewhere_changes_nothing() -> None:
-    """What is remembered and what is worked out are of one scale."""
+    """The remembered value and the computed one are of one scale."""
     expected = Outlook({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
     before, after = ((10, 16, "x"),), ((7, 16, "x"),)
     alone = Outlook(expected.counts).waste(before, 8000) - Outlook(expected.counts).waste(after, 5000)
@@ -113,7 +113,7 @@ def test_a_table_that_grew_says_the_same() -> None:
 
 
 def test_who_takes_next_to_nothing_ends() -> None:
-    """A class without CPU whose memory is less than a step of the table takes a step."""
+    """A class without CPU with less memory than a step of the table takes a step."""
     tiny = Outlook({PodClass(1): 1})
 
     assert tiny.stranded([(1000, 1000, "A100")], 0) == pytest.approx(0)
@@ -136,7 +136,7 @@ def test_rare_classes_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_so_many_states_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then all are worked out anew, to the same."""
+    """Then all are worked out again, with the same result."""
     monkeypatch.setattr(outlook, "_MOST_KNOWN", 2)
     expected = whole(4000)
     first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]
@@ -146,7 +146,7 @@ def test_only_so_many_states_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_sick_card_is_none() -> None:
-    """Equal cards are told apart by nothing else than what matters here."""
+    """Equal cards differ in nothing else that matters here."""
     node = lay_out("n", (Device(0, 16, 2, model="B"), Device(1, 16, model="A"), Device(2, 16, healthy=False)), [])
 
     assert cards_of(node) == ((14, 16, "B"), (16, 16, "A"))

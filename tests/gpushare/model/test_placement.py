@@ -29,7 +29,7 @@ def node(*devices: Device) -> NodeInfo:
 
 @given(DEVICES, st.integers(1, 25))
 def test_the_chosen_card_holds_the_request_and_no_tighter_one_does(devices: tuple[Device, ...], request: int) -> None:
-    """Never over-fills, never a sick card, best fit; and refuses only where no card holds it."""
+    """Never over-fills, never a sick card, best fit; and refuses only if no card holds it."""
     fitting = [device for device in devices if device.healthy and device.total - device.used >= request]
     try:
         ((index, units),) = choose(node(*devices), Question(Request(request)))
@@ -145,7 +145,7 @@ def test_a_card_that_is_wished_for_is_taken_though_another_fits_better(asked: Qu
 def test_a_wish_that_a_node_cannot_grant_is_refused_and_not_passed_over(
     devices: tuple[Device, ...], asked: Question, reason: str
 ) -> None:
-    """And the reason tells what is full from what will never do."""
+    """And the reason distinguishes a full card from one that will never do."""
     assert reason_against(node(*devices), asked) == reason
 
 
@@ -178,7 +178,7 @@ def test_the_parts_of_a_split_stay_together_where_nothing_else_tells_cards_apart
 
 
 def asking(request: Request, policy: str, usual: int) -> Question:
-    """Where pods of so many units are expected."""
+    """The value if pods of this number of units are expected."""
     return question(request, Snapshot(outlook=lambda: Outlook({PodClass(usual): 1})), policy)
 
 
@@ -249,7 +249,7 @@ def test_pods_of_a_group_share_the_card_of_the_first() -> None:
 
 
 def test_the_first_pod_of_a_group_goes_anywhere() -> None:
-    """There is nobody to be with yet."""
+    """There is no pod to be with yet."""
     snapshot = Snapshot({"n": node(Device(0, 14), Device(1, 8))})
 
     assert choose(snapshot.nodes["n"], question(Request(2, wishes=Wishes(group="ns/g")), snapshot)) == ((1, 2),)

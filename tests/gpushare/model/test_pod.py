@@ -117,7 +117,7 @@ def test_a_note_of_the_plugin_ends_a_lingering_pod(phase: str) -> None:
 
 
 def test_a_pod_being_deleted_is_known() -> None:
-    """The deletion timestamp says so."""
+    """The deletion timestamp shows it."""
     leaving = msgspec.convert({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
 
     assert is_deleting(leaving)
@@ -157,7 +157,7 @@ def test_a_pod_holds_a_slot_for_each_container_that_asks_for_memory() -> None:
 
 
 def test_a_request_says_units_slots_and_whether_the_pod_names_them() -> None:
-    """What the extender asks of a card."""
+    """The extender's request to a card."""
     assert request_of(pod([slotted("a", "3"), slotted("b", "4"), container("c")])) == Request(7, 2)
     assert request_of(pod([container("a")])) == Request(0, 0)
 
@@ -200,7 +200,7 @@ def test_a_slot_without_memory_is_nobodys_business() -> None:
 def test_a_split_is_of_what_the_one_container_asks_for(
     split: str, containers: list[int], init: list[int], is_good: bool
 ) -> None:
-    """Whose parts go where nobody could say where two ask; and the parts are the whole."""
+    """The owner of each part would be unknown if two ask; and the parts are the whole."""
 
     def asking(units: int) -> Container:
         return Container(resources=Resources(limits={"aliyun.com/gpu-mem": units}) if units else None)

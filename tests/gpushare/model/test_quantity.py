@@ -88,7 +88,7 @@ def test_memory_unit_reads_its_three_forms(text: str, mib: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "gib", "0MiB", "MB", "-1MiB", "1.5GiB", "KiB"])
 def test_memory_unit_refuses_anything_else(text: str) -> None:
-    """A unit that nobody means is an error, not a guess."""
+    """An unknown unit is an error, not a guess."""
     with pytest.raises(InvalidQuantityError, match="memory unit"):
         MemoryUnit.parse(text)
 

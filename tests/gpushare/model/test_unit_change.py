@@ -14,7 +14,7 @@ GIB, MIB = 1024, 1
 
 
 def card(mib: int, unit: int, *, index: int = 0, is_published: bool = True) -> Device:
-    """A card of so much memory on a node with this unit."""
+    """A card of this amount of memory on a node with this unit."""
     return Device(index, mib // unit, unit_mib=unit if is_published else 0)
 
 

@@ -103,7 +103,7 @@ def test_a_pod_without_wishes_is_told_at_once(annotations: dict[str, str] | None
     ],
 )
 def test_a_wish_that_cannot_be_read_is_an_error_that_names_it(name: str, text: str) -> None:
-    """And whose text is the same whatever was written, so that the scheduler can count it."""
+    """And with the same text whatever was written, so that the scheduler can count it."""
     with pytest.raises(InvalidWishError, match=wire.PEOPLE_PREFIX + name.replace("_", "-")) as refused:
         wishes_of(pod(**{name: text}))
     with pytest.raises(InvalidWishError) as also_refused:

@@ -37,7 +37,7 @@ int nvmlSystemGetDriverVersion(char *version, unsigned size) { strcpy(version, "
 
 
 def compile_nvml(folder: Path, init: int) -> Path:
-    """A real shared library whose nvmlInit answers ``init``."""
+    """A real shared library with an nvmlInit that answers ``init``."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler on this machine")
@@ -70,7 +70,7 @@ def test_each_card_has_its_own_memory(simulate: Simulate, driver: str, mib: list
 
 
 def test_a_driver_without_minor_numbers_hides_no_card(simulate: Simulate) -> None:
-    """WSL2 has none: nobody may need them."""
+    """WSL2 has none: no program may need them."""
     state = simulate("t4x2")
     state.add_fault("nvmlDeviceGetMinorNumber", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
 
@@ -238,7 +238,7 @@ def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
 
 @pytest.mark.usefixtures("clean_pynvml")
 def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: Path) -> None:
-    """Also where another was asked before: its functions must not answer for this one."""
+    """Also if another was asked before: its functions must not answer for this one."""
     simulate("t4x2")
     assert len(open_library(None).cards()) == 2
 

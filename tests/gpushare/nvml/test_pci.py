@@ -35,7 +35,7 @@ def test_each_card_that_the_driver_serves_is_there(tmp_path: Path, driver: Path)
 
 
 def test_a_card_at_the_same_address_is_another(tmp_path: Path, driver: Path) -> None:
-    """Pulled and plugged in, or bound anew after a reset, between two looks."""
+    """Pulled and plugged in, or bound again after a reset, between two looks."""
     bind(driver, "0000:3b:00.0")
     before = bound_cards(tmp_path)
     # Under another name first: the old link's inode is still taken.

@@ -1,4 +1,4 @@
-"""Cards whose driver does not answer everything: each function of NVML, with several return codes, on one card of two."""
+"""Cards with a driver that does not answer everything: each function of NVML, with several return codes, on one card of two."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def session(clean_pynvml: None, tmp_path: Path) -> Iterator[NvmlSession]:
 def test_a_call_that_is_refused_costs_at_most_its_own_card(
     simulate: Simulate, session: NvmlSession, key: str, driver: str
 ) -> None:
-    """The other card is offered and heard, and the card itself is offered or reported with a reason."""
+    """The other card is offered and watched, and the card itself is offered or reported with a reason."""
     state = simulate("t4x2", driver=driver)
     sick, well = (card.uuid for card in state.cards())
     for code in REFUSALS:
@@ -62,7 +62,7 @@ def test_a_call_that_is_refused_costs_at_most_its_own_card(
 def test_the_cards_of_virtual_machines_are_offered_or_reported(
     simulate: Simulate, session: NvmlSession, box: str, offered: int
 ) -> None:
-    """A card that does not say its memory cannot be shared, and the reason says which answer is missing."""
+    """A card that reports no memory cannot be shared, and the reason names the missing answer."""
     simulate(box)
 
     survey = session.renew()

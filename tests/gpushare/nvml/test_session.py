@@ -55,7 +55,7 @@ def test_each_xid_is_heard_once_and_of_its_card(simulate: Simulate, session: Nvm
 def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
     simulate: Simulate, session: NvmlSession, driver: str
 ) -> None:
-    """Its set would answer at once and for ever; its own handle answers nothing any more, and its last Xid has its UUID."""
+    """Its set would return immediately and for ever; its own handle answers nothing any more, and its last Xid has its UUID."""
     state = simulate("mixed", driver=driver)
     first, second, _ = uuids(state)
     session.renew()
@@ -71,7 +71,7 @@ def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
 def test_nvml_that_is_shut_in_the_middle_of_a_poll_takes_nothing_with_it(
     simulate: Simulate, session: NvmlSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was given before the first refusal is told; the next question is refused."""
+    """Events from before the first refusal are reported; the next question is refused."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, _ = uuids(state)
     session.renew()
@@ -120,7 +120,7 @@ def test_what_the_driver_asks_for_is_read_where_it_says_so(
 
 
 def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: NvmlSession) -> None:
-    """Nobody listens while NVML is opened anew; what the driver asks for afterwards tells."""
+    """No events are read while NVML is opened again; the driver's advice afterwards shows the fault."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, second = uuids(state)
     assert session.renew().missed == frozenset()
@@ -146,7 +146,7 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
 def test_a_recovery_that_is_asked_for_when_a_card_is_first_met_is_of_a_fault_that_nobody_heard(
     simulate: Simulate, session: NvmlSession
 ) -> None:
-    """At the start, and after the driver was away; who is met again with the same is no news."""
+    """At the start, and after the driver was away; a card that comes back with the same is no news."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, _ = uuids(state)
     state.post_xid(first, 48)
@@ -164,7 +164,7 @@ def test_a_recovery_that_is_asked_for_when_a_card_is_first_met_is_of_a_fault_tha
 def test_what_was_not_heard_yet_is_not_lost_when_nvml_is_opened_anew(
     simulate: Simulate, session: NvmlSession, driver: str
 ) -> None:
-    """An event set that is freed takes with it what waits in it; where opening fails meanwhile, it is told later."""
+    """An event set that is freed takes its waiting events with it; if opening fails then, they are reported later."""
     state = simulate("t4x2", driver=driver)
     first, second = uuids(state)
     session.renew()
@@ -255,7 +255,7 @@ def bus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def told(clean_pynvml: None, tmp_path: Path, bus: Path) -> Iterator[NvmlSession]:
-    """A session on a machine whose kernel tells of its cards; put away after the test."""
+    """A session on a machine whose kernel reports its cards; put away after the test."""
     opened = NvmlSession(None, sysfs=tmp_path / "sys")
     yield opened
     opened.close()
@@ -273,7 +273,7 @@ def opened(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_where_the_kernel_tells_of_changes_a_count_leaves_nvml_open(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
-    """What the cards say of themselves is read again, and no Xid can fall into a gap."""
+    """The cards' facts are read again, and no Xid can fall into a gap."""
     state = simulate("t4x2", driver="535.104.05")
     first = state.add_card("a100-sxm4-80gb")
     state.remove_card(uuids(state)[1])
@@ -287,7 +287,7 @@ def test_where_the_kernel_tells_of_changes_a_count_leaves_nvml_open(
 def test_a_card_that_the_kernel_tells_of_is_met_at_the_next_count(
     simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path
 ) -> None:
-    """Each poll says that a count is due, until it was made."""
+    """Each poll reports that a count is due, until it was made."""
     state = simulate("t4x2")
     told.count()
     added = state.add_card("t4")
@@ -419,7 +419,7 @@ def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, sessio
 def test_a_card_whose_events_cannot_be_had_is_only_not_heard(
     simulate: Simulate, session: NvmlSession, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
-    """It is not sick for that (D9), and one line says so."""
+    """It is not sick for that (D9), and one line reports it."""
     state = simulate("t4x2")
     first, second = uuids(state)
     state.add_fault("nvmlDeviceRegisterEvents", card=first, code=code)
@@ -434,7 +434,7 @@ def test_a_card_whose_events_cannot_be_had_is_only_not_heard(
 
 
 def test_an_error_of_one_cards_wait_leaves_the_others(simulate: Simulate, session: NvmlSession) -> None:
-    """Of three sets the first wait fails; it is heard again after the next count."""
+    """The first of three sets fails in its wait; it is read again after the next count."""
     state = simulate("mixed")
     first, second, third = uuids(state)
     session.renew()
@@ -499,7 +499,7 @@ def test_processes_are_asked_through_the_same_session(simulate: Simulate, sessio
 
 
 def test_who_does_not_listen_hears_nothing(simulate: Simulate) -> None:
-    """--health-check=false: the cards are counted all the same."""
+    """--health-check=false: the cards are still counted."""
     state = simulate("t4x2")
     first, _ = uuids(state)
     deaf = NvmlSession(None, listen=False)

@@ -44,7 +44,7 @@ async def test_what_a_question_raises_is_the_askers(thread: NvmlThread) -> None:
 
 
 async def test_a_driver_that_does_not_answer_holds_nobody_else_up(thread: NvmlThread) -> None:
-    """The loop runs on, and who is cancelled stops waiting; the question still ends."""
+    """The loop runs on, and a caller that is cancelled stops waiting; the question still ends."""
     release = threading.Event()
     asking = asyncio.create_task(thread.run(release.wait))
     try:
@@ -61,7 +61,7 @@ async def test_a_driver_that_does_not_answer_holds_nobody_else_up(thread: NvmlTh
 
 
 async def test_a_question_is_asked_again_until_its_answer_is_true(thread: NvmlThread) -> None:
-    """Without waking who asked; others are asked in between."""
+    """Without waking the caller; others are asked in between."""
     answers = iter(["", "", "news", "late"])
     asking = asyncio.create_task(thread.until_true(lambda: next(answers), times=100, every=0.05))
 
@@ -94,7 +94,7 @@ async def test_two_questions_that_are_asked_again_do_not_disturb_each_other(thre
 
 
 async def test_what_is_due_again_comes_before_what_was_put_later(thread: NvmlThread) -> None:
-    """Who asks all the time does not keep others from being asked again."""
+    """A caller that asks all the time does not keep others from being asked again."""
     release, asked = threading.Event(), list[str]()
     holding = asyncio.create_task(thread.run(release.wait))
     again = asyncio.create_task(thread.until_true(lambda: asked.append("again"), times=3, every=0))

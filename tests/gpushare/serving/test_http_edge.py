@@ -64,7 +64,7 @@ class Client:
             await asyncio.sleep(0)
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers, and as much of a body as the length says."""
+        """Status, headers, and the body by its length."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         first, *lines = head.strip().split("\r\n")
         headers = {name.lower(): text for name, _, text in (line.partition(": ") for line in lines)}
@@ -111,7 +111,7 @@ async def test_a_request_in_many_packets_is_one_request() -> None:
 
 
 async def test_a_chunked_body_is_read() -> None:
-    """As curl sends one whose length it does not know."""
+    """As curl sends one of unknown length."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
 
@@ -168,7 +168,7 @@ async def test_the_path_is_what_is_meant(text: bytes, path: str) -> None:
     ],
 )
 async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept: bool) -> None:
-    """Who wants another protocol gets an answer in this one."""
+    """A client that wants another protocol gets an answer in this one."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(text)
         status, headers, body = await one.answer()
@@ -223,7 +223,7 @@ async def test_attack_06_a_header_without_an_end_is_refused(begin: bytes) -> Non
 
 
 async def test_what_follows_a_closing_request_is_not_answered() -> None:
-    """The client said that it closes, so the server reads nothing behind that request."""
+    """The client announced that it closes, so the server reads nothing behind that request."""
     application = Application()
     async with edge(application) as url, client(url) as one:
         await one.send(b"GET /a HTTP/1.1\r\nconnection: close\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
@@ -280,7 +280,7 @@ async def test_a_client_that_sends_ahead_of_a_slow_answer_does_not_fill_our_memo
 
 
 async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
-    """Its questions wait, and others are served meanwhile."""
+    """Its questions wait, and others are served in between."""
     application = Application()
     async with edge(application) as url, client(url) as one, client(url) as other:
         await one.send(b"GET /large HTTP/1.1\r\n\r\n" * 3)
@@ -421,7 +421,7 @@ async def test_the_end_finishes_what_is_under_way() -> None:
 
 
 async def test_the_end_does_not_wait_for_ever() -> None:
-    """For an answer that never comes, or that nobody takes."""
+    """For an answer that never comes, or that is never read."""
     application = Application()
     async with edge(application, SOON) as url, client(url) as one, client(url) as other:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
@@ -430,7 +430,7 @@ async def test_the_end_does_not_wait_for_ever() -> None:
 
 
 async def test_a_client_that_leaves_stops_nothing() -> None:
-    """What it asked for is done, and the next one served."""
+    """Its request is done, and the next one served."""
     application = Application()
     async with edge(application) as url:
         async with client(url) as one:
@@ -518,7 +518,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 async def get(url: str, context: ssl.SSLContext) -> str:
-    """What a client with these certificates is answered."""
+    """The answer to a client with these certificates."""
     async with httpx2.AsyncClient(base_url=url, verify=context, trust_env=False) as http:
         return (await http.get("/a")).text
 

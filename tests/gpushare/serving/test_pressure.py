@@ -29,7 +29,7 @@ USUAL = Limits()
 
 @dataclass
 class Served:
-    """A server, the application that it serves, and where it listens."""
+    """A server, the application that it serves, and its address."""
 
     edge: HttpEdge
     application: Application
@@ -41,7 +41,7 @@ class Served:
         return self.edge._connections.held
 
     async def holds(self, amount: int) -> None:
-        """Wait until it is so many."""
+        """Wait until it is this many."""
         await until(lambda: self.held == amount)
 
 
@@ -71,7 +71,7 @@ async def upload(one: Client, announced: int, sent: int) -> None:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """What stays in memory is what is referred to: Python's collector of cycles does not run."""
+    """Only objects that are referred to stay in memory: Python's collector of cycles does not run."""
     gc.collect()
     gc.disable()
     yield

@@ -165,8 +165,8 @@ def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> N
 
 
 def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
-    """20 ms in each filter: exit code 99, and the bounds that broke, of those that ship: over the server that does nothing, and
-    over the extender as of a commit, in which nobody planted anything."""
+    """20 ms in each filter: exit code 99, and the shipped bounds that broke: over the server that does nothing, and
+    over the extender as of a commit, which has no such delay."""
     if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False).returncode:
         pytest.skip("this is no checkout of git, so it has no commit to compare with")
     (tmp_path / "sitecustomize.py").write_text(SLOW)
@@ -178,7 +178,7 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
 
 
 def test_refused_binds_of_any_extender_break_the_run(tmp_path: Path) -> None:
-    """Of an extender that refuses all of them, and for which half of the nodes fit; of ours none is refused."""
+    """An extender that refuses all of them, and one for which half of the nodes fit; ours refuses none."""
     script, bounds = tmp_path / "refuses.py", tmp_path / "bounds.yaml"
     script.write_text(REFUSES)
     bounds.write_text("bounds: [{verb: bind, figure: refused, most: 0.05}]")
@@ -327,7 +327,7 @@ def test_what_cannot_be_is_one_clear_line(tmp_path: Path, argv: list[str], code:
 
 
 def test_a_port_that_is_in_use_is_said(tmp_path: Path) -> None:
-    """Before anything is started: else somebody else's cluster would be measured."""
+    """Before anything is started: else another cluster would be measured."""
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         done = load(*SMALL, "--api-port", somebody.getsockname()[1], "-o", tmp_path / "out")
 

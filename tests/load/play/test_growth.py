@@ -40,7 +40,7 @@ def run(
 
 
 def rows(largest: float, failures: int = 0) -> list[dict[str, Any]]:
-    """Curves of three sizes; on the largest the median is so many ms."""
+    """Curves of three sizes; on the largest the median is this many ms."""
     found = [(100, 0.9, 41.0), (1000, 1.0, 50.0), (15_000, largest, 190.0)]
     return [
         row(run(nodes, 100, p50, failures=failures, rss=rss), Cell(nodes, names, 100))

@@ -27,7 +27,7 @@ CLUSTER = CLUSTERS / "nodes-100.yaml"
 
 
 async def test_one_that_nobody_listens_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while in which somebody might start it."""
+    """After a while in which a user might start it."""
     monkeypatch.setattr(others, "_LISTEN_SECONDS", 0.5)
     with (
         Progress("load", "", sys.stderr) as progress,
@@ -121,7 +121,7 @@ async def test_an_extender_that_never_answers_is_named() -> None:
 
 
 async def test_a_certificate_that_is_refused_is_said_at_once(tmp_path: Path) -> None:
-    """One of an authority that nobody here believes; no wait makes it better."""
+    """One of an authority that is not trusted here; no wait makes it better."""
     pair = Authority(tmp_path).issue_server("extender", ["127.0.0.1"])
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(pair.certificate, pair.key)

@@ -129,7 +129,7 @@ def test_a_bind_without_an_error_is_made(answer: bytes, reason: str) -> None:
 
 
 def test_the_best_node_is_one_of_the_highest() -> None:
-    """Of equal ones any; a node without a score has none."""
+    """Any of equal ones; a node without a score has none."""
     answer = b'[{"Host":"a","Score":3},{"Host":"b","Score":9},{"Host":"c","Score":9}]'
     found = {best(answer, ["a", "b", "c", "d"], random.Random(seed)) for seed in range(20)}
 
@@ -139,7 +139,7 @@ def test_the_best_node_is_one_of_the_highest() -> None:
 
 
 def test_a_bind_says_why_it_is_refused() -> None:
-    """ "" where it is not."""
+    """ "" if it is not."""
     assert refusal(b'{"Error":""}') == ""
     assert refusal(b'{"Error":"no card has room"}') == "no card has room"
     with pytest.raises(WrongAnswerError):
@@ -161,7 +161,7 @@ def test_shapes_bring_the_pods_that_were_asked_for() -> None:
 
 
 def test_a_trace_comes_in_the_time_of_a_run() -> None:
-    """As many as asked for, when its pods came: a burst is one still, and a second in which nobody came stays empty."""
+    """The requested number, in the seconds in which its pods came: a burst is still one, and an empty second stays empty."""
     weights = weights_of([1000, 1000, 1000, 1300, 2000], 10)
     shape = weighed(weights)
     assert [round(shape(second, 5.0, 10).rate, 6) for second in range(11)] == [30, 0, 0, 10, 0, 0, 0, 0, 0, 10, 0]
@@ -206,7 +206,7 @@ def test_figures_are_of_each_verb_of_each_extender() -> None:
 
 
 def test_who_fits_is_the_mean_of_the_questions() -> None:
-    """Of filters; where it was not told nobody knows."""
+    """The time of filters; unknown if it was not reported."""
     told = [Record(1.0, "filter", "x", 1.0, 5, "", "", fit) for fit in (0.25, 0.75, None)]
     (found,) = rows(told, 1.0)
     assert found["fit"] == 0.5
@@ -239,7 +239,7 @@ def bounds(path: Path, *lines: str) -> Path:
 
 
 def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
-    """Over the server that does nothing, or over another extender; what broke is said with by how much."""
+    """Over the server that does nothing, or over another extender; a broken bound is printed with its excess."""
     path = bounds(
         tmp_path / "bounds.yaml",
         "verb: filter, figure: p50, most: 20",

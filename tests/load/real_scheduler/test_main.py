@@ -25,13 +25,13 @@ def run(*argv: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.timeout(180)
 def test_pods_that_come_are_bound_with_and_without_the_extender(tmp_path: Path) -> None:
-    """Each turn binds all; the scheduler's own figures, the extender's and each program's time are told."""
+    """Each turn binds all; the scheduler's own figures, the extender's and each program's time are printed."""
     try:
         locate(minors()[0], os.environ)
     except MissingBinariesError as error:
         pytest.skip(str(error))
     output = tmp_path / "found.json"
-    # Where kwok is built, with it: nobody else waits minutes for this test.
+    # With kwok if it is built: no test run waits minutes for this test.
     flags = ["--kwok"] if KWOK in cached(kwok(), os.environ) else []
     done = run("--nodes", 5, "--pods", 12, "--rate", 20, "--turns", 1, "-o", output, *flags)
 
@@ -73,6 +73,6 @@ def test_the_share_is_of_medians() -> None:
 
 
 def test_what_any_extender_could_reach_is_said_beside_it() -> None:
-    """So that nobody takes the price of being asked for ours."""
+    """So that the price of the questions does not count as ours."""
     turns = [Turn(WITHOUT, 100.0, {}), Turn(AGREES, 70.0, {}), Turn(WITH, 50.0, {})]
     assert "binding to the scheduler, reaches 70%" in text(turns, "5 pods on 2 nodes", 5)

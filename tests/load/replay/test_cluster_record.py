@@ -63,7 +63,7 @@ def record(folder: Path, nodes: list[dict[str, Any]], *pods: dict[str, Any]) -> 
 def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
     """With the cards that they publish, or equal ones; with what DaemonSets and static pods leave of CPU and memory."""
     nodes = [node("old"), node("new", published=CARDS), node("none", 0, 0)]
-    # Of a DaemonSet's pods on a node the last that has not ended is there.
+    # The last of a DaemonSet's pods on a node that has not ended is there.
     ended = pod("d-evicted", on="new", owner="DaemonSet") | {"status": {"phase": "Failed"}}
     before = pod("d-before", on="new", owner="DaemonSet")
     standing = [before, pod("d", on="new", owner="DaemonSet"), ended, pod("s", on="new", owner="Node")]
@@ -79,7 +79,7 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
 
 
 def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
-    """Without what a DaemonSet's pod has on a card; sick ones are said."""
+    """Without the bookings of a DaemonSet's pods on a card; sick ones are marked."""
     sick = CARDS | {"cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]}  # type: ignore[index, misc]
     monitor = pod("m", 4, on="n", owner="DaemonSet")
     monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
@@ -90,7 +90,7 @@ def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
 
 
 def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path) -> None:
-    """Each once, however often a watch tells of it, with its last wishes; not those that run elsewhere without a card."""
+    """Each once, however often a watch reports it, with its last wishes; not those that run elsewhere without a card."""
     told = [
         pod("a", 3, wishes={"card-model": "T4"}),
         pod("a", 3, on="n", wishes={"card-model": "T4", "policy": "spread"}),
@@ -110,7 +110,7 @@ def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path)
 
 
 def test_events_of_a_watch_are_read_as_their_objects(tmp_path: Path) -> None:
-    """As ``kubectl get --watch --output-watch-events`` prints them; objects without a uid are told apart by name."""
+    """As ``kubectl get --watch --output-watch-events`` prints them; objects without a uid are distinguished by name."""
     pods = [pod("a", 3), pod("b", 5)]
     for one in pods:
         del one["metadata"]["uid"]
@@ -164,7 +164,7 @@ def test_a_recorded_cluster_is_replayed(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_record_that_cannot_be_read_is_one_line(
     tmp_path: Path, nodes: str, pods: str | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the file and, where it is broken, the line; exit code 1."""
+    """With the file and, if it is broken, the line; exit code 1."""
     (tmp_path / "nodes.json").write_text(nodes)
     if pods is not None:
         (tmp_path / "pods.json").write_text(pods)

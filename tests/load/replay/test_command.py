@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_one_object_says_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On stdout, while what goes on is said elsewhere; the mean is that of the runs."""
+    """On stdout, with the progress elsewhere; the mean is that of the runs."""
     code = main(
         ["replay", "--trace", str(folder), "--policy", "binpack", "--seeds", "2", "--first-seed", "5", "--json"]
     )
@@ -46,7 +46,7 @@ def test_one_object_says_everything(folder: Path, capsys: pytest.CaptureFixture[
 
 
 def test_jobs_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Several at once come to what one after the other does."""
+    """Several in parallel give the same as one after the other."""
     shown = []
     for jobs in ("1", "2"):
         assert main(["replay", "--policy", "spread", "--seeds", "2", "--jobs", jobs, "--json"]) == 0
@@ -57,7 +57,7 @@ def test_jobs_change_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_table_has_the_others_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The best first; a dash where nothing is published."""
+    """The best first; a dash if nothing is published."""
     assert main(["replay", "--trace", str(folder), "--policy", "binpack", "--seeds", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -105,7 +105,7 @@ def test_wrong_flags_are_a_usage_error(flags: list[str]) -> None:
 
 
 def test_the_curves_are_drawn(folder: Path, tmp_path: Path) -> None:
-    """As a picture of the kind that its name says."""
+    """As a picture in the format of its name."""
     pytest.importorskip("matplotlib", reason="pictures need matplotlib (pip install '.[bench]')")
     picture = tmp_path / "curve.svg"
 

@@ -1,4 +1,4 @@
-"""Promises of the replay: the published protocol, nobody beyond what there is, and the same again for the same seed."""
+"""Promises of the replay: the published protocol, no pod beyond the cluster's cards, and the same again for the same seed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_who_fits_somewhere_is_placed(steps: list[Step]) -> None:
 
 
 def test_the_ratio_is_what_is_allocated_once_so_much_has_come() -> None:
-    """Of all cards, in percent; nothing has come, nothing is allocated."""
+    """The part of all cards, in percent; before the first pod nothing is allocated."""
     trace = a_trace(shares_a_card(1000), cards=2)
     steps = [
         Step(trace.pods[0], arrived, allocated) for arrived, allocated in ((1000, 1000), (2000, 1500), (2600, 1600))

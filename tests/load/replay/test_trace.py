@@ -70,7 +70,7 @@ def test_a_broken_row_is_named(folder: Path, row: str, why: str) -> None:
 
 
 def test_what_is_no_trace_is_refused(folder: Path, tmp_path: Path) -> None:
-    """A file that is missing or no text, nobody with a card, a node twice."""
+    """A file that is missing or no text, no pod with a card, a node twice."""
     pods, nodes = folder / "openb_pod_list_default.csv", folder / "openb_node_list_gpu_node.csv"
     for path, content, why in (
         (pods, PODS + "p1,1000,10,0,0,\n", "no pod asks for a card"),

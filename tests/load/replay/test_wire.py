@@ -26,7 +26,7 @@ def test_the_wire_places_as_the_decisions_do(policy: str, capsys: pytest.Capture
 
 
 async def test_an_extender_that_places_otherwise_is_found(tmp_path: Path) -> None:
-    """One that spreads where packing was asked for; the first pod that lies elsewhere is named with both places."""
+    """One that spreads instead of packing; the first pod in another place is named with both places."""
     trace = read(SAMPLE, "default")
     pods = arrivals(trace, 0)[:20]
     async with site(trace, wire.POLICY_SPREAD, None, tmp_path) as at:

@@ -1,4 +1,4 @@
-"""What a simulated API server shows: lists that are of one moment, pods that come, are bound and end."""
+"""Promises of a simulated API server: lists that are of one moment, pods that come, are bound and end."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def items(cluster: Cluster, path: str, version: int | None = None) -> list[dict[
 
 
 def names(cluster: Cluster) -> set[str]:
-    """Of all pods."""
+    """The names of all pods."""
     return {pod["metadata"]["name"] for pod in items(cluster, PODS)}
 
 
 def test_a_list_stays_as_it_was_when_it_began() -> None:
-    """Its later pages are of the same version, whatever happens meanwhile."""
+    """Its later pages are of the same version, whatever happens in between."""
     cluster = Cluster(WORLD, 1, 100)
     first = cluster.collection(PODS)
     assert first is not None
@@ -51,7 +51,7 @@ def test_a_list_stays_as_it_was_when_it_began() -> None:
 
 
 def test_a_list_of_long_ago_is_forgotten() -> None:
-    """Who goes on with it is told so."""
+    """A client that goes on with it gets an error."""
     cluster = Cluster(WORLD, 1, 100)
     first = cluster.collection(PODS)
     assert first is not None
@@ -63,7 +63,7 @@ def test_a_list_of_long_ago_is_forgotten() -> None:
 
 
 def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
-    """It has one of the world's sizes, is told of, and then runs on its card; it is bound once."""
+    """It has one of the world's sizes, is reported, and then runs on its card; it is bound once."""
     cluster = Cluster(WORLD, 1, 100)
     pod, event = cluster.arrive()
     (bound,) = cluster.bind(pod.name, "b", 3)
@@ -78,7 +78,7 @@ def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
 
 
 def test_where_the_cluster_is_steady_a_pod_ends_for_each_that_is_bound() -> None:
-    """As many run afterwards; who ended is told of, and is in no list."""
+    """As many run afterwards; the end of a pod is reported, and it is in no list."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
     bound, ended = cluster.bind("w", "b", 3)
     gone = json.loads(ended.line)
@@ -152,7 +152,7 @@ def test_versions_of_events_rise() -> None:
 
 @pytest.mark.parametrize(("node", "cards"), [(WORLD.nodes[0], [15, 15]), (WORLD.nodes[1], [22] * 4)])
 def test_the_extender_reads_the_cards_of_a_node(node: Node, cards: list[int]) -> None:
-    """Published as our plugin does where the model is known, else as the Go plugin says them."""
+    """Published as our plugin does if the model is known, else as the Go plugin does."""
     devices = devices_of(msgspec.json.decode(node_object(node, 7), type=NodeObject))
 
     assert [device.total for device in devices] == cards
@@ -161,7 +161,7 @@ def test_the_extender_reads_the_cards_of_a_node(node: Node, cards: list[int]) ->
 
 @pytest.mark.parametrize(("rate", "looks"), [(20.0, 7), (1.0, 200), (0.3, 13)])
 def test_as_many_come_as_the_rate_says(rate: float, looks: int) -> None:
-    """Over a minute, though the rate is told anew each second and somebody looks at odd moments."""
+    """Over a minute, though the rate is set again each second and the test looks at odd moments."""
     now, pace, come = [0.0], None, 0
     pace = Pace(lambda: now[0])
     for second in range(60):

@@ -1,4 +1,4 @@
-"""A simulated cluster as data: what is made of it, and what is said of a file that describes none."""
+"""A simulated cluster as data: the cluster that is made of it, and the errors for a file that describes none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_nodes_are_of_their_pools(path: Path) -> None:
 
 
 def test_cards_are_at_the_numa_nodes_of_their_pool(path: Path) -> None:
-    """Spread evenly, as the plugin publishes them; one where nothing is said."""
+    """Spread evenly, as the plugin publishes them; one by default."""
     path.write_text(TEXT.replace("cards: 8,", "cards: 8, numa: 2,"))
     first, *_, last = build(read(path)).nodes
     found = [[card["numa"] for card in json.loads(published_cards(node))["cards"]] for node in (first, last)]

@@ -1,4 +1,4 @@
-"""``python -m load cluster``: a simulated cluster on an API server that anybody can ask."""
+"""``python -m load cluster``: a simulated cluster on an API server that any client can ask."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def up(*argv: object) -> Iterator[subprocess.Popen[str]]:
 
 
 async def booked(kubeconfig: Path, folder: Path) -> dict[str, list[int]]:
-    """What an extender that follows the cluster says is used of each card, by node."""
+    """The use of each card in the book of an extender that follows the cluster, by node."""
     port = free_port()
     argv = ["gpushare-extender", "--address", "127.0.0.1", "--port", str(port), "--kubeconfig", str(kubeconfig)]
     program = Program("extender", argv, environment_of_programs(os.environ), folder / "extender.log")
@@ -90,7 +90,7 @@ async def test_an_extender_finds_the_nodes_and_pods_of_the_file(file: Path, tmp_
 
 @pytest.mark.timeout(180)
 async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_path: Path) -> None:
-    """And who is deleted is gone."""
+    """And a deleted pod is gone."""
     try:
         locate(minors()[0], os.environ)
     except MissingBinariesError as error:

@@ -23,7 +23,7 @@ def free_of(world: World) -> dict[int, list[int]]:
 
 @pytest.mark.parametrize(("nodes", "pods", "seed"), SIZES)
 def test_requests_fit_on_all_on_the_roomy_half_and_on_none(nodes, pods, seed):
-    """Each size of request fits where its name says, and nothing is booked twice."""
+    """Each size of request fits on the nodes of its name, and nothing is booked twice."""
     world = build(nodes, pods, seed)
     free = free_of(world)
     assert len(world.roomy) == nodes // 2
@@ -51,7 +51,7 @@ def test_the_same_seed_makes_the_same_world_and_another_another():
 
 @pytest.mark.parametrize("pods", [79, 321])
 def test_too_few_or_too_many_pods_are_refused(pods):
-    """What cannot be is said, not rounded."""
+    """An impossible wish is an error, not rounded."""
     with pytest.raises(ValueError, match="8 to 32 a node"):
         build(10, pods, 1)
 

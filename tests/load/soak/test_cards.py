@@ -1,4 +1,4 @@
-"""Who counts the cards of a soak: a pod with too much, without a card, or gone."""
+"""The count of the cards of a soak: a pod with too much, without a card, or gone."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_what_was_not_measured_is_not_kept() -> None:
 
 @pytest.mark.timeout(180)
 def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Pods come and go for some seconds; whether memory is flat so few cannot tell, which is exit code 1."""
+    """Pods come and go for some seconds; too few to show whether memory is flat, which is exit code 1."""
     flags = [
         "--seconds",
         "22",
@@ -112,7 +112,7 @@ def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: p
 
 @pytest.mark.timeout(180)
 def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Pods come, are bound by kube-scheduler, run because kwok says so, and as many end; audits and cards are read."""
+    """Pods come, are bound by kube-scheduler, run because kwok reports it, and as many end; audits and cards are read."""
     try:
         locate(minors()[0], os.environ)
     except MissingBinariesError as error:

@@ -41,7 +41,7 @@ async def test_two_equal_pods_guessed_the_wrong_way_round_exchange_cards() -> No
 
 
 async def test_a_pod_that_is_not_admitted_yet_gives_its_card_to_the_one_that_has_the_ids() -> None:
-    """The first of two starts at once, the second is then answered on the card that is now its own."""
+    """The first of two starts together; the second is then answered on the card that is now its own."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=2)]
     async with stage(pods) as node:
         await node.admit("b")
@@ -82,7 +82,7 @@ async def test_whoever_goes_to_another_card_is_booked_there_until_he_starts() ->
 
 
 async def test_whoever_goes_to_another_card_is_booked_there_also_where_the_kubelet_never_asks_which_ids() -> None:
-    """Kubelets before 1.19 choose by themselves; the card is what the container is told."""
+    """Kubelets before 1.19 choose without asking; the card is the one in the container's variables."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
     async with stage(pods, settled_seconds=15, kubelet="v1.18.20", asks=False) as node:
         for name in ("past", "a"):
@@ -107,7 +107,7 @@ async def test_a_mark_that_turned_out_to_be_of_no_use_takes_no_room_from_a_pod_t
 
 @pytest.mark.parametrize("status", [404, 409])
 async def test_a_webhook_that_calls_every_write_a_conflict_costs_a_question_few_calls(status: int) -> None:
-    """The kubelet waits for the answer, and admits nobody else meanwhile."""
+    """The kubelet waits for the answer, and admits no other pod before it."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("x", 4, card=0), gpu_pod("y", 4, card=1), gpu_pod("a", 9, card=0)]
     async with stage(pods) as node:
         for name in ("past", "y"):
@@ -120,7 +120,7 @@ async def test_a_webhook_that_calls_every_write_a_conflict_costs_a_question_few_
 
 
 async def test_a_pod_that_changed_before_it_was_booked_elsewhere_is_booked_as_soon_as_that_is_seen() -> None:
-    """A label that somebody wrote is no reason to refuse it, nor to leave it unbooked."""
+    """A label that an author wrote is no reason to refuse it, nor to leave it unbooked."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
     writes = iter(range(1))
 
@@ -140,7 +140,7 @@ async def test_a_pod_that_changed_before_it_was_booked_elsewhere_is_booked_as_so
 
 @pytest.mark.parametrize("status", [403, 503])
 async def test_a_mark_that_cannot_be_written_refuses_nobody(status: int) -> None:
-    """Before its container starts the annotation is put right all the same."""
+    """The annotation is still put right before its container starts."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
     async with stage(pods) as node:
         await node.admit("past")
@@ -169,7 +169,7 @@ async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
 
 
 async def test_a_pod_of_another_extender_is_never_moved() -> None:
-    """Its book would leak the old card. Who may move is held for it, too."""
+    """Its book would leak the old card. A pod that may move is held for it, too."""
     pods = [gpu_pod("a", 8, card=0, annotations=FOREIGN), gpu_pod("b", 8, card=1)]
     async with stage(pods) as node:
         await node.admit("b")
@@ -296,8 +296,8 @@ async def test_containers_of_a_pod_stay_together_though_its_card_may_not_be_chan
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_order_of_admission_ends_with_every_pod_on_its_card(data: st.DataObject) -> None:
-    """Pods as an extender binds them, admitted in any order, some deleted before they are, the plugin started anew now and
-    then: whoever was admitted starts on the card that is written, and no card is beyond its units in any book.
+    """Pods as an extender binds them, admitted in any order, some deleted before they are, the plugin restarted now and
+    then: each admitted pod starts on the card in its annotation, and no card is beyond its units in any book.
     """
     asyncio.run(_any_order(data))
 
@@ -350,7 +350,7 @@ async def _start_all(node: Stage) -> None:
 
 
 async def test_init_containers_sidecars_and_containers_are_on_the_pods_card() -> None:
-    """DP-012, DP-013, DP-014, D21: 4 units, then beside 2 containers of 3 and 1 on the ids of the first; all are told one card."""
+    """DP-012, DP-013, DP-014, D21: 4 units, then beside 2 containers of 3 and 1 on the ids of the first; all get one card."""
     pods = [gpu_pod("other", 3, card=0), gpu_pod("a", 3, 1, init=4, sidecar=2, card=1)]
     async with stage(pods) as node:
         await node.admit("other")
@@ -427,7 +427,7 @@ async def test_a_pod_bound_by_hand_is_given_a_card_as_soon_as_it_is_seen() -> No
 
 
 async def test_a_pod_bound_by_hand_for_which_no_card_has_room_is_refused_and_told_why() -> None:
-    """What is written on others counts, though they have nothing yet."""
+    """The annotations of others count, though they have no devices yet."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1), gpu_pod("by-hand", 7, card=None), gpu_pod("c", 4, card=2)]
     async with stage(pods) as node:
         with pytest.raises(NoCandidateError, match="waits for 7 units"):
@@ -505,7 +505,7 @@ async def test_a_pod_that_was_admitted_and_ended_is_not_mistaken_for_another() -
 
 
 async def test_a_pod_that_is_deleted_waits_on_after_it_was_taken_for_another() -> None:
-    """Only the kubelet's book says that a pod was admitted: a wrong guess does not."""
+    """Only the kubelet's book shows that a pod was admitted: a wrong guess does not."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=2), gpu_pod("b", 2, card=0)]
     pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with stage(pods) as node:
@@ -516,7 +516,7 @@ async def test_a_pod_that_is_deleted_waits_on_after_it_was_taken_for_another() -
 
 
 async def test_a_pod_that_is_deleted_goes_on_though_its_first_call_was_taken_for_anothers() -> None:
-    """The book says whom the kubelet is asking for; its second call is not taken for a third pod's."""
+    """The book names the pod that the kubelet asks for; its second call is not taken for a third pod's."""
     pods = [gpu_pod("a", 2, card=2), gpu_pod("b", 3, card=1), gpu_pod("dying", 2, 3, card=0)]
     pods[2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with stage(pods, sizes=(14, 14, 14)) as node:
@@ -560,7 +560,7 @@ async def test_pods_that_a_kubelet_finds_at_its_start_are_answered_by_age() -> N
 
 
 async def test_whoever_was_taken_for_a_smaller_one_is_refused_where_the_card_is_too_full() -> None:
-    """Of pods of one second nobody knows the order. No card is over-booked, and the one that it was taken for starts on its own."""
+    """The order of pods of one second is unknown. No card is over-booked, and the pod it was taken for starts on its own card."""
     pods = [gpu_pod("full", 9, card=0), gpu_pod("small", 3, 1, card=0), gpu_pod("big", 3, 3, card=1)]
     async with stage(pods, sizes=(14, 14)) as node:
         await node.admit("full")
@@ -622,7 +622,7 @@ def _with_sick(node: Stage, index: int) -> Any:
 
 
 async def test_after_a_lost_checkpoint_pods_that_ran_are_answered_again() -> None:
-    """The kubelet asks anew for what it forgot; it counts once."""
+    """The kubelet asks again for the devices that it forgot; they count once."""
     pods = [gpu_pod("a", 8, card=0)]
     async with stage(pods) as node:
         await node.admit("a")
@@ -655,7 +655,7 @@ async def test_after_a_lost_checkpoint_all_containers_of_a_pod_are_answered_agai
 
 @pytest.mark.parametrize("slots", [0, 4])
 async def test_a_guess_that_the_book_put_right_never_comes_back(slots: int) -> None:
-    """The pod that the ids went to ends; whom we took it for starts again, and its card's room is all there."""
+    """The pod that got the ids ends; the one that we took it for starts again, and its card's room is all there."""
     pods = [gpu_pod("a", 10, card=0), gpu_pod("b", 10, card=1)]
     async with stage(pods, sizes=(14, 14), slots=slots) as node:
         for name in ("b", "a"):
@@ -733,7 +733,7 @@ async def test_a_container_that_starts_again_needs_no_api_server() -> None:
 
 
 async def test_a_kubelet_that_does_not_ask_draws_ids_that_are_counts() -> None:
-    """Before 1.19: any ids, and the card is the one that is written. A wrong guess is repaired by what was told."""
+    """Before 1.19: any ids, and the card is the one in the annotation. A wrong guess is repaired by the variables that were set."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods, kubelet="v1.18.20", asks=False) as node:
         told = [(await node.admit(name))[0]["ALIYUN_COM_GPU_MEM_IDX"] for name in ("b", "a")]
@@ -763,7 +763,7 @@ async def test_in_slots_mode_an_id_is_a_container_and_the_units_are_the_pods() -
 
 
 async def test_in_slots_mode_equal_pods_exchange_and_unequal_ones_are_held() -> None:
-    """What a container was told of its amount cannot be changed."""
+    """The amount in a container's variables cannot be changed."""
     pods = [
         gpu_pod("a", 4000, card=0),
         gpu_pod("b", 4000, card=1),
@@ -808,7 +808,7 @@ async def test_a_write_for_one_pod_that_is_lost_refuses_no_other(monkeypatch: py
 
 @pytest.mark.parametrize("code", [401, 403, 429, 503])
 async def test_a_list_that_is_refused_for_a_while_refuses_nobody(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """An API server that has just started answers so before it knows who may do what."""
+    """An API server that has just started answers so before it knows the rights of users."""
     monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
     async with stage([gpu_pod("good", 3, card=1)]) as node:
         answers = iter([(code, {"kind": "Status", "message": "not yet", "code": code})] * 3)
@@ -867,7 +867,7 @@ async def test_what_nobody_waits_for_is_refused() -> None:
 
 
 async def test_a_pod_that_the_kubelet_gave_up_on_waits_no_more_than_the_others() -> None:
-    """Another plugin refused it after we had answered: what we answered is in no book, and the next call is somebody's."""
+    """Another plugin refused it after we had answered: our answer is in no book, and the next call is another pod's."""
     pods = [gpu_pod("a", 3, card=0), gpu_pod("failed", 3, card=1)]
     async with stage(pods) as node:
         # Asked for "failed"; we took it for "a", and the kubelet never wrote it down.

@@ -1,4 +1,4 @@
-"""What the author of one pod can do to the pods of others on the same node: promises of gpushare.deviceplugin.allocation."""
+"""The author of one pod cannot hurt the pods of others on the same node: promises of gpushare.deviceplugin.allocation."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_attack_03a_live_pods_are_decoded_once(monkeypatch: pytest.MonkeyP
 
 
 async def plans_of_a_start(monkeypatch: pytest.MonkeyPatch, others: int) -> int:
-    """How many cards of pods are looked at in plans until an honest pod is answered beside so many that wait."""
+    """The number of cards of pods that plans look at until an honest pod is answered beside this many that wait."""
     with monkeypatch.context() as patch:
         sizes: list[int] = []
         real = repair._Plan.__init__
@@ -222,7 +222,7 @@ async def test_attack_04_what_a_running_pod_says_changes_nothing(changes: dict[s
 
 @ALL_CHANGES
 async def test_attack_04_a_new_process_believes_the_kubelet(changes: dict[str, str | None]) -> None:
-    """Changed while no plugin ran: where the ids of a pod that runs lie is what was bound."""
+    """Changed while no plugin ran: a pod that runs was bound to the card of its ids."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("other", 14, card=1)]) as node:
         await node.admit("a")
         await node.start("a")

@@ -135,7 +135,7 @@ def test_match_passes_over_a_pod_whose_amount_differs() -> None:
 
 
 def test_match_passes_over_a_card_without_room() -> None:
-    """Of two equal pods the one whose card has the ids."""
+    """The one of two equal pods whose card has the ids."""
     waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
 
     assert match(waiting, offer(3, {0: 2, 1: 3})).pod == "b"
@@ -175,7 +175,7 @@ def test_ids_that_the_kubelet_keeps_for_ended_pods_are_said_to_be_the_reason() -
 
 
 def test_nobody_at_all_is_said_too() -> None:
-    """Also on a node of one card, where the original handed it to anyone (defect D4)."""
+    """Also on a node of one card, on which the original handed it to any caller (defect D4)."""
     with pytest.raises(NoCandidateError, match="waiting for other amounts: 0"):
         match([], offer(7))
 
@@ -202,7 +202,7 @@ SEVERAL = {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"0":1},"1":{"
 
 
 def test_each_container_of_a_pod_on_several_cards_has_cards_of_its_own() -> None:
-    """As the multi-card annotation says by the container's position."""
+    """By the multi-card annotation and the container's position."""
     waiting = pod("a", 3, 4, annotations=SEVERAL)
 
     assert candidates([waiting], {}, {})[0].cards == ((0, 1), (1, 2))
@@ -212,7 +212,7 @@ def test_each_container_of_a_pod_on_several_cards_has_cards_of_its_own() -> None
 
 @pytest.mark.parametrize(("units", "cards"), [(1, ((0, 1),)), (4, ((0, 1), (1, 3))), (8, ())])
 def test_an_init_container_takes_its_pods_cards_in_their_order(units: int, cards: object) -> None:
-    """The annotation knows the containers only; what is more than the pod has is nobody's."""
+    """The annotation knows the containers only; an entry beyond the pod's containers counts for none."""
     waiting = pod("a", 3, 4, init=(units,), annotations=SEVERAL)
     allocation = decode(waiting.metadata.annotations, 7)
 
@@ -245,7 +245,7 @@ def test_of_pods_that_are_half_done_the_latest_comes_first() -> None:
 
 
 def test_a_pod_that_ran_and_is_in_no_book_comes_last() -> None:
-    """The kubelet lost its checkpoint and asks anew; one that has all its ids is never asked for."""
+    """The kubelet lost its checkpoint and asks again; a container that has all its ids is never asked for."""
     let_in = pod("let-in", 3, assigned="true", statuses=[{"name": "c0"}])
     pods = [pod("ran", 3, phase="Running"), let_in, pod("new", 3)]
     found = candidates(pods, {}, {})
@@ -272,7 +272,7 @@ def test_a_card_without_room_is_passed_over_though_it_has_ids() -> None:
 
 
 def test_more_reused_ids_than_the_container_gets_match_nobody() -> None:
-    """No kubelet does that; it is said all the same."""
+    """No kubelet does that; it is still reported."""
     waiting = candidates([pod("a", 3, card=0)], {}, {})
 
     with pytest.raises(NoCandidateError, match="reuses more ids"):
@@ -280,7 +280,7 @@ def test_more_reused_ids_than_the_container_gets_match_nobody() -> None:
 
 
 def test_where_slots_are_counted_a_container_is_one_id_and_its_pod_needs_the_units() -> None:
-    """Of whatever amount, with its first container."""
+    """A pod of any amount, with its first container."""
     waiting = candidates([pod("a", 9, 5, card=0), pod("b", 9, card=1)], {}, {})
 
     assert ids_by_card(waiting[0], counts_slots=True) == {0: 1}
@@ -351,7 +351,7 @@ def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
 
 
 def test_the_call_of_a_pod_that_was_left_half_done_may_be_anothers() -> None:
-    """It goes to no other card itself, and keeps nobody from his."""
+    """It goes to no other card itself, and blocks no other pod's."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
 
     assert match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,)).pod == "b"

@@ -42,7 +42,7 @@ def laid(entries: Sequence[Entry], *pods: Pod, resource: str = MEMORY, **more: o
 
 
 def test_where_our_ids_lie_is_the_card() -> None:
-    """Of pods that are there and have not ended, in the resource that is announced."""
+    """The ids of pods that exist and have not ended, of the announced resource."""
     entries = [
         entry("a", "1x", "1y"),
         entry("a", "1y", container="init"),
@@ -60,7 +60,7 @@ def test_where_our_ids_lie_is_the_card() -> None:
 
 
 def test_a_guess_counts_until_the_book_knows_better() -> None:
-    """Whose the ids are it says, not we."""
+    """The kubelet's book decides whose the ids are, not we."""
     guess = Grant("a", "c", frozenset({"1x"}), {"1x": 1}, is_guess=True)
     pods = [pod("a"), pod("b")]
 
@@ -89,7 +89,7 @@ def test_ids_that_are_counts_lie_where_the_container_was_told() -> None:
 
 
 def test_pod_resources_is_right_and_the_file_knows_more() -> None:
-    """What the file says of ids that a listed container of another pod has is old."""
+    """An entry of the file for ids that a listed container of another pod has is old."""
     live = [
         Entry("c", frozenset({"1", "2"}), namespace="d", pod="a"),
         Entry("c", frozenset({"3"}), namespace="d", pod="b"),
@@ -112,7 +112,7 @@ def test_pod_resources_is_right_and_the_file_knows_more() -> None:
 
 
 def test_an_id_is_a_unit_and_ids_of_others_count_where_their_pod_is_written() -> None:
-    """Reused ids count once; ids that are to be given out now do not count at all."""
+    """Reused ids count once; ids that are being given out now do not count at all."""
     several = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":2}}'}
     pods = [pod("a", card=0), pod("go", card=1), pod("many", 3, **several), pod("odd", card=None), pod("bad", card="x")]
     entries = [

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.allocation.last_guard: whatever the API says, no card is over-filled."""
+"""Promises of gpushare.deviceplugin.allocation.last_guard: whatever the API shows, no card is over-filled."""
 
 from __future__ import annotations
 

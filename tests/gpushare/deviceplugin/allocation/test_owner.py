@@ -79,7 +79,7 @@ def line(container: str, device_ids: object, uid: str = "u", **more: object) -> 
 
 
 def write_checkpoint(folder: Path, *lines: dict[str, object]) -> None:
-    """The device manager's file, with a line of somebody else."""
+    """The device manager's file, with a line of another resource."""
     foreign = line("c", ["1"], "foreign", ResourceName="other.com/thing")
     (folder / "kubelet_internal_checkpoint").write_text(
         json.dumps({"Data": {"PodDeviceEntries": [foreign, *lines]}, "Checksum": 1})
@@ -171,7 +171,7 @@ async def test_without_the_socket_the_checkpoint_names_the_container(folder: Pat
 
 
 async def test_the_two_books_are_one(folder: Path) -> None:
-    """The file adds uids, what containers were told, and init containers; of what it has of others' ids nothing counts."""
+    """The file adds uids, the containers' variables, and init containers; its entries for others' ids do not count."""
     told = deviceplugin_pb2.ContainerAllocateResponse(envs={"A": "1"}).SerializeToString()
     write_checkpoint(
         folder,
@@ -191,7 +191,7 @@ async def test_the_two_books_are_one(folder: Path) -> None:
 
 @pytest.mark.parametrize("response", ["", "%%%", base64.b64encode(b"\xff\xff\xff").decode()])
 async def test_an_answer_that_cannot_be_read_is_none(folder: Path, response: str) -> None:
-    """The ids are there all the same."""
+    """The ids are still there."""
     write_checkpoint(folder, line("c", ["1"], AllocResp=response))
 
     assert KubeletBook(folder / "none.sock", folder).checkpoint() == (Entry("c", frozenset({"1"}), uid="u"),)

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.allocation.repair: known cases step by step, then whatever may happen meanwhile."""
+"""Promises of gpushare.deviceplugin.allocation.repair: known cases step by step, then any events in between."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_pod_without_ids_gives_way_at_once() -> None:
 
 
 def test_a_ring_of_three_ends_without_anybody_giving_way() -> None:
-    """Each goes where its ids are; no card holds more than before at any time."""
+    """Each goes to the card of its ids; no card holds more than before at any time."""
     pods = [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, 2), PodCard("c", 8, 2, 0)]
     made = steps(pods)
 
@@ -156,14 +156,14 @@ def test_a_pod_that_was_about_to_leave_stays_where_its_new_room_is_gone() -> Non
 
 
 def test_a_pod_that_was_about_to_leave_goes_elsewhere_where_anothers_ids_are_in_its_new_room() -> None:
-    """a has come already; c was taken for b meanwhile, and has the ids on the card where b was to go: b gets c's card."""
+    """a has come already; c was taken for b in between, and has the ids on the card that b was to get: b gets c's card."""
     pods = [PodCard("a", 8, 1, 1, mark=0), PodCard("b", 8, 1, None, mark=0), PodCard("c", 8, 2, 0)]
 
     assert aims(pods, UNITS) == {"a": 1, "b": 2, "c": 0}
 
 
 def test_what_was_answered_for_a_pod_is_booked_for_it_and_kept() -> None:
-    """The book says later whose the ids are: until then the pod is written where it was, and goes nowhere else."""
+    """The book shows later whose the ids are: until then the annotation stays as it was, and the pod goes nowhere else."""
     elsewhere = PodCard("a", 8, 0, None, answered=1)
     here = [PodCard("a", 8, 0, None, answered=0), PodCard("b", 8, 2, 0)]
 
@@ -176,7 +176,7 @@ def test_what_was_answered_for_a_pod_is_booked_for_it_and_kept() -> None:
 
 
 def test_a_pod_may_have_another_card_where_all_annotations_can_follow() -> None:
-    """At once where somebody leaves it (c has its ids elsewhere), after a while where it has free room; else not at all."""
+    """Immediately if a pod leaves it (c has its ids elsewhere), after a while if it has free room; else not at all."""
     pods = [PodCard("a", 8, 0, None), PodCard("c", 8, 1, 0), PodCard("d", 4, 2, 2)]
 
     assert cards_for("a", pods, UNITS) == [1]
@@ -185,7 +185,7 @@ def test_a_pod_may_have_another_card_where_all_annotations_can_follow() -> None:
 
 
 def test_a_pod_that_is_about_to_leave_may_not_stay_where_that_leaves_another_without_room() -> None:
-    """b has come for whom a leaves, and c may not move."""
+    """b, for which a leaves, has come, and c may not move."""
     pods = [PodCard("a", 6, 0, None, mark=1), PodCard("b", 6, 0, 0, mark=1), PodCard("c", 6, 0, None, may_move=False)]
 
     assert cards_for("a", pods, UNITS) == [1, 2]
@@ -240,7 +240,7 @@ class World:
 
     units: dict[int, int]
     pods: list[PodCard]
-    # What the extender saw last, and what it decided on from that.
+    # The extender's last view, and the one that it decided on.
     seen: list[PodCard] = field(default_factory=list)
     flying: list[PodCard] = field(default_factory=list)
     made: int = 0
@@ -292,7 +292,7 @@ class World:
             self.pods = after(self.pods, step)
 
     def tell(self, answered: PodCard, owner: PodCard) -> None:
-        """The book says whose the ids are: of the pod that they were given for, or of another that asks for as much."""
+        """The book names the pod of the ids: the one that they were given for, or another that asks for as much."""
         if answered.answered is None or owner.held is not None or owner.units != answered.units:
             return
         if owner.uid != answered.uid and owner.answered is not None:
@@ -363,7 +363,7 @@ def test_nobody_is_ever_over_booked_whatever_an_extender_does_meanwhile(world: W
 @settings(max_examples=400, deadline=None)
 @given(worlds())
 def test_writes_come_to_an_end(world: World) -> None:
-    """And then whoever may move and has room is right; nobody who is right bears a mark."""
+    """And then each pod that may move and has room is right; no pod that is right bears a mark."""
     pods: Sequence[PodCard] = world.pods
     everybody = {pod.uid for pod in pods}
     for _ in range(100):

@@ -61,7 +61,7 @@ def stand(one: Pod, *grants: Grant, repairs: bool = True) -> PodCard:
     ids=["waits", "has ids", "ids of another", "on two cards", "ran before", "marked", "guessed here", "guessed there"],
 )
 def test_a_pod_stands_where_its_ids_lie(one: Pod, grants: list[Grant], expected: PodCard) -> None:
-    """What it was answered is no ids of its own, but it is known."""
+    """The answer that it got is no ids of its own, but it is known."""
     assert stand(one, *grants) == expected
 
 
@@ -83,7 +83,7 @@ def test_a_pod_of_another_extender_keeps_its_card() -> None:
 
 
 def test_where_repairs_are_off_nobody_moves() -> None:
-    """The operator said so."""
+    """An operator's change is kept."""
     assert not stand(pod("a"), repairs=False).may_move
 
 

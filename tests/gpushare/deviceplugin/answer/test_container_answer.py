@@ -39,7 +39,7 @@ def test_d27_by_index_the_runtime_is_told_nvmls_not_ours() -> None:
 
 
 def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
-    """An error that says what would do, not another card."""
+    """An error with the remedy, not another card."""
     with pytest.raises(NoCandidateError, match=r"card 1 \(GPU-1a2b\).*--device-id-strategy uuid"):
         answer(Granted((CARD,), 2, 5), {}, IDS, ContainerFlags(id_strategy="index"))
 
@@ -79,7 +79,7 @@ def test_cdi_by_annotation_is_named_by_an_id_that_no_other_container_has() -> No
 
 
 def test_by_mounts_the_variable_names_their_folder() -> None:
-    """Only who may mount below it can choose a card."""
+    """Only a container that may mount below it can choose a card."""
     folder = "/var/run/nvidia-container-devices"
 
     assert told("volume-mounts") == ContainerAnswer(

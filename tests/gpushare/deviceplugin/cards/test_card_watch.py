@@ -93,7 +93,7 @@ async def test_the_pods_of_a_sick_card_are_told_and_no_others(simulate: Simulate
 
 
 async def test_who_is_lost_while_the_plugin_is_down_is_told_at_its_start_and_once(simulate: Simulate) -> None:
-    """On the Node and its pods; who was sick before and still is was told already."""
+    """On the Node and its pods; a card that was sick before and still is has been reported already."""
     state = simulate("t4x2", driver=NEW)
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
     async with running(state, api=api) as rig:
@@ -114,7 +114,7 @@ async def test_who_is_lost_while_the_plugin_is_down_is_told_at_its_start_and_onc
 
 
 async def test_what_the_api_server_would_not_take_is_told_when_it_does(simulate: Simulate) -> None:
-    """Of the Node and of the pods."""
+    """The reasons on the Node and on the pods."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
         refused: list[str] = []
@@ -151,7 +151,7 @@ async def test_a_node_that_is_created_anew_is_told_by_its_new_uid(simulate: Simu
 
 
 async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:
-    """No spinning: NVML is opened again at once, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
+    """No spinning: NVML is opened again immediately, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         inits: list[float] = []
         init = pynvml.nvmlInitWithFlags
@@ -179,7 +179,7 @@ async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Si
 
 
 async def test_a_card_that_was_taken_out_leaves_the_others_with_nvmls_new_numbers(simulate: Simulate) -> None:
-    """In the turn in which it is missed: by its old number a runtime would be told another card."""
+    """In the turn in which it is missed: by its old number a runtime would get another card."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         first, second = rig.uuids
         assert rig.node.nvml_indices[second] == 1
@@ -190,7 +190,7 @@ async def test_a_card_that_was_taken_out_leaves_the_others_with_nvmls_new_number
 
 
 async def test_a_card_lost_before_the_start_keeps_its_place(simulate: Simulate) -> None:
-    """NVML says nothing of it but that it is there; the Node remembers."""
+    """NVML reports nothing but that it is there; the Node remembers."""
     state = simulate("t4x2", driver=NEW)
     async with running(state) as rig:
         await until(lambda: rig.capacity("count") == "2")
@@ -204,7 +204,7 @@ async def test_a_card_lost_before_the_start_keeps_its_place(simulate: Simulate) 
 
 
 async def test_a_fault_while_the_plugin_was_down_is_seen_at_its_start(simulate: Simulate) -> None:
-    """Nobody heard the Xid, but the driver asks for a recovery; a fault that the Node knows of keeps its name."""
+    """No Xid was read, but the driver asks for a recovery; a fault that the Node knows of keeps its name."""
     state = simulate("t4x2", driver=NEW)
     async with running(state) as rig:
         rig.state.post_xid(rig.uuids[1], 79)
@@ -233,7 +233,7 @@ async def test_slow_nvml_does_not_stall_the_kubelet(simulate: Simulate) -> None:
 
 
 async def test_nvml_shut_down_under_us_is_opened_again(simulate: Simulate) -> None:
-    """Nobody falls ill of it, and faults are heard again."""
+    """No card falls ill of it, and faults are read again."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         await rig.thread.run(pynvml.nvmlShutdown)
         await rig.settled()
@@ -244,7 +244,7 @@ async def test_nvml_shut_down_under_us_is_opened_again(simulate: Simulate) -> No
         assert len(rig.lists) == 2
 
 
-# What only a new container may cure: kept from the devices, blocked by control groups, an older library, an unknown error.
+# Faults that only a new container may cure: kept from the devices, blocked by control groups, an older library, an unknown error.
 CONTAINER_FAULTS = [
     pynvml.NVML_ERROR_NO_PERMISSION,
     pynvml.NVML_ERROR_OPERATING_SYSTEM,
@@ -345,7 +345,7 @@ async def test_a_missing_driver_is_waited_for_and_said(simulate: Simulate) -> No
 
 
 async def test_nobody_listens_where_nothing_is_critical(simulate: Simulate) -> None:
-    """--health-check=false, as the original's default was; lost cards are seen all the same, by the count."""
+    """--health-check=false, as the original's default was; lost cards are still seen, by the count."""
     async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
         rig.state.lose(rig.uuids[1])
@@ -366,7 +366,7 @@ async def test_an_xid_can_be_switched_off(simulate: Simulate) -> None:
 
 
 async def test_a_new_boot_of_the_machine_recovers(simulate: Simulate) -> None:
-    """Rule (a): the Node says which boot it is, before us or while we run."""
+    """Rule (a): the Node shows its boot, before us or while we run."""
     state = simulate("t4x2", driver="470.57.02")
     async with running(state) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
@@ -392,7 +392,7 @@ async def test_a_new_boot_of_the_machine_recovers(simulate: Simulate) -> None:
 
 
 async def test_a_card_in_order_for_a_whole_cool_down_recovers(simulate: Simulate) -> None:
-    """Rule (b), told to the pods of the card, in one list."""
+    """Rule (b), with an event on the pods of the card, in one list."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
@@ -528,7 +528,7 @@ async def test_an_operators_word_that_cannot_be_taken_away_heals_once(simulate: 
 
 
 async def test_a_card_that_is_plugged_in_is_shared(simulate: Simulate) -> None:
-    """Without a restart, at the next count; until the kubelet counts it, nobody counts any."""
+    """Without a restart, at the next count; until the kubelet counts it, it does not count."""
     async with running(simulate("t4x2", driver=NEW), count=False) as rig:
         rig.count()
         await until(lambda: rig.capacity("count") == "2")
@@ -563,14 +563,14 @@ async def test_a_card_that_the_kernel_tells_of_is_shared_before_the_next_count_i
 async def test_the_node_is_compared_now_and_then_whether_we_may_watch_it_or_not(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
 ) -> None:
-    """More seldom where a watch tells of its changes."""
+    """More seldom if a watch reports its changes."""
     monkeypatch.setattr(node_status, "REASSERT_SECONDS", 3600 if is_watched else 0.01)
     monkeypatch.setattr(node_status, "WATCHED_SECONDS", 0.01 if is_watched else 3600)
     async with running(simulate("t4x2", driver=NEW)) as rig:
         if is_watched:
             rig.node.set(Node(ObjectMeta(name="rig")))
         await until(lambda: rig.capacity("count") == "2")
-        # Behind the watch's back, as nothing in the stub tells of it.
+        # Behind the watch's back, as nothing in the stub reports it.
         del rig.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"]
 
         await until(lambda: rig.capacity("count") == "2")
@@ -579,7 +579,7 @@ async def test_the_node_is_compared_now_and_then_whether_we_may_watch_it_or_not(
 async def test_nvml_that_says_nothing_is_worth_a_line(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One call that takes so long; not many that together do."""
+    """One call that takes this long; not many that together do."""
     monkeypatch.setattr(card_watch, "_SILENCE_SECONDS", 0.3)
     async with running(simulate("t4x2", driver=NEW)) as rig:
         # Ten quiet turns have a call for each card: together they take longer.
@@ -631,7 +631,7 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
 
 
 async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: Simulate) -> None:
-    """The others keep their indices; its pods are told."""
+    """The others keep their indices; its pods get events."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0)])
     async with running(simulate("mixed", driver=NEW), api=api) as rig:
         first, second, third = rig.uuids
@@ -649,7 +649,7 @@ async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: 
 
 
 async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_written(simulate: Simulate) -> None:
-    """Also where no event told of it: its ids are sick until the new list can be announced."""
+    """Also if no event reported it: its ids are sick until the new list can be announced."""
     async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
         rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
@@ -664,7 +664,7 @@ async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_writte
 
 
 async def test_a_card_that_is_back_before_the_node_could_be_written_is_well(simulate: Simulate) -> None:
-    """Nothing came of its absence but that its ids were sick meanwhile."""
+    """Its absence had no effect but that its ids were sick during it."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
@@ -777,7 +777,7 @@ async def test_a_name_that_is_no_text_costs_no_card(simulate: Simulate) -> None:
 async def test_a_card_that_cannot_be_described_is_told_once_with_the_reason(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Log and Node, from the start on, and anew for another reason; one that could be read before is lost, and told of as that."""
+    """Log and Node, from the start on, again for another reason; one that could be read before is lost, and reported as that."""
     state = simulate("t4x2", driver=NEW)
 
     def refuse(code: int) -> None:
@@ -807,7 +807,7 @@ async def test_a_card_that_cannot_be_described_is_told_once_with_the_reason(
 async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A card too many must not end a plugin that serves others; the log says why, once."""
+    """A card too many must not end a plugin that serves others; the log has the reason, once."""
 
     def check(cards: NodeCards) -> None:
         if len(cards.cards) > 2:
@@ -830,7 +830,7 @@ async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
 async def test_the_longer_a_count_takes_the_more_seldom_it_is(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody listens while NVML is opened anew."""
+    """No faults are read while NVML is opened again."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         inits: list[float] = []
         init = pynvml.nvmlInitWithFlags
@@ -861,7 +861,7 @@ async def test_a_count_that_took_minutes_is_followed_by_ten_minutes_of_rest_at_m
 
 
 async def test_a_card_whose_events_failed_is_heard_again_after_the_usual_pause(simulate: Simulate) -> None:
-    """However long the rest between counts: nobody listens to it until then."""
+    """However long the rest between counts: no faults are read until then."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         await _count_slowly(rig)
         # The first card is the first to be asked.
@@ -894,7 +894,7 @@ async def _count_slowly(rig: Rig) -> None:
 
 
 async def test_an_api_server_that_is_away_does_not_keep_the_kubelet_waiting(simulate: Simulate) -> None:
-    """The kubelet hears of a sick card at once; the Node when it can be written."""
+    """The kubelet gets a sick card immediately; the Node when it can be written."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         await until(lambda: rig.capacity("count") == "2")
         rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None

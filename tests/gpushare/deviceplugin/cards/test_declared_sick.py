@@ -69,7 +69,7 @@ async def test_an_entry_that_names_no_card_bans_none(
 async def test_an_entry_that_names_no_card_is_said_once(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not at each look, and anew where it is another."""
+    """Not at each look, and again if it is another."""
     async with following(simulate, monkeypatch) as rig:
         for text in ("0;2,1", "GPU-87443c8a"):
             rig.api.config_maps[NAME] = {"gpus": text}
@@ -81,7 +81,7 @@ async def test_an_entry_that_names_no_card_is_said_once(
 
 
 async def test_a_graver_reason_for_the_same_is_no_message(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Node says it; to the kubelet, who knows no reasons, nothing changed."""
+    """The Node shows it; for the kubelet, which knows no reasons, nothing changed."""
     async with following(simulate, monkeypatch) as rig:
         rig.api.config_maps[NAME] = {"gpus": "1"}
         await rig.reached(["", "ConfigMap", ""])

@@ -60,7 +60,7 @@ def test_a_card_keeps_its_index_when_nvml_orders_anew() -> None:
 
 
 def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
-    """The pod's card may come back; until then nobody else is it."""
+    """The pod's card may come back; until then no other card takes its place."""
     known = describe_cards(physical("a", "b"), GIB, "boot")
 
     assert indices(describe_cards(physical("b", "n"), GIB, "boot", known, frozenset({0}))) == {"b": 1, "n": 2}
@@ -86,7 +86,7 @@ def test_ids_are_unique_short_and_know_their_card(uuids: list[uuid.UUID], units:
 
 
 def test_ids_do_not_depend_on_the_order_of_the_cards() -> None:
-    """A restart in which NVML orders anew announces the same ids."""
+    """A restart in which NVML orders differently announces the same ids."""
     one, two = facts(2, 4096, GIB).cards
 
     assert DeviceIds([one, two]).of_card(two) == DeviceIds([two, one]).of_card(two)
@@ -125,7 +125,7 @@ def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
 
 
 def test_a_card_in_slots_mode_has_its_mebibytes_and_an_id_for_each_slot() -> None:
-    """Whatever unit was said: the amount is exact, and the ids stay few and short."""
+    """Whatever the unit: the amount is exact, and the ids stay few and short."""
     cards = describe_cards(physical("a", mib=143771), GIB, "boot", slots=3)
 
     assert (cards.mode, cards.unit, cards.cards[0].units, cards.cards[0].slots) == ("slots", "MiB", 143771, 3)
@@ -145,7 +145,7 @@ def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int)
 
 
 def test_a_card_that_was_taken_out_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
-    """A kubelet that starts anew with less than its running pods ask for would refuse these."""
+    """A kubelet that restarts with less than its running pods ask for would refuse these."""
     known = describe_cards(physical("a", "b"), GIB, "boot", slots=2)
     kept = describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}), slots=2).cards
 

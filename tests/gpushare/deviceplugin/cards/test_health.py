@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.cards.health: who is sick, and by which rule who recovers."""
+"""Promises of gpushare.deviceplugin.cards.health: which cards are sick, and the rules by which they recover."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_two_sick_cards_are_two() -> None:
 
 
 def test_a_mild_xid_never_hides_a_fatal_one() -> None:
-    """Nor does a later fatal one change why the card fell ill; and being told twice is no news."""
+    """Nor does a later fatal one change why the card fell ill; and a second report is no news."""
     book = health()
     book.hear(A, 48)
 
@@ -109,7 +109,7 @@ def test_a_node_that_never_said_its_boot_is_not_booted_anew_by_saying_it() -> No
 
 
 def test_what_the_node_says_is_believed_after_a_restart() -> None:
-    """Sick stays sick in the same boot; what is seen anew anyway is forgotten."""
+    """Sick stays sick in the same boot; a fault that will be seen again is forgotten."""
     before = health()
     before.hear(A, 48)
     before.miss_driver(is_away=True)
@@ -201,7 +201,7 @@ def test_an_operator_names_cards_by_index_or_uuid() -> None:
     assert named_cards(f" 1 ,{A},,7,0x", CARDS.cards) == ((B, A), ("7", "0x"))
 
 
-# What comes and goes by itself
+# Faults that come and go
 
 
 def test_declared_cards_are_sick_while_they_are_declared() -> None:

@@ -16,7 +16,7 @@ from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
 
 GIB, MIB = MemoryUnit(1024), MemoryUnit(1)
-# What an H200 has under its driver.
+# The memory of an H200 by its driver.
 H200 = 143_771
 
 
@@ -38,7 +38,7 @@ def test_the_computed_size_is_the_encoded_size_of_a_sick_node(count: int, units:
 
 
 def test_a_list_that_no_kubelet_takes_is_refused_with_a_unit_that_fits() -> None:
-    """Eight cards of 80 GiB in MiB are 655,360 ids: 16 MB, where 4 MiB are taken."""
+    """Eight cards of 80 GiB in MiB are 655,360 ids: 16 MB, and 4 MiB is the limit."""
     cards = facts(8, 81920, MIB)
     with pytest.raises(TooManyIdsError, match="use --memory-unit 8MiB") as refused:
         check_ids(cards, "v1.35.1", None)

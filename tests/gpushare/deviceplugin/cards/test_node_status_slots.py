@@ -70,7 +70,7 @@ async def slotted(
 
 
 async def test_the_exact_memory_is_written_beside_the_count() -> None:
-    """In MiB, whatever unit was said, to capacity and allocatable; no kubelet counts it."""
+    """In MiB, whatever the unit, to capacity and allocatable; no kubelet counts it."""
     async with slotted(card("a"), card("b", 1, 143_771)) as site:
         wanted = {MEMORY: "223771", COUNT: "2"}
 
@@ -164,7 +164,7 @@ async def test_a_card_that_was_taken_out_stays_so_when_the_driver_was_away() -> 
 
 
 async def test_no_word_brings_back_a_card_that_was_taken_out() -> None:
-    """An operator's says that a card is well, not that it is there."""
+    """An operator's annotation means that a card is well, not that it is there."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
         assert site.node is not None
         site.health.lose(card("a").uuid)

@@ -50,7 +50,7 @@ def test_in_slots_mode_the_sum_is_ours_to_write(is_moving: bool, count: str) -> 
 
 
 def test_health_is_no_change_of_shape() -> None:
-    """What a kubelet counts stays; index, size and UUID do not."""
+    """The kubelet's counts stay; index, size and UUID do not."""
     assert shape(with_cards(A, sick(B, "Xid 48"))) == shape(CARDS)
     assert shape(with_cards(A)) != shape(CARDS)
     assert shape(with_cards(A, msgspec.structs.replace(B, index=2))) != shape(CARDS)
@@ -102,7 +102,7 @@ def test_who_fell_ill_recovered_or_went_is_news() -> None:
 
 
 def test_a_card_that_comes_sick_or_recovers_by_itself_is_news_too() -> None:
-    """What was no rule is said by what it no longer is."""
+    """A condition without a rule is reported by the reason that it no longer has."""
     before, after = with_cards(sick(A, "ConfigMap")), with_cards(A, sick(B, "Xid 48"))
 
     assert changes_between(before, after, {}) == (
@@ -112,7 +112,7 @@ def test_a_card_that_comes_sick_or_recovers_by_itself_is_news_too() -> None:
 
 
 def test_one_write_brings_annotation_and_count_and_takes_the_operators_word() -> None:
-    """Nothing is written where all is there; a word that came meanwhile stays until it was acted on."""
+    """Nothing is written if all is there; an annotation that came in between stays until it was acted on."""
     there = node(mem="26", count="2")
     there.metadata.annotations = {"gpushare.aliyun.com/recovered": "0", "aliyun.com/gpushare-cards": "old"}
     patch = patch_for(there, CARDS, "0", is_moving=False)
@@ -133,7 +133,7 @@ def test_one_write_brings_annotation_and_count_and_takes_the_operators_word() ->
 
 
 def test_amounts_are_compared_by_value_and_by_presence() -> None:
-    """An API server writes 160000 as 160k; an amount of 0 is a word where none is there."""
+    """An API server writes 160000 as 160k; an amount of 0 is written if none is there."""
     big = NodeCards(1, "slots", "MiB", "b", (CardFacts(0, "GPU-a", "m", 160_000, 160_000, 4),))
     there = node(mem="160k", count="1")
     there.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(big)}

@@ -23,7 +23,7 @@ def test_cards_that_answer_are_the_cards() -> None:
 
 
 def test_a_lost_card_stays_as_it_was() -> None:
-    """NVML counts it, and says nothing of it."""
+    """NVML counts it, and reports nothing of it."""
     assert count_cards([A, B], [A], [1], frozenset()) == Roster((A, B), frozenset({"GPU-b"}))
 
 
@@ -39,7 +39,7 @@ def test_of_two_missing_cards_the_one_of_the_unreadable_index_is_lost() -> None:
 
 
 def test_a_lost_card_is_recognised_where_the_indices_moved() -> None:
-    """NVML counts anew at each start."""
+    """NVML counts again at each start."""
     roster = count_cards([A, B, C], [A, card("c", 1)], [2], frozenset())
 
     assert (roster.lost, roster.removed) == (frozenset({"GPU-b"}), frozenset())
@@ -52,7 +52,7 @@ def test_an_exchanged_card_is_one_that_went_and_one_that_came() -> None:
 
 
 def test_a_withheld_card_is_not_missing() -> None:
-    """It answers: an unreadable one must be somebody else."""
+    """It answers: an unreadable one must be another card."""
     roster = count_cards([A, B, C], [A], [2], frozenset({"GPU-b"}))
 
     assert roster == Roster((A, C), frozenset({"GPU-c"}), frozenset({"GPU-b"}))
@@ -73,7 +73,7 @@ def test_what_the_annotation_says_is_known_at_a_start() -> None:
 
 
 def test_an_index_belongs_to_who_has_it_now() -> None:
-    """Of the cards that ever had it; who is not here is kept only on demand (slots mode counts it on)."""
+    """The indices of the cards that ever had them; an absent card is kept only on demand (slots mode counts it on)."""
     facts = {name: CardFacts(index, f"GPU-{name}", "m", 1, 1) for name, index in (("a", 0), ("b", 1), ("x", 0))}
     now = NodeCards(1, "ids", "GiB", "b", (facts["x"], facts["b"]))
     ever = [facts["a"], facts["b"], facts["x"]]

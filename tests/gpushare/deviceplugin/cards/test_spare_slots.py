@@ -7,7 +7,7 @@ from gpushare.deviceplugin.cards.spare_slots import SpareSlots
 
 
 async def test_a_spare_slot_means_nothing() -> None:
-    """Any is as good as any other, none says anything to its container, and whoever has one may start."""
+    """Any is as good as any other, none means anything to its container, and a container with one may start."""
     spare = SpareSlots()
     await spare.verify(["gs-any-0"])
 

@@ -42,7 +42,7 @@ def checkpoint(*registered: str, given: str | None = None) -> bytes:
     ],
 )
 def test_a_kubelet_owns_what_it_counts_and_what_it_has_given_away(content: bytes, answer: bool) -> None:
-    """By its checkpoint; one that nobody can read says nothing."""
+    """By its checkpoint; an unreadable one proves nothing."""
     assert owns(content, MEMORY) is answer
 
 
@@ -76,7 +76,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
 
 
 async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:
-    """No checkpoint at all, on a new node: nothing is said."""
+    """No checkpoint at all, on a new node: nothing is reported."""
     api = StubApi()
     async with serve(api) as url, plain_http(url) as http:
         events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))

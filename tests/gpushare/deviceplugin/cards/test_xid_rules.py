@@ -15,7 +15,7 @@ def test_errors_of_applications_are_ignored(xid: int) -> None:
 
 @pytest.mark.parametrize("xid", [1, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154, 999])
 def test_every_other_xid_is_critical(xid: int) -> None:
-    """Also one that nobody knows yet."""
+    """Also an unknown one."""
     assert XidRules().is_critical(xid)
 
 

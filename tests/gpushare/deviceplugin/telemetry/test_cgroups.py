@@ -14,7 +14,7 @@ STATIC = "0123456789abcdef0123456789abcdef"
 ID = "c0ffee" + "0123456789abcdef" * 3 + "0123456789"
 OUTER = "ab" * 32
 
-# Driver, runtime, version of cgroups: what /proc/<pid>/cgroup says of a process in a container of the pod.
+# Driver, runtime, version of cgroups: the content of /proc/<pid>/cgroup for a process in a container of the pod.
 SYSTEMD = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UNDERSCORED}.slice"
 PATHS = {
     "containerd, v2, systemd": f"0::{SYSTEMD}/cri-containerd-{ID}.scope\n",
@@ -79,7 +79,7 @@ def test_a_static_pod_is_named_by_the_hash_of_its_manifest() -> None:
 
 
 def test_a_node_in_a_pod_shows_both_pods_the_outer_first() -> None:
-    """Which of them is of this cluster is known by who asks."""
+    """The caller knows which of them is of this cluster."""
     inner = f"kubelet/kubepods/pod{UID}/{ID}"
     outer = "11111111-2222-3333-4444-555555555555"
 
@@ -90,7 +90,7 @@ def test_a_node_in_a_pod_shows_both_pods_the_outer_first() -> None:
 
 
 def test_a_process_in_the_pods_group_itself_has_no_container() -> None:
-    """The pod is known all the same."""
+    """The pod is still found."""
     assert containers_of(f"0::{SYSTEMD}\n") == (ContainerGroup(UID),)
 
 
@@ -116,5 +116,5 @@ def test_every_uid_and_id_comes_back(uid: str, container: str, qos: str, runtime
 
 @given(st.text())
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    """What the kernel says is not ours to refuse."""
+    """The kernel's texts are not ours to refuse."""
     containers_of(text)

@@ -81,7 +81,7 @@ def test_each_card_is_described() -> None:
 
 
 def test_what_happened_is_counted() -> None:
-    """From 0 on, where the outcomes are known."""
+    """From 0 on, if the outcomes are known."""
     plugin = Plugin(T4)
     metrics = plugin.metrics
     for outcome in ("granted", "granted", "refused"):
@@ -117,7 +117,7 @@ def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
 
 
 def test_a_pods_booking_is_there_without_a_look_at_its_use() -> None:
-    """Booked bytes need no hostPID; a card that the node has not is nobody's."""
+    """Booked bytes need no hostPID; a card that the node has not belongs to no series."""
     plugin = Plugin(T4)
     plugin.pods = [pod("a", units=3), pod("b", index=7)]
 

@@ -109,13 +109,13 @@ def test_a_port_that_is_taken_says_so() -> None:
 
 
 def test_an_address_that_is_not_ours_says_so() -> None:
-    """Neither a name that nobody knows nor another machine's address."""
+    """Neither an unknown name nor another machine's address."""
     with pytest.raises(UsageError, match="cannot listen on 192.0.2.1 port 0"):
         listen(("192.0.2.1", 0))
 
 
 def test_the_chosen_port_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """For who asked for any."""
+    """For a user who asked for any address."""
     with caplog.at_level(logging.INFO), listen(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -135,7 +135,7 @@ async def test_attack_11_silent_connections_leave_the_plugin_its_files(registry:
 
 
 async def test_attack_11_an_upload_to_the_metrics_is_refused(registry: CollectorRegistry) -> None:
-    """Nothing is to be sent there."""
+    """No body is expected there."""
     async with served(registry) as client:
         answer = await client.post("/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
 

@@ -60,14 +60,14 @@ def test_a_booking_is_in_bytes_of_the_nodes_unit() -> None:
 
 
 def test_a_pod_of_several_cards_booked_of_each() -> None:
-    """The multi-card annotation says how much of which."""
+    """The multi-card annotation has the amount of each."""
     many = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":3}}'}
 
     assert [(use.on.index, use.booked // MIB) for use in bookings([pod(4, **many)], CARDS)] == [(0, 1024), (1, 3072)]
 
 
 def test_pods_without_a_valid_card_booked_nothing_that_we_know() -> None:
-    """Not annotated, unreadable, ended; and a node whose unit nobody can read."""
+    """Not annotated, unreadable, ended; and a node with an unreadable unit."""
     pods = [pod(), pod(**on_card("x")), pod("1.5", **on_card(0)), pod(phase="Succeeded", **on_card(0))]
 
     assert bookings(pods, CARDS) == ()
@@ -82,7 +82,7 @@ def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
 
 
 def test_processes_are_summed_by_pod_and_card() -> None:
-    """Of several containers and several processes, beside what was booked; an idle pod uses 0."""
+    """The use of several containers and several processes, beside the booking; an idle pod uses 0."""
     processes = [ProcessUse(0, "uid-a", 100), ProcessUse(0, "uid-a", 50), ProcessUse(1, "uid-a", 7)]
     booked = [CardUse(ON, 120), CardUse(PodCard("team", "b", "uid-b", 0), 5)]
 
@@ -120,12 +120,12 @@ def test_of_a_card_that_does_not_answer_nobody_knows_the_use() -> None:
 
 
 def test_a_tolerance_is_a_share_or_an_amount() -> None:
-    """Of the booking, and beside it."""
+    """The use within the booking, and beside it."""
     assert [Tolerance(10).limit(1000), Tolerance(0, 256).limit(1000), NOBODY.limit(1000)] == [1100, 1256, 1000]
 
 
 def test_above_the_booking_is_never_negative() -> None:
-    """Nor where nobody knows."""
+    """Nor if it is unknown."""
     assert [CardUse(ON, 5, used).over for used in (3, 8, None)] == [0, 3, 0]
 
 
@@ -135,7 +135,7 @@ def look(before: Any, used: int | None, now: float, tolerance: Tolerance = NOBOD
 
 
 def test_overuse_is_told_once_after_its_time_and_its_end_once() -> None:
-    """Above since 10, told at 70, silent at 90, over at 100; a new one begins anew."""
+    """Above since 10, reported at 70, silent at 90, over at 100; a new one starts over."""
     first = look({}, 1001, 10)
     early = look(first.episodes, 2000, 69)
     told = look(early.episodes, 1500, 70)
@@ -184,7 +184,7 @@ def test_an_unknown_use_changes_nothing() -> None:
 
 
 def test_a_pod_that_is_gone_ends_without_a_word() -> None:
-    """There is nobody left to tell."""
+    """There is no pod left for an event."""
     gone = judge({ON: Episode(0, told=True)}, [], 100, NOBODY, 0)
 
     assert (gone.episodes, gone.begun, gone.ended) == ({}, (), ())
@@ -192,7 +192,7 @@ def test_a_pod_that_is_gone_ends_without_a_word() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 3000)), max_size=30), st.integers(0, 5))
 def test_beginnings_and_ends_alternate(uses: list[int | None], after: int) -> None:
-    """Whatever is seen: told at most once between two ends, and an end only after it was told."""
+    """For any readings: reported at most once between two ends, and an end only after it was reported."""
     episodes: Any = {}
     told = False
     for now, used in enumerate(uses):

@@ -72,7 +72,7 @@ class Rig:
         return self.registry.get_sample_value(name, labels)
 
     def used(self) -> float | None:
-        """What the pod uses of card 0."""
+        """The pod's use of card 0."""
         return self.value("gpushare_pod_used_bytes", namespace="team", pod="player", uid=UID, card="0")
 
     def said(self) -> list[tuple[str, str]]:
@@ -173,7 +173,7 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
 async def test_processes_that_cannot_be_seen_are_nobodys_and_it_is_said(
     simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without hostPID nothing is put on a pod, and no pod is said to use nothing."""
+    """Without hostPID nothing is put on a pod, and no pod is reported to use nothing."""
     state = simulate("t4x2")
     async with rig(state, tmp_path, after=0) as node:
         state.add_process(node.uuids[0], 4711, 300, "play")
@@ -186,7 +186,7 @@ async def test_processes_that_cannot_be_seen_are_nobodys_and_it_is_said(
 
 
 async def test_an_api_server_that_refuses_events_stops_nothing(simulate: Simulate, tmp_path: Path) -> None:
-    """The metric is there all the same."""
+    """The metric is still there."""
     async with rig(simulate("t4x2"), tmp_path, after=0) as node:
         refusal: Any = (403, {"kind": "Status", "code": 403, "message": "no"})
         node.api.fault = lambda method, path: refusal
@@ -202,7 +202,7 @@ def other_pod() -> ObjectMeta:
 
 
 async def test_attack_07_a_process_on_a_card_not_booked_is_reported(simulate: Simulate, tmp_path: Path) -> None:
-    """Of a pod with another card, and of one without any: once each until it stops; processes of the host are not accused."""
+    """A pod on another's card, and one without any: reported once each until it stops; processes of the host are not accused."""
     async with rig(simulate("t4x2"), tmp_path, after=0) as node:
         node.others = [other_pod()]
         node.run(7, 5, card=1)

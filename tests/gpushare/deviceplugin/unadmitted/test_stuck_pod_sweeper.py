@@ -105,7 +105,7 @@ async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
 
 
 async def test_a_controllers_pod_is_deleted_and_a_bare_one_is_reported() -> None:
-    """Each with an event that says what happens next and why."""
+    """Each with an event that has the next step and the reason."""
     async with rig(failed("owned"), failed("bare", ""), failed("job", "Job")) as node:
         await node.sweeper.look()
 
@@ -163,7 +163,7 @@ async def test_a_deleted_pod_that_the_watch_still_shows_is_deleted_once() -> Non
 
 
 async def test_a_node_that_always_refuses_does_not_loop() -> None:
-    """So many a minute; the rest waits, and is reported at once."""
+    """This many a minute; the rest waits, and is reported immediately."""
     pods = [failed(f"p{number}") for number in range(DELETIONS_A_MINUTE + 2)]
     async with rig(*pods) as node:
         await node.sweeper.look()
@@ -185,7 +185,7 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
 async def test_a_deletion_that_is_refused_is_said_once(
     caplog: pytest.LogCaptureFixture, message: str, hints_of_a_role: int
 ) -> None:
-    """With the file that grants it where a role lacks the right; tried again as long as the pod is there."""
+    """With the file that grants it if a role lacks the right; tried again as long as the pod exists."""
     async with rig(failed("owned")) as node:
         node.api.fault = lambda method, path: status(403, message) if method == "DELETE" else None
         await node.sweeper.look()
@@ -197,7 +197,7 @@ async def test_a_deletion_that_is_refused_is_said_once(
 
 
 async def test_a_pod_held_for_good_is_replaced() -> None:
-    """Its container may never start; the reason is told."""
+    """Its container may never start; the reason is reported."""
     waiting = failed("held")
     waiting["status"] = {"phase": "Pending"}
     async with rig(waiting) as node:

@@ -43,7 +43,7 @@ def pod(
 
 
 def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
-    """What is stuck."""
+    """The names of the stuck pods."""
     return stuck_pods(pods, node(T4, SICK_T4), held or {})
 
 
@@ -159,14 +159,14 @@ KEPT = {
 
 @pytest.mark.parametrize(("given", "because"), KEPT.values(), ids=KEPT.keys())
 def test_a_pod_that_nobody_would_replace_is_kept(given: dict[str, Any], because: str) -> None:
-    """And the reason is said."""
+    """And the reason is given."""
     (stuck,) = found(pod(**given))
 
     assert stuck.keep_because.startswith(because)
 
 
 def test_a_long_message_is_cut() -> None:
-    """An event holds 1024 characters, and says more than this."""
+    """An event holds 1024 characters, and has more text than this."""
     assert len(found(pod(message="aliyun.com/gpu-mem" + "x" * 5000))[0].cause) == 300
 
 

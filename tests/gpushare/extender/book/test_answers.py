@@ -38,7 +38,7 @@ STEPS = st.lists(
 
 
 def node(name: str, cards: list[tuple[int, int, bool, int]]) -> NodeInfo:
-    """In slots mode where the first card has slots."""
+    """In slots mode if the first card has slots."""
     slots = bool(cards) and cards[0][3] > 0
     devices = (
         Device(at, total, used, healthy, slots=max(count, 1) if slots else 0)
@@ -80,7 +80,7 @@ def compare(asked: Question, snapshot: Snapshot, known: KnownAnswers) -> None:
 
 
 def test_a_request_of_a_group_is_not_remembered() -> None:
-    """Whether it fits depends on where other pods are, not on the node alone."""
+    """The answer depends on the other pods of the cluster, not on the node alone."""
     known = KnownAnswers({})
 
     assert known.reasons(Request(2, wishes=Wishes(group="ns/g"))) is None
@@ -88,7 +88,7 @@ def test_a_request_of_a_group_is_not_remembered() -> None:
 
 
 def test_only_so_many_amounts_of_cpu_are_remembered() -> None:
-    """Of one request, where CPU means something."""
+    """The costs of one request, if CPU matters."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])}, most=2)
     first = known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1))
     assert known.costs(Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=1)) is first
@@ -99,14 +99,14 @@ def test_only_so_many_amounts_of_cpu_are_remembered() -> None:
 
 
 def test_scores_of_a_node_by_itself_are_known_whatever_the_cpu() -> None:
-    """Binpack and spread do not look at it: each amount of CPU would ask all nodes anew."""
+    """Binpack and spread do not look at it: each amount of CPU would ask all nodes again."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
 
     assert known.costs(Question(Request(1), cpu_milli=1)) is known.costs(Question(Request(1), cpu_milli=2))
 
 
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
-    """Also with a request that nobody asks again: names of short-lived machines are new ones every day."""
+    """Also with a request that does not come again: names of short-lived machines are new ones every day."""
     nodes: dict[str, NodeInfo] = {}
     known = KnownAnswers(nodes)
     known.reasons(Request(1))
@@ -154,7 +154,7 @@ def test_a_look_displaces_nothing() -> None:
 
 
 def test_only_so_many_requests_are_remembered() -> None:
-    """The one that was asked longest ago is sorted anew."""
+    """The request that was asked longest ago is sorted again."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
     first, second = known.reasons(Request(1)), known.reasons(Request(2))
     for units in range(3, MOST_REQUESTS + 1):

@@ -30,7 +30,7 @@ KINDS = {"/api/v1/nodes": "nodes", "/api/v1/pods": "pods"}
 def pod(
     name: str, units: object = 3, on: str | None = None, card: object = None, uid: str = "", **more: str
 ) -> dict[str, Any]:
-    """A pod; on a card where it is on a node."""
+    """A pod; on a card if it is on a node."""
     annotations = {**({} if card is None else {INDEX: str(card)}), **more}
     return {
         "metadata": {"name": name, "namespace": "d", "uid": uid or f"uid-{name}", "annotations": annotations},
@@ -40,7 +40,7 @@ def pod(
 
 
 def node(name: str = "n", *cards: int) -> dict[str, Any]:
-    """Of equal cards."""
+    """A node of equal cards."""
     return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(sum(cards)), COUNT: str(len(cards))}}}
 
 
@@ -78,14 +78,14 @@ class LivingApi:
         self._tell(kind, {"type": "DELETED", "object": last})
 
     def disconnect(self, *, forget: bool) -> None:
-        """All watches break; with ``forget`` whoever comes again with an old version is told 410."""
+        """All watches break; with ``forget`` a client that comes again with an old version gets 410."""
         if forget:
             self.gone_from = self.version + 1
         for _, queue in self.watches:
             queue.put_nowait(None)
 
     def bookmark(self) -> None:
-        """Watches are told how far they have come."""
+        """Watches get bookmarks."""
         for _, queue in self.watches:
             queue.put_nowait({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}})
 
@@ -117,7 +117,7 @@ class LivingApi:
             one = path.rsplit("/", 2)
             found = self.items[one[1]].get(one[2])
             return (200, found) if found is not None else status(404, f"{one[2]} not found")
-        # A page goes on where the last one ended; of one moment, as nothing changes within a test's list.
+        # A page goes on at the end of the last one; all of one moment, as nothing changes within a test's list.
         names = sorted(self.items[kind])
         start = int(query.get("continue", ["0"])[0])
         here, rest = names[start : start + self.page], len(names) - start - self.page
@@ -161,7 +161,7 @@ class Stage:
     clock: list[float]
 
     async def silently(self, *, put: dict[str, Any] | None = None, delete: str = "", kind: str = "pods") -> None:
-        """A change of which the watch says nothing, though it has come past it."""
+        """A change that the watch does not report, though it has come past it."""
         self.api.deaf = True
         if put is not None:
             self.api.put(kind, put)
@@ -180,7 +180,7 @@ class Stage:
         return [device.used for device in self.cache.snapshot().nodes["n"].devices]
 
     async def drift(self) -> dict[str, tuple[int, int]]:
-        """What an audit finds: units and objects by kind, where there are any."""
+        """The findings of an audit: units and objects by kind, if there are any."""
         result = await self.audit.turn()
         assert result is not None
         assert tuple(result.drift) == DRIFT_KINDS
@@ -232,7 +232,7 @@ async def test_a_lost_delete_is_found_counted_logged_and_put_right(caplog: pytes
 
 
 async def test_what_was_not_lost_is_no_drift() -> None:
-    """Told in time, page by page; nobody is asked for."""
+    """Reported in time, page by page; no object is asked for."""
     async with stage(*(pod(f"p{number}", 1, "n", number % 2) for number in range(5)), pod("waits")) as on:
         on.api.calls.clear()
         assert await on.drift() == {}
@@ -286,7 +286,7 @@ async def test_a_change_under_way_is_no_drift() -> None:
 
 
 async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
-    """What it has yet to tell cannot be known from what it has lost."""
+    """Events still to come cannot be known from those that it has lost."""
     async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
         on.api.deaf = True
         on.api.delete("pods", "a")
@@ -312,7 +312,7 @@ async def test_a_bind_under_way_is_not_drift_and_a_leaked_assumption_is() -> Non
 
 
 async def test_a_pod_without_a_valid_card_is_reported_and_no_drift(caplog: pytest.LogCaptureFixture) -> None:
-    """And a card on which plugins let more than it has; said once, counted each time."""
+    """And a card on which plugins let more than it has; logged once, counted each time."""
     assigned = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
     pods = [
         pod("none", 3, "n"),
@@ -355,7 +355,7 @@ async def test_an_audit_that_cannot_list_says_so_and_goes_on(caplog: pytest.LogC
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_after_any_history_the_book_is_what_the_api_has(seed: int) -> None:
-    """Real reflectors: words lost, watches broken, 410 and a new list, deletes meanwhile, names used again, cards that change."""
+    """Real reflectors: lost events, broken watches, 410 and a new list, deletions, names used again, cards that change."""
     rng = random.Random(seed)
     async with stage(*(pod(f"p{number}", 1 + number, "n", number % 2) for number in range(4))) as on:
         for _ in range(40):

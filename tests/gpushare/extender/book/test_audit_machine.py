@@ -1,8 +1,8 @@
 """The book, what it hears, and its audit, against a naive model of all three.
 
-An API server as plain data writes its history; a watch tells the book of it in order, twice, late, out of order, or not at all;
+An API server as plain data writes its history; a watch reports it to the book in order, twice, late, out of order, or not at all;
 binds of ours and of other extenders come between. An audit walks through it step by step, so that everything may happen between its
-list, its questions and their answers. The model holds what the book was told last, in plain tuples.
+list, its questions and their answers. The model holds the last state that the book got, in plain tuples.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHOICE = st.integers(0, 99)
 
 @dataclass(frozen=True)
 class P:
-    """A pod of the API at one version; on a card where it is on a node."""
+    """A pod of the API at one version; on a card if it is on a node."""
 
     name: str
     uid: str
@@ -45,7 +45,7 @@ class P:
 
     @property
     def place(self) -> tuple[str, int, int, bool] | None:
-        """What it holds: node, card, units; and whether it is ending."""
+        """Its booking: node, card, units; and whether it is ending."""
         held = self.node and not self.is_finished
         return (self.node, self.card, self.units, self.is_ending) if held else None
 
@@ -61,7 +61,7 @@ class N:
 
 @dataclass(frozen=True)
 class Gone:
-    """The end of a pod or node, as a watch tells it."""
+    """The end of a pod or node, as a watch reports it."""
 
     last: P | N
     version: int
@@ -78,7 +78,7 @@ def pod_of(p: P) -> Pod:
 
 
 def node_of(n: N) -> Node:
-    """As the API shows it: with what its plugin says of the cards."""
+    """As the API shows it: with its plugin's description of the cards."""
     cards = tuple(CardFacts(index, f"GPU-{index}", "m", units, units) for index, units in enumerate(n.cards))
     annotation = encode_cards(NodeCards(1, "ids", "MiB", "", cards))
     metadata = {
@@ -91,7 +91,7 @@ def node_of(n: N) -> Node:
 
 
 class Model:
-    """What the book is to have: the last word of each, nothing derived."""
+    """The expected book: the last state of each, nothing derived."""
 
     def __init__(self) -> None:
         self.places: dict[str, tuple[str, int, int, bool]] = {}
@@ -99,7 +99,7 @@ class Model:
         self.pending: dict[str, tuple[str, int]] = {}
         self.ended: set[str] = set()
         self.nodes: dict[str, tuple[int, ...]] = {}
-        # By uid: the node and card that a running pod was first seen on, and the newest version told since it is booked.
+        # By uid: the node and card that a running pod was first seen on, and the newest version in the book since then.
         self.bound: dict[str, tuple[str, int]] = {}
         self.seen: dict[str, int] = {}
 
@@ -126,7 +126,7 @@ class Model:
         self._hear_pod(word)
 
     def wanted(self, p: P) -> tuple[str, int, int, bool] | None:
-        """The cards that it holds: its author may name another card while it runs, and it stays on the one where it was bound."""
+        """The cards that it holds: its author may name another card while it runs, and it stays on the one of its bind."""
         if p.place is None:
             return None
         node, card = self.bound.get(p.uid, ("", 0))
@@ -175,7 +175,7 @@ class AuditMachine(RuleBasedStateMachine):
         self.nodes: dict[str, N] = {}
         self.history: list[P | N | Gone] = []
         self.coming: list[P | N | Gone] = []
-        # The newest version of each pod, or of its end, that the book was told.
+        # The newest version of each pod, or of its end, that the book got.
         self.told: dict[str, int] = {}
         self.known: dict[tuple[type, str], P | N] = {}
         self.flying: set[str] = set()
@@ -193,7 +193,7 @@ class AuditMachine(RuleBasedStateMachine):
         while self.coming:
             self.tell(self.coming.pop(0))
 
-    # What happens in the cluster
+    # The events in the cluster
 
     def write(self, item: P | N) -> None:
         where: Any = self.pods if isinstance(item, P) else self.nodes
@@ -223,7 +223,7 @@ class AuditMachine(RuleBasedStateMachine):
     def the_cluster_changes(
         self, what: str, choice: int, name: str, node: str, cards: tuple[int, ...], is_lost: bool
     ) -> None:
-        """Other extenders bind too; plugins exchange cards, and come back with others. Some of it the watch never tells."""
+        """Other extenders bind too; plugins exchange cards, and come back with others. Some of it the watch never reports."""
         before = len(self.coming)
         if what == "born":
             self.born(name, 1 + choice % 6)
@@ -255,7 +255,7 @@ class AuditMachine(RuleBasedStateMachine):
         self.write(P(name, f"u{next(self.uids)}", units, next(self.versions)))
 
     def node_changes(self, name: str, cards: tuple[int, ...]) -> None:
-        """Deleted, and made anew with other cards where there are any."""
+        """Deleted, and made again with other cards if there are any."""
         if name in self.nodes:
             self.happened(Gone(self.nodes.pop(name), next(self.versions)))
         if cards:
@@ -316,7 +316,7 @@ class AuditMachine(RuleBasedStateMachine):
                 self.cache.forget(uid, node)
                 del self.model.assumed[uid, node]
 
-    # What the book hears
+    # The events for the book
 
     def tell(self, word: P | N | Gone) -> None:
         """As the reflector does: what is re-created under its name is first removed."""
@@ -354,7 +354,7 @@ class AuditMachine(RuleBasedStateMachine):
         )
     )
     def events(self, fates: list[str]) -> None:
-        """Each in its order, but for one that the next overtakes, and old ones that come again."""
+        """Each in its order, except for one that the next overtakes, and old ones that come again."""
         for fate in fates[: len(self.coming)]:
             word = self.coming.pop(0)
             if fate == "late" and self.coming:
@@ -366,7 +366,7 @@ class AuditMachine(RuleBasedStateMachine):
 
     @rule(seldom=st.sampled_from([False, False, False, True]))
     def history_is_gone(self, seldom: bool) -> None:
-        """410: everything is listed anew; what vanished meanwhile is removed, as far as it was known."""
+        """410: everything is listed again; objects that vanished in between are removed, as far as they were known."""
         if not seldom:
             return
         self.coming.clear()
@@ -381,7 +381,7 @@ class AuditMachine(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 4), meanwhile=st.sampled_from(["", "", "moved", "deleted", "bound"]))
     def audit_goes_on(self, most: int, meanwhile: str) -> None:
-        """Its next step; an answer may come when what it says is over, and the book has heard so."""
+        """Its next step; an answer may come when it is outdated, and the book knows that."""
         if self.round is None:
             self.begin()
         elif self.listed:
@@ -454,7 +454,7 @@ class AuditMachine(RuleBasedStateMachine):
         return found
 
     def corrected(self, found: Difference, got: P | None) -> None:
-        """What the audit did was right at this very moment, whatever has happened since its question."""
+        """The audit's action was right at this very moment, whatever has happened since its question."""
         now = next((p for p in self.pods.values() if p.uid == found.uid), None)
         assert found.uid not in self.flying
         if got is None:
@@ -464,7 +464,7 @@ class AuditMachine(RuleBasedStateMachine):
         assert self.told.get(got.uid, 0) <= got.version, "went back to what the book knew to be over"
         self.model.correct(got)
 
-    # What must hold
+    # The invariants
 
     @invariant()
     def the_book_is_the_model(self) -> None:
@@ -517,7 +517,7 @@ class AuditMachine(RuleBasedStateMachine):
         assert waiting == {p.uid for p in there.values() if not p.node}
 
     def whole_audit(self) -> dict[str, Drift]:
-        """Nothing else happens meanwhile."""
+        """Nothing else happens in between."""
         self.begin()
         self.audit_reads(len(self.listed))
         found = []

@@ -1,4 +1,4 @@
-"""Promises of one comparison: what may happen between the list, the question and the answer, each by itself."""
+"""Promises of one comparison: the events between the list, the question and the answer, each alone."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_odd_pods_are_counted_all_and_remembered_up_to_a_number() -> None:
 
 
 def test_a_card_that_the_node_lacks_places_nothing_unless_it_shows_no_cards() -> None:
-    """A node whose plugin is not up yet says nothing of its cards."""
+    """A node with a plugin that is not up yet has no description of its cards."""
     wrong = pod(card=7)
     wanted = wanted_of(wrong)
     assert wanted is not None
@@ -284,7 +284,7 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
     ],
 )
 def test_what_the_plugin_let_a_pod_have(annotations: dict[str, str], shares: tuple[tuple[int, int], ...]) -> None:
-    """ASSIGNED says so; a pod whose card is being changed is held."""
+    """ASSIGNED shows it; a pod whose card is being changed is held."""
     bound = pod(**annotations)
     wanted = wanted_of(bound)
     assert wanted is not None
@@ -310,7 +310,7 @@ def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
     [("5", "5", True), ("10", "9", True), ("9", "10", False), ("x", "x", True), ("x", "10", None), ("", "1", None)],
 )
 def test_versions_are_compared_where_they_are_numbers(seen: str, version: str, reached: bool | None) -> None:
-    """Else only equality says anything."""
+    """Else only equality proves anything."""
     assert has_reached(seen, version) is reached
 
 
@@ -328,7 +328,7 @@ def test_while_nobody_listens_anything_may_have_been_said() -> None:
 
 
 def test_only_cards_that_run_more_than_they_have_are_over_committed() -> None:
-    """Of a card that nobody knows, nothing can be said."""
+    """Of an unknown card nothing can be known."""
     on = Stage()
     cards = on.cache.devices("n")
     found = over_committed("n", 0, 15, cards)

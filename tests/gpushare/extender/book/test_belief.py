@@ -46,7 +46,7 @@ def test_the_first_valid_allocation_counts() -> None:
 
 
 def test_a_repair_is_followed() -> None:
-    """Step by step, on both cards in between; or at once by a pod that has no ids."""
+    """Step by step, on both cards in between; or in one step by a pod that has no ids."""
     steps = (on(0, 1), on(1, 0), on(1))
     assert [cards(after(*steps[:count])) for count in (1, 2, 3)] == [[0, 1], [0, 1], [1]]
     assert cards(after(on(0, 1), on(1))) == [1]
@@ -62,7 +62,7 @@ def test_a_mark_ends_after_the_start() -> None:
 @pytest.mark.parametrize("state", [None, on(1), MANY], ids=["removed", "another card", "several cards"])
 @pytest.mark.parametrize("started", [0, 99], ids=["started", "not started"])
 def test_attack_04_what_is_no_repair_changes_nothing(state: Allocation | None, started: int) -> None:
-    """The pod stays where it was bound, and the reason names what was not believed."""
+    """The pod stays on the card of its bind, and the reason names the annotation that was not believed."""
     belief = after(on(0), state, started=started)
 
     assert cards(belief) == [0]
@@ -87,7 +87,7 @@ def test_attack_04_the_card_of_the_binding_is_not_forgotten() -> None:
 
 
 def test_a_dispute_ends_after_two_audits() -> None:
-    """In favour of what stood all the time; what is written meanwhile starts the count again."""
+    """In favour of the value that stood all the time; a write in between starts the count again."""
     belief = after(on(1), started=0)
     assert cards(audited(belief)) == [0, 1]
     assert cards(audited(audited(belief))) == [1]
@@ -120,7 +120,7 @@ def test_what_is_believed_is_no_problem() -> None:
 def test_the_same_state_again_changes_nothing(
     states: list[tuple[Allocation | None, bool, bool]], last: Allocation | None, is_started: bool
 ) -> None:
-    """The audit finds in its list what the watch has told, so both must agree."""
+    """The audit finds in its list what the watch has reported, so both must agree."""
     belief: Belief | None = None
     for named, started, gap in states:
         belief = believe(belief, named, is_started=started, has_gap=gap)

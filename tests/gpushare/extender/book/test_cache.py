@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.book.cache: each by itself, then all against a naive model under any order of events."""
+"""Promises of gpushare.extender.book.cache: each alone, then all against a naive model under any order of events."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def pod(
 
 
 def booking(uid: str, units: int, card: int) -> Booking:
-    """What bind assumes."""
+    """The booking that bind assumes."""
     return Booking(uid, "default", uid, units, ((card, units),))
 
 
@@ -220,7 +220,7 @@ def test_attack_13_an_audit_under_way_believes_nothing(cache: SchedulerCache) ->
 
 
 def test_an_assumed_pod_holds_its_card_until_it_is_forgotten(cache: SchedulerCache) -> None:
-    """Assume books at once; forget frees."""
+    """Assume books immediately; forget frees."""
     cache.assume("n", booking("a", 3, 1))
     assert used(cache) == [0, 3]
 
@@ -354,7 +354,7 @@ def test_a_card_declared_sick_is_not_free_and_comes_back(cache: SchedulerCache) 
 def test_odd_annotations_are_reported_and_book_no_card(
     cache: SchedulerCache, bound: Pod, says: str, booked: list[int], unplaced: int
 ) -> None:
-    """The program lives on, says what is wrong, and counts the units as unplaced where it can read them."""
+    """The program lives on, logs what is wrong, and counts the units as unplaced if it can read them."""
     assert says in str(cache.set_pod(bound))
     assert (used(cache), cache.snapshot().nodes["n"].unplaced) == (booked, unplaced)
 
@@ -374,13 +374,13 @@ def test_a_pod_whose_card_is_being_changed_is_on_both_cards(cache: SchedulerCach
 
 
 def test_a_pod_that_asks_for_nothing_books_nothing(cache: SchedulerCache) -> None:
-    """Even with an index that somebody wrote on it."""
+    """Even with an index that its author wrote on it."""
     assert cache.set_pod(pod("a", 0, on="n", card=0)) is None
     assert cache.snapshot().nodes["n"].bookings == ()
 
 
 def test_a_pod_that_the_api_shows_elsewhere_moves(cache: SchedulerCache) -> None:
-    """It cannot happen to one uid, but if the API says so the API is right."""
+    """It cannot happen to one uid, but if the API shows it the API is right."""
     cache.set_node(node("m"))
     cache.set_pod(pod("a", 3, on="n", card=0))
     cache.set_pod(pod("a", 3, on="m", card=1))
@@ -488,7 +488,7 @@ def test_a_correction_counts_nobody_twice() -> None:
 
 
 def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
-    """Where it is counted: of every pod, until it has ended; and what a node costs is worked out anew then."""
+    """The CPU of every pod counts until it has ended; and the costs of a node are worked out again then."""
     cache = SchedulerCache(Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1})))
     cache.set_node(node(cpu="8"))
     free = cache.snapshot().free_cpu
@@ -541,7 +541,7 @@ def test_an_assumed_pod_has_its_cpu() -> None:
 
 
 def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
-    """As soon as the API server says so, be the watch late; one whose end was seen meanwhile has none."""
+    """As soon as the API server shows it, however late the watch; a pod whose end was seen in between has none."""
     cache = SchedulerCache(Workload(counts_cpu=True))
     cache.set_node(node(cpu="8"))
     free, metadata = cache.snapshot().free_cpu, pod("plain").metadata
@@ -582,7 +582,7 @@ def test_budgets_come_and_go(cache: SchedulerCache) -> None:
 class CacheMachine(RuleBasedStateMachine):
     """Pods are born, assumed, bound, refused, ended; events come late, twice, or not at all until a new list.
 
-    The model keeps for each pod what the cache was told last, and adds it all up from scratch.
+    The model keeps for each pod the last state that the cache got, and adds it all up from scratch.
     """
 
     def __init__(self) -> None:
@@ -611,7 +611,7 @@ class CacheMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.api)
     @rule(choice=st.integers(0, 99), where=st.sampled_from(["n", "m"]))
     def assume(self, choice: int, where: str) -> None:
-        """What bind does before its request: only what fits is assumed."""
+        """As bind does before its request: only a pod that fits is assumed."""
         uid = self.pick(choice, list(self.api))
         info = self.cache.snapshot().nodes.get(where)
         if info is None or self.api[uid] is not None or (uid, where) in self.assumed or uid in self.told:
@@ -721,7 +721,7 @@ test_the_cache_agrees_with_a_naive_model = CacheMachine.TestCase
 
 
 def slotted_node(*slots: int, units: int = 100) -> Node:
-    """A node in slots mode whose cards have so many slots."""
+    """A node in slots mode with this many slots a card."""
     cards = tuple(CardFacts(index, f"GPU-{index}", "m", units, units, one) for index, one in enumerate(slots))
     annotation = encode_cards(NodeCards(1, "slots", "MiB", "", cards))
     status = {"capacity": {MEMORY: str(units * len(slots)), COUNT: str(len(slots))}}
@@ -751,7 +751,7 @@ def test_slots_are_booked_and_come_back_like_units() -> None:
 
 
 def test_a_node_that_changes_its_mode_is_counted_anew() -> None:
-    """Nothing is frozen at first sight: slots are counted from the moment the annotation says so."""
+    """Nothing is frozen at first sight: slots are counted from the moment the annotation has them."""
     cache = SchedulerCache()
     cache.set_node(node("n", 200, 2))
     cache.set_pod(pod("u", 5, on="n", card=0))

@@ -1,4 +1,4 @@
-"""Promises of what the controller says of pods whose cards are not there, and of ConfigMaps, over HTTP to a scripted API server."""
+"""Promises of the controller about pods without their cards, and about ConfigMaps, over HTTP to a scripted API server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def declared(gpus: str, version: str = "2") -> dict[str, Any]:
 
 
 class Stage:
-    """A cluster whose nodes are told when the test says so, and what was said of pods."""
+    """A cluster whose nodes change when the test wants it, and the events about pods."""
 
     def __init__(self, *pods: dict[str, Any]) -> None:
         self.api = ScriptedApi(self._answer)
@@ -92,7 +92,7 @@ async def test_a_node_that_is_heard_of_after_its_pods_is_judged_with_them() -> N
 
 
 async def test_a_node_that_loses_cards_is_judged_again() -> None:
-    """Its pods have not changed, and nobody else tells of them; cards that stay as they are are no news."""
+    """Its pods have not changed, and no other event comes; cards that stay as they are are no news."""
     stage = Stage(pod("first", IDX="0"), pod("last", IDX="1"))
     stage.nodes = [node(2)]
     stage.watches = [[event("MODIFIED", node(2)), event("MODIFIED", node(1)), event("MODIFIED", node(1))]]
@@ -105,7 +105,7 @@ async def test_a_node_that_loses_cards_is_judged_again() -> None:
 
 
 async def test_a_pod_that_has_some_of_its_cards_is_told_so() -> None:
-    """The card that it is on is booked, the one that it is to be moved to is not there."""
+    """The card that it is on is booked, the one that it should move to is not there."""
     stage = Stage(pod("moves", IDX="0", REPAIR="7"))
     stage.nodes = [node(2)]
     stage.watches = [[event("MODIFIED", node(2))]]
@@ -119,7 +119,7 @@ async def test_a_pod_that_has_some_of_its_cards_is_told_so() -> None:
 
 
 async def test_an_entry_that_declares_no_card_sick_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Not with each change of the ConfigMap; anew where it is another."""
+    """Not with each change of the ConfigMap; again if it is another."""
     stage = Stage()
     stage.nodes = [node(2)]
     stage.config_maps = [declared(text, str(2 + i)) for i, text in enumerate(["0;2", "0;2,0", "gpu1", "1" * 4000, "1"])]

@@ -1,4 +1,4 @@
-"""What pods are expected to come, read from a file."""
+"""The pods that are expected to come, read from a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_each_line_is_a_class_and_equal_ones_add_up(tmp_path: Path) -> None:
-    """With what a line leaves out as its docstring says."""
+    """With the documented defaults for fields that a line leaves out."""
     found = read_expected(
         written(
             tmp_path,

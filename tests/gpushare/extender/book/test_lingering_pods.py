@@ -97,7 +97,7 @@ def test_a_doubtful_boot_ends_nothing(events: tuple[Node | Pod, ...]) -> None:
 
 
 def test_a_pod_without_running_containers_is_forgotten(cache: SchedulerCache) -> None:
-    """A status that is corrected ends the pod at once, and a pod that is gone leaves nothing behind."""
+    """A status that is corrected ends the pod immediately, and a pod that is gone leaves nothing behind."""
     cache.set_pod(pod(3, running=False))
     assert used(cache) == 0
     cache.remove_pod(pod(4).metadata)
@@ -125,7 +125,7 @@ def test_a_restored_history_keeps_the_end(cache: SchedulerCache) -> None:
 
 
 def test_only_the_newest_ends_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of ended pods stays bounded."""
+    """The memory of ended pods stays bounded."""
     monkeypatch.setattr("gpushare.extender.book.lingering_pods._REMEMBERED", 0)
     cache = SchedulerCache()
     cache.set_node(node("A", 1))

@@ -1,4 +1,4 @@
-"""Promises of what is told of pods that cannot be booked."""
+"""Promises of the reports about pods that cannot be booked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHER = ObjectMeta(name="q", namespace="team", uid="u2")
 
 @asynccontextmanager
 async def telling(api: ScriptedApi) -> AsyncIterator[OddPods]:
-    """One that tells this API server, once it is run."""
+    """One that reports to this API server, once it is run."""
     async with listen(api) as url, client_of(url) as client:
         yield OddPods(EventRecorder(client, "gpushare", lambda: 0.0, random.Random(1)))
 
@@ -36,7 +36,7 @@ def notes(api: ScriptedApi) -> list[tuple[str, Any]]:
 
 
 async def test_what_is_wrong_with_a_pod_is_told_once() -> None:
-    """However often it changes; another thing, or the same after it was mended, is told anew."""
+    """However often it changes; another fault, or the same after it was mended, is reported again."""
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd, asyncio.TaskGroup() as group:
         running = group.create_task(odd.run())

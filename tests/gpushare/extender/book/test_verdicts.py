@@ -15,7 +15,7 @@ REFUSED = FilterResult([], {"full": ["a", "b"]}, {"small": ["c"]})
 
 
 def pod(name: str, uid: str = "") -> ObjectMeta:
-    """Of namespace ns."""
+    """A pod of namespace ns."""
     return ObjectMeta(name=name, namespace="ns", uid=uid or f"uid-{name}")
 
 
@@ -38,7 +38,7 @@ def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
 
 
 def test_a_pod_is_due_when_it_was_refused_everywhere_and_nobody_asked_for_a_while() -> None:
-    """Its scheduler had the time to ask again; and each one that is asked for starts anew."""
+    """Its scheduler had the time to ask again; and each one that is asked for starts over."""
     verdicts = Verdicts()
     verdicts.note(pod("refused"), Request(3), REFUSED, b"", 0)
     verdicts.note(pod("fits"), Request(3), FilterResult(["a"], {}, {}), b"", 0)
@@ -52,7 +52,7 @@ def test_a_pod_is_due_when_it_was_refused_everywhere_and_nobody_asked_for_a_whil
 
 
 def test_a_pod_that_is_called_in_vain_is_called_less_and_less_often() -> None:
-    """Also where it is asked for in between: something else keeps it from its card."""
+    """Also if it is asked for in between: something else keeps it from its card."""
     verdicts = Verdicts()
     verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
     now, waits = 0.0, []
@@ -95,7 +95,7 @@ def test_who_is_passed_over_leaves_room_for_others() -> None:
 
 
 def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the others how many nodes gave which reason; a large cluster does not fill our memory."""
+    """For the others the number of nodes for each reason; a large cluster does not fill our memory."""
     monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 7, "bytes"))
     verdicts = Verdicts()
     for name in "abc":

@@ -26,7 +26,7 @@ _FORBIDDEN = (
 
 
 def node(name: str, units: int) -> dict[str, Any]:
-    """Of one card."""
+    """A node of one card."""
     capacity = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": "1"}
     return {"metadata": {"name": name}, "status": {"capacity": capacity}}
 
@@ -79,7 +79,7 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 async def test_a_pod_that_would_get_a_card_and_is_not_asked_for_is_called() -> None:
-    """D29: by an annotation of a node that has room, in one write; and not again at once."""
+    """D29: by an annotation of a node that has room, in one write; and not again immediately."""
     async with stage() as on:
         on.refuse(pod("p", 8))
         assert await on.turn(4.9) == []
@@ -99,7 +99,7 @@ async def test_one_call_is_for_all() -> None:
 
 
 async def test_nobody_is_called_who_would_be_refused_again_or_waits_no_more() -> None:
-    """Too large; bound meanwhile."""
+    """Too large; bound in between."""
     async with stage() as on:
         on.refuse(pod("large", 9))
         bound = pod("bound", 1)
@@ -111,7 +111,7 @@ async def test_nobody_is_called_who_would_be_refused_again_or_waits_no_more() ->
 
 
 async def test_pods_that_nothing_holds_stand_in_nobodys_way() -> None:
-    """However many wait longer, with however many requests: who would get a card is come to, again and again."""
+    """However many wait longer, with however many requests: a pod that would get a card is reached, again and again."""
     async with stage() as on:
         for number in range(700):
             on.refuse(pod(f"large-{number}", 9 + number % 60))
@@ -122,7 +122,7 @@ async def test_pods_that_nothing_holds_stand_in_nobodys_way() -> None:
 
 
 async def test_looking_displaces_no_answers_of_schedulers() -> None:
-    """The requests of pods that nobody asks about any more are not kept up for their sake."""
+    """The requests of pods that no scheduler asks about any more are not kept up for their sake."""
     async with stage() as on:
         asked = [on.cache.answers.reasons(Request(units)) for units in range(1, 21)]
         for number in range(20):
@@ -154,7 +154,7 @@ async def test_without_the_right_it_says_so_once(caplog: pytest.LogCaptureFixtur
 
 
 async def test_each_call_is_told_with_its_outcome() -> None:
-    """Once for each; a turn without a call tells nothing."""
+    """Once for each; a turn without a call changes nothing."""
     async with stage() as on:
         on.refuse(pod("p", 8))
         await on.turn(1)

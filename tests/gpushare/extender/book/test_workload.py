@@ -14,13 +14,13 @@ from gpushare.model.wishes import NONE, Wishes
 
 
 def node(name: str, cpu: object) -> Node:
-    """With so much CPU."""
+    """With this amount of CPU."""
     status = {"allocatable": {"cpu": cpu}} if cpu is not None else None
     return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
 
 
 def pod(uid: str, cpu: object = "1") -> Pod:
-    """With so much CPU."""
+    """With this amount of CPU."""
     containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
     return msgspec.convert({"metadata": {"name": uid, "uid": uid}, "spec": {"containers": containers}}, Pod)
 
@@ -29,7 +29,7 @@ _NUMBERS = itertools.count()
 
 
 def come(workload: Workload, units: int, times: int, wishes: Wishes = NONE, *, cpu: object = "1") -> None:
-    """So many pods of so many units."""
+    """This number of pods of this number of units."""
     for _ in range(times):
         uid = f"pod-{next(_NUMBERS)}"
         workload.note(pod(uid, cpu), Booking(uid, "ns", uid, units, ((0, units),)), wishes)
@@ -43,7 +43,7 @@ def expected(workload: Workload) -> dict[PodClass, float]:
 
 
 def test_nothing_is_expected_before_anything_came() -> None:
-    """Then at once what did."""
+    """Then immediately the one that did."""
     workload = Workload()
     assert workload.outlook() is None
     come(workload, 4, 1)
@@ -81,7 +81,7 @@ def test_what_is_expected_is_of_some_thousands_of_pods() -> None:
 
 
 def test_the_strangest_amounts_of_cpu_are_few_classes() -> None:
-    """Rounded up; and what nobody asks about does not grow for ever."""
+    """Rounded up; and the record of pods that no scheduler asks about does not grow for ever."""
     workload = Workload()
     for cpu in range(1, 12_000):
         come(workload, 4, 1, cpu=f"{cpu}m")
@@ -91,7 +91,7 @@ def test_the_strangest_amounts_of_cpu_are_few_classes() -> None:
 
 
 def test_a_pod_counts_once_until_it_has_ended() -> None:
-    """However often it is told of."""
+    """However often it is reported."""
     workload = Workload()
     for _ in range(3):
         workload.note(pod("a"), Booking("a", "ns", "a", 4, ((0, 4),)), NONE)
@@ -102,7 +102,7 @@ def test_a_pod_counts_once_until_it_has_ended() -> None:
 
 
 def test_a_split_is_several_cards_and_models_are_told_apart() -> None:
-    """Of a split in unequal parts the smallest stands for all; other wishes are no matter of the cards."""
+    """The smallest part of a split in unequal parts stands for all; other wishes do not concern the cards."""
     workload = Workload()
     come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(" t4 ",)))
 
@@ -119,7 +119,7 @@ def test_what_somebody_says_is_expected_wins() -> None:
 
 
 def test_free_cpu_is_what_is_allocatable_without_what_pods_ask_for() -> None:
-    """Never less than nothing; whoever comes first, pod or node; each change says which node it is about."""
+    """Never less than nothing; whichever comes first, pod or node; each change names its node."""
     workload = Workload(counts_cpu=True)
     assert workload.set_pod(pod("a", "1500m"), "n") == ("n",)
     assert dict(workload.free_cpu) == {}

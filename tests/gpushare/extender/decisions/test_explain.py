@@ -75,7 +75,7 @@ def test_slots_are_told_where_they_are_counted() -> None:
 
 
 def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
-    """Of a split the smallest part is what a card must hold to be of use."""
+    """The smallest part of a split is the amount that a card must hold to be of use."""
     whole, split = Wishes(whole=True), Wishes(split=(9, 3))
 
     assert (
@@ -101,7 +101,7 @@ def test_pods_whose_end_makes_room_are_named() -> None:
 
 
 def test_a_node_that_fits_names_no_pods() -> None:
-    """The pod needs nobody's end there, and an explanation states what it judges."""
+    """The pod needs no other pod's end there, and an explanation states its judgement."""
     found = explain(Question(Request(6)), CLUSTER, {}, ["free"])
 
     assert not any("roomIfEnded" in card for card in found["nodes"][0]["cards"])
@@ -137,7 +137,7 @@ def test_of_a_large_cluster_the_nodes_with_most_room_are_described(monkeypatch: 
 def test_a_node_holds_a_pod_exactly_where_one_of_its_cards_has_no_reason_against_it(
     devices: list[Device], units: int, wishes: Wishes
 ) -> None:
-    """What is explained is what is decided."""
+    """The explanation is the decision."""
     cards = tuple(Device(i, d.total, d.used, d.healthy, d.uuid) for i, d in enumerate(devices))
     node, asked = lay_out("n", cards, []), Question(Request(units, wishes=wishes))
 

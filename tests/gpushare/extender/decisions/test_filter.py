@@ -75,7 +75,7 @@ def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> N
 
 @given(ASKED, st.integers(1, 20), st.sampled_from([0, 40]))
 def test_answers_that_are_known_make_no_difference(names: list[str], request: int, others: int) -> None:
-    """Whether most nodes are asked about or few of them; and who keeps them has them all afterwards."""
+    """Whether most nodes are asked about or few of them; and a caller that keeps them has them all afterwards."""
     asked = Question(Request(request))
     nodes = dict(CLUSTER.nodes) | {name: lay_out(name, (), []) for name in map("other-{}".format, range(others))}
     known = {name: reason_against(node, asked) for name, node in nodes.items()}
@@ -99,7 +99,7 @@ SLOTS = Snapshot({"slotted": SLOTTED, "free": FREE})
 
 
 def test_a_card_of_a_node_in_slots_mode_fits_only_with_a_slot_for_each_container() -> None:
-    """The memory of a card whose slots are booked is out of reach; waiting cures that."""
+    """The memory of a card with booked slots is out of reach; waiting cures that."""
     assert filter_nodes(Question(Request(60, 1)), ["slotted"], SLOTS).fitting == ["slotted"]
     assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
     assert filter_nodes(Question(Request(10, 2)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
@@ -133,7 +133,7 @@ def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
     st.builds(Request, units=st.integers(1, 9), slots=st.integers(1, 4), names_slots=st.booleans()),
 )
 def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Device], request: Request) -> None:
-    """A node fits exactly where one of its cards holds memory and slots, and the pod names them."""
+    """A node fits exactly if one of its cards holds memory and slots, and the pod names them."""
     info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
     result = filter_nodes(Question(request), ["n"], Snapshot({"n": info}))
 
@@ -155,7 +155,7 @@ def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Dev
     st.integers(1, 12),
 )
 def test_the_short_way_of_plain_requests_gives_the_reasons_of_the_long_way(devices: list[Device], units: int) -> None:
-    """What a node computed beforehand says the same as a look at every card, word for word."""
+    """A node's precomputed answer is the same as a look at every card, word for word."""
     info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
     result = filter_nodes(Question(Request(units)), ["n"], Snapshot({"n": info}))
 
@@ -178,7 +178,7 @@ def test_a_pod_whose_own_words_make_no_sense_is_refused_on_every_node_for_good()
     ],
 )
 def test_an_answer_has_one_reason_for_all_nodes(result: FilterResult, reason: str) -> None:
-    """The one that tells what would help, before those that nothing helps against."""
+    """The one with a remedy, before those that nothing helps against."""
     assert result.reason == reason
 
 

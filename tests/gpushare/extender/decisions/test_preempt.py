@@ -28,7 +28,7 @@ def on(index: int, uid: str, units: int, priority: int = 0, **facts: object) -> 
 
 
 def node(*bookings: Booking, cards: tuple[int, ...] = (8, 8)) -> NodeInfo:
-    """Two cards of 8 units where nothing else is said."""
+    """Two cards of 8 units by default."""
     return lay_out("n", tuple(Device(at, total) for at, total in enumerate(cards)), bookings)
 
 
@@ -38,7 +38,7 @@ def ask(units: int, priority: int = 10, **more: object) -> Preemptor:
 
 
 def victims(info: NodeInfo, preemptor: Preemptor, *proposed: str, budgets: tuple[DisruptionBudget, ...] = ()) -> object:
-    """Whose end is the answer for the one node; None where it is no candidate any more."""
+    """The victims in the answer for the one node; None if it is no candidate any more."""
     snapshot = Snapshot({"n": info}, budgets={("ns", str(at)): one for at, one in enumerate(budgets)})
     found = preempt(preemptor, {"n": Victims(proposed)}, snapshot).get("n")
     return None if found is None else set(found.uids)
@@ -108,7 +108,7 @@ def test_a_proposed_victim_that_is_no_pod_of_ours_stays_one() -> None:
 
 
 def test_a_proposed_victim_that_gives_no_card_is_spared() -> None:
-    """What it would have given of other resources the others give as well."""
+    """The others give as much of other resources as it would have given."""
     info = node(on(0, "a", 8, 2, cpu=500), on(1, "b", 7, 50), on(1, "c", 1, 1, cpu=500))
     asks_cpu = ask(8, others=(("cpu", 1000),))
 
@@ -176,7 +176,7 @@ PODS = st.lists(
 def test_after_the_victims_the_pod_has_a_card_and_nobody_of_its_priority_ended(
     pods: list[tuple[int, int, int, int]], units: int, priority: int, data: st.DataObject
 ) -> None:
-    """Whatever is proposed, on cards that may be over-full; and a node is dropped only where all lower pods are not enough."""
+    """For any proposal, on cards that may be over-full; and a node is dropped only if all lower pods are not enough."""
     bookings = [on(index, f"u{at}", size, rank, cpu=cpu) for at, (index, size, rank, cpu) in enumerate(pods)]
     info = node(*bookings)
     lower = [one.uid for one in bookings if one.evictable is not None and one.evictable.priority < priority]

@@ -23,7 +23,7 @@ CLUSTER = Snapshot({node.name: node for node in (EMPTY, HALF, FULL)}, lambda: EX
 
 
 def scores(policy: str, units: int = 4) -> dict[str, int]:
-    """Of all nodes."""
+    """The scores of all nodes."""
     return prioritize(question(Request(units), CLUSTER, policy), list(CLUSTER.nodes), CLUSTER)
 
 
@@ -51,7 +51,7 @@ def test_fragmentation_likes_where_least_becomes_useless() -> None:
 
 
 def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
-    """A pod without a card belongs where its CPU is not what cards need; where CPU is not known nothing tells nodes apart."""
+    """A pod without a card belongs on CPU that cards do not need; if CPU is not known all nodes score alike."""
     nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in "abc"}
     needy = Outlook({PodClass(8, cpu_milli=4000): 1})
     cpu = {"a": 16_000, "b": 32_000}

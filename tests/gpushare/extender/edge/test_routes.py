@@ -111,7 +111,7 @@ async def test_recorded_filter_and_inspect_dialogue(number: int) -> None:
 
 
 def same_decision(theirs: dict[str, Any], ours: dict[str, Any], question: dict[str, Any]) -> None:
-    """The same nodes fit and the same are refused; ours says it without defects."""
+    """The same nodes fit and the same are refused; our reasons are without the original's defects."""
     refused = {**(ours["FailedNodes"] or {}), **(ours["FailedAndUnresolvableNodes"] or {})}
     if question["Pod" if "Pod" in question else "pod"]["metadata"]["name"] == "plain":
         assert (ours["NodeNames"], refused) == (["gpu-a", "gpu-b", "cpu"], {})
@@ -147,7 +147,7 @@ async def test_recorded_bind_dialogue() -> None:
                 }
                 assert write["body"]["metadata"]["uid"] == theirs_binding["body"]["metadata"]["uid"]
                 ours = write["body"]["metadata"]["annotations"]
-                # Named: ours says that its book follows a change of the card.
+                # A known difference: ours marks that its book follows a change of the card.
                 assert ours.pop("ALIYUN_COM_GPU_MEM_EXTENDER") == "gpushare/1"
                 assert without_time(ours) == without_time(theirs_patch["body"]["metadata"]["annotations"])
 
@@ -167,7 +167,7 @@ async def test_recorded_bind_dialogue() -> None:
 
 
 def without_time(annotations: dict[str, str]) -> dict[str, str]:
-    """Annotations but for the assume time, which is a clock's; it has the same number of digits."""
+    """Annotations without the assume time, which is a clock's; it has the same number of digits."""
     assert len(annotations["ALIYUN_COM_GPU_MEM_ASSUME_TIME"]) == 19
     return {name: value for name, value in annotations.items() if not name.endswith("ASSUME_TIME")}
 
@@ -200,7 +200,7 @@ async def test_attack_08c_a_node_that_filter_did_not_name() -> None:
 
 @pytest.mark.parametrize("name", ["malformed-filter", "malformed-bind", "inspect-unknown-node"])
 async def test_recorded_nonsense_is_answered(name: str) -> None:
-    """Filter as recorded but for Go's wording; bind with 200 instead of 500; an unknown node answered (D19)."""
+    """Filter as recorded except for Go's wording; bind with 200 instead of 500; an unknown node answered (D19)."""
     document = recorded(name)
     async with extender(stub(document)) as http:
         for step in document["steps"]:
@@ -301,7 +301,7 @@ async def test_prioritize_answers_a_bare_list_in_the_order_asked() -> None:
 
 
 async def test_fragmentation_keeps_the_cpu_that_cards_need() -> None:
-    """Pods that come take a card and eight CPUs; one that takes sixteen belongs where CPU is plenty, not where it ends first."""
+    """Pods that come take a card and eight CPUs; one that takes sixteen belongs on plenty of CPU, not where it ends first."""
     capacity = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
     nodes = [
         {"metadata": {"name": name}, "status": {"capacity": capacity, "allocatable": {"cpu": cpu}}}
@@ -340,7 +340,7 @@ async def test_fragmentation_keeps_the_cpu_that_cards_need() -> None:
     ids=["uids", "whole pods", "1.16", "lower case"],
 )
 async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str, Any]) -> None:
-    """EXT-002, EXT-028: only NodeNameToMetaVictims is read of the answer; a node that helps nobody is not in it."""
+    """EXT-002, EXT-028: only NodeNameToMetaVictims is read from the answer; a node that helps no pod is not in it."""
     low = gpu_pod("low", 14, annotations={"ALIYUN_COM_GPU_MEM_IDX": "0"})
     low["spec"] |= {"nodeName": "n", "priority": 1}
     capacity = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
@@ -366,7 +366,7 @@ async def test_nobody_is_evicted_for_half_a_book() -> None:
 
 
 async def test_a_pod_that_was_refused_is_explained() -> None:
-    """Last answer, and each card as it is; nobody's pod is 404."""
+    """Last answer, and each card as it is; an unknown pod is 404."""
     document = recorded("filter")
     async with extender(stub(document)) as http:
         names = {"Nodes": None, "NodeNames": ["gpu-a", "cpu"]}
@@ -404,7 +404,7 @@ async def test_a_pod_that_is_only_thought_of_is_explained_without_effect() -> No
 
 
 async def test_a_bad_wish_is_refused_on_every_node_with_its_reason() -> None:
-    """As unresolvable: nobody is to be evicted for it."""
+    """As unresolvable: no pod should be evicted for it."""
     async with extender(stub(recorded("filter"))) as http:
         pod = gpu_pod("p", 1, annotations={"gpushare.aliyun.com/split": "much"})
         answer = await ask(http, "filter", {"Pod": pod, "Nodes": None, "NodeNames": ["gpu-a", "gpu-b"]})
@@ -442,7 +442,7 @@ async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
 
 
 async def test_inspections_do_not_go_on_for_those_who_went_away() -> None:
-    """Of many that are asked for at once two are described, one after the other; who comes later gets a later moment."""
+    """Two of many parallel questions are described, one after the other; a later one gets a later moment."""
     cache = SchedulerCache()
     for number in range(100):
         cache.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
@@ -494,7 +494,7 @@ def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
 
 @pytest.mark.parametrize("path", ["/version", f"{PREFIX}/inspect", f"{PREFIX}/explain/d/p", "/metrics", "/", "//x"])
 def test_attack_19_a_caller_without_a_login_is_told_nothing(path: str) -> None:
-    """Only a probe's paths answer it; that another path does not exist is not said either."""
+    """Only a probe's paths answer it; that another path does not exist is not revealed either."""
     answer = routes_on(SchedulerCache())(Request("GET", path, b"", is_known=False))
 
     assert isinstance(answer, Answer)

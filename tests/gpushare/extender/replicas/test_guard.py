@@ -11,7 +11,7 @@ from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_o
 
 
 async def test_attack_18_a_guard_error_names_no_other_pod() -> None:
-    """A reserved pod of another namespace cannot be read; the error becomes an event of the pod that is to be bound."""
+    """A reserved pod of another namespace cannot be read; the error becomes an event of the pod that should be bound."""
     reserved = Guard().with_pod(Booking("u", "secret", "plan", 1, ((0, 1),)), "other")
 
     def respond(call: Call) -> Answer:

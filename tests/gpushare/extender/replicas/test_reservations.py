@@ -53,7 +53,7 @@ def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
 
 
 def test_a_reservation_stays_until_its_pod_is_bound_or_can_never_be() -> None:
-    """And the newest version of a bound one says how fresh a book must be."""
+    """And the newest version of a bound one shows how fresh a book must be."""
     fates = {
         "pending": Fate(State.PENDING),
         "unknown": Fate(State.UNKNOWN),
@@ -89,7 +89,7 @@ def test_a_guard_has_a_name_that_kubernetes_takes() -> None:
 
 
 def test_attack_18_an_unreadable_guard_names_no_pods() -> None:
-    """The error becomes an event of the pod that is to be bound, and the reserved pods may be of other namespaces."""
+    """The error becomes an event of the pod that should be bound, and the reserved pods may be of other namespaces."""
     secret = '{"namespace":"secret","name":"plan","units":1,"by":[],"cards":{"x":1}}'
     for text in ('{"v":1,"seen":0,"pods":{"u":' + secret + "}}", '{"v":1,"pods":{"u":' + secret):
         with pytest.raises(UnreadableGuardError) as refused:

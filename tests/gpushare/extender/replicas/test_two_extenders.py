@@ -1,4 +1,4 @@
-"""Several extenders bind at once, none holds a lease, each knows of the others what a test lets it: the guard alone decides."""
+"""Several extenders bind together, none holds a lease, a test decides what each knows of the others: the guard alone decides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Step = tuple[Any, ...]
 
 
 def step(world: World, kind: str, *numbers: Any) -> None:
-    """One thing happens; nothing where it cannot."""
+    """One event happens; nothing if it cannot."""
     pods, pending = sorted(world.pods), world.pending()
     if kind == "create":
         units, fresh = numbers
@@ -70,7 +70,7 @@ def on_call(world: World, kind: str, call: Call) -> None:
 
 
 async def play(steps: Iterable[Step], *, guarded: bool) -> tuple[list[str], int]:
-    """What was over-booked at any moment; and how many pods were bound."""
+    """The over-bookings at any moment; and how many pods were bound."""
     world = World(guarded=guarded)
     world.start()
     world.start()
@@ -88,13 +88,13 @@ async def play(steps: Iterable[Step], *, guarded: bool) -> tuple[list[str], int]
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(STEPS)
 def test_no_card_is_booked_twice_whoever_binds_when(steps: list[tuple[Any, ...]]) -> None:
-    """Extenders that are paused anywhere, start anew with nothing in memory, hear late, and are asked for the same pods."""
+    """Extenders that are paused anywhere, restart with nothing in memory, get events late, and are asked for the same pods."""
     assert asyncio.run(play(steps, guarded=True))[0] == []
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_card_is_booked_twice_in_long_histories(seed: int) -> None:
-    """Of a thousand steps each, drawn by a seed; and pods are bound in them."""
+    """A thousand steps each, drawn by a seed; and pods are bound in them."""
     found, bound = asyncio.run(play(drawn(seed, 1000), guarded=True))
 
     assert found == []

@@ -1,4 +1,4 @@
-"""An API server in which a test decides what happens next: when a request is done, when it is answered, when an event is told."""
+"""An API server in which a test decides the next event: a request is done, it is answered, a change is reported."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Transport(httpx2.AsyncBaseTransport):
 
 @dataclass
 class Extender:
-    """A book, a binder, and how much of the events it was told."""
+    """A book, a binder, and the number of events that it got."""
 
     cache: SchedulerCache
     binder: Binder
@@ -84,7 +84,7 @@ class World:
         self._numbers = itertools.count(1)
 
     def start(self) -> None:
-        """One more extender, whose book is what the API holds now."""
+        """One more extender, with the API's present state as its book."""
         number = len(self.extenders)
         client = httpx2.AsyncClient(transport=Transport(self, number), base_url="http://api")
         cache, api = SchedulerCache(), ApiClient(client)
@@ -148,7 +148,7 @@ class World:
             call.response = httpx2.Response(status, json=body, request=call.request)
 
     def refuse(self, call: Call) -> None:
-        """Admission says no, for now."""
+        """Admission refuses, for now."""
         if call.response is None:
             body = {"kind": "Status", "reason": "Forbidden", "code": 403, "message": "not now"}
             call.response = httpx2.Response(403, json=body, request=call.request)
@@ -160,11 +160,11 @@ class World:
             self.late.append(call)
 
     def pending(self) -> list[Call]:
-        """Requests that somebody waits for."""
+        """Requests with a waiting caller."""
         return [call for call in self.calls if not call.answered.is_set()]
 
     async def settle(self) -> None:
-        """Let everybody run until they wait for us."""
+        """Let all extenders run until they wait for the API server."""
         for _ in range(20):
             await asyncio.sleep(0)
 

@@ -70,7 +70,7 @@ class Audited:
 
 
 class Extender:
-    """What an extender knows, and its series."""
+    """An extender's state, and its series."""
 
     def __init__(self) -> None:
         self.now, self.contacts = 100.0, {"nodes": Contact(), "pods": Contact()}
@@ -110,7 +110,7 @@ class Extender:
         self.verdicts.note(pod.metadata, request, result, b"", 0)
 
     async def families(self) -> list[Metric]:
-        """What Prometheus reads."""
+        """The page that Prometheus reads."""
         return list(text_string_to_metric_families(b"".join(await scrape(self.exposition)).decode()))
 
     async def values(self, name: str, *labels: str) -> dict[Any, float]:
@@ -189,7 +189,7 @@ async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
 
 
 async def test_audits_are_counted_by_how_they_ended() -> None:
-    """From nothing on, so that a rate has a beginning; one that stands still tells of an auditor that hangs."""
+    """From nothing on, so that a rate has a beginning; one that stands still shows an auditor that hangs."""
     extender = Extender()
     assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 0, "failed": 0}
     extender.audits.done, extender.audits.failed = 3, 1
@@ -198,7 +198,7 @@ async def test_audits_are_counted_by_how_they_ended() -> None:
 
 
 async def test_each_card_has_its_units_and_where_they_are_known_its_bytes() -> None:
-    """A node of the Go plugin says neither what a unit is nor which card it is."""
+    """A node of the Go plugin reports neither its unit nor the model of a card."""
     extender = Extender()
     extender.add("a", T4, SICK)
     extender.add("m", CardFacts(0, "GPU-m", "Tesla T4", 15079, 58), unit="256MiB")
@@ -242,7 +242,7 @@ async def test_cards_are_counted_by_model_and_state() -> None:
 
 
 async def test_the_largest_free_block_is_that_of_the_whole_cluster() -> None:
-    """By model; in bytes, or in units where no node says what one is; a sick card and one without a free slot have none."""
+    """By model; in bytes, or in units if no node reports its unit; a sick card and one without a free slot have none."""
     extender = Extender()
     extender.add("a", T4, SICK)
     extender.assume("a", "p", 3)
@@ -273,7 +273,7 @@ async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
 
 
 async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
-    """One reason each; what a pod's own annotation says is no label."""
+    """One reason each; text of a pod's own annotation is no label."""
     extender = Extender()
     full = FilterResult([], {wire.REASON_NO_SLOT: ["b"]}, {wire.REASON_NOT_A_GPU_NODE: ["a"]})
     extender.refuse("p", full)

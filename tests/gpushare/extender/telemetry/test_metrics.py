@@ -18,7 +18,7 @@ from gpushare.kube.errors import ServerError
 
 
 class Clock:
-    """Each look at it is later by what is to come."""
+    """Each look at it is later by the next step."""
 
     def __init__(self, *steps: int) -> None:
         self._now, self._steps = 0, iter(steps)
@@ -42,7 +42,7 @@ def fail(error: Exception) -> Callable[[bytes], bytes]:
     [(0, 0), (99_999, 0), (100_000, 0), (100_001, 1), (10_000_000_000, len(BOUNDS) - 1), (10_000_000_001, len(BOUNDS))],
 )
 def test_an_answer_is_in_the_bucket_whose_end_it_does_not_pass(ns: int, bucket: int) -> None:
-    """From 100 µs to 10 s, and above; an end belongs to its bucket, as Prometheus' ``le`` says."""
+    """From 100 µs to 10 s, and above; an end belongs to its bucket, as in Prometheus' ``le``."""
     metrics = ExtenderMetrics(Clock(5, ns))
 
     assert metrics.timed("filter", bytes.upper)(b"a") == b"A"
@@ -100,7 +100,7 @@ def caused(error: GpushareError, cause: Exception) -> GpushareError:
     ],
 )
 def test_an_error_has_a_verdict_and_a_reason(error: GpushareError, outcome: tuple[str, str]) -> None:
-    """A refusal is about the pod; a failure says nothing about it."""
+    """A refusal is about the pod; a failure is not."""
     assert outcome_of(error) == outcome
 
 
