@@ -48,7 +48,7 @@ def fill(content: StateFile, box: Box) -> None:
 
 
 def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None:
-    """A card comes, idle and healthy, into a slot whose record is all zeros.
+    """A card comes, idle and healthy, into a slot with a record that is all zeros.
 
     Raises CatalogueError, before any change, if the driver does not know the model.
     """

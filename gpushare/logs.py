@@ -116,7 +116,7 @@ class _Writer(logging.Handler):
         try:
             line = self.format(record).encode(errors="backslashreplace") + b"\n"
         except Exception:
-            # A record whose arguments do not match its message: logging's own report goes to standard error, which may block.
+            # The arguments of a record do not match its message: logging's own report goes to standard error, which may block.
             line = f"ERROR {__name__} a line could not be formatted logger={record.name!r}\n".encode()
         with self._counting:
             if LOG_BYTES_HELD.exceeded(self._held + len(line)):

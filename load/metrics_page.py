@@ -9,7 +9,7 @@ from prometheus_client.samples import Sample
 
 
 def samples(page: str, names: Iterable[str]) -> Iterator[Sample]:
-    """Samples whose names begin so. A page with a line for each of thousands of cards is long, and is not parsed as a whole."""
+    """Samples with names that begin so. A page with a line for each of thousands of cards is long, and is not parsed as a whole."""
     wanted = tuple(names)
     lines = [line for line in page.splitlines() if line.startswith(wanted)]
     for family in text_string_to_metric_families("\n".join([*lines, ""])):

@@ -67,7 +67,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         self._server: grpc.aio.Server | None = None
 
     async def start(self, socket: Path) -> None:
-        """Serve on ``socket``; a stale file of that name is replaced. The folder decides who may connect."""
+        """Serve on ``socket``; a stale file of that name is replaced. The folder's rights decide which programs connect."""
         socket.unlink(missing_ok=True)
         self._stopping.clear()
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)

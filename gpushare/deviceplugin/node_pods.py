@@ -102,7 +102,7 @@ class NodePods:
     def replace(self, pods: Iterable[Pod], version: str = "", *, since: int = 0, without_ended: bool = False) -> None:
         """Take a complete list of that version: a pod that is not on it is gone, unless the watch showed it later.
 
-        ``without_ended``: the list shows no failed pod, unless it is one whose end was not known.
+        ``without_ended``: the list shows no failed pod, except one with an end that was not known.
         ``since`` is what ``newest`` was when the list was asked for. A list below it shows that etcd was restored.
         """
         if 0 < _number(version) < since:

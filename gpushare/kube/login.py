@@ -19,7 +19,7 @@ _ODD_ANSWERS: Final = (LookupError, TypeError, ValueError)
 
 
 class ExplainedLogin(httpx2.Auth):
-    """Another login, whose failures become UnauthorizedError. No request was sent to the API server then."""
+    """Another login, with failures that become UnauthorizedError. No request was sent to the API server then."""
 
     def __init__(self, login: httpx2.Auth) -> None:
         self._login = login

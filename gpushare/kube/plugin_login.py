@@ -42,7 +42,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class _Credential(msgspec.Struct, frozen=True):
-    """What a plugin prints, by the API's names."""
+    """The output of a plugin, by the API's names."""
 
     apiVersion: str = ""  # noqa: N815
     kind: str = ""
@@ -108,7 +108,7 @@ class PluginLogin(httpx2.Auth):
         return self._token_of(output)
 
     def _token_of(self, output: bytes) -> str:
-        """The token that the plugin printed, as JSON or YAML. Raises UnauthorizedError, whose text holds nothing of the output."""
+        """The token that the plugin printed, as JSON or YAML. Raises UnauthorizedError with a text without any of the output."""
         try:
             found = msgspec.convert(yaml.safe_load(output), _Credential)
         except (ValueError, yaml.YAMLError, RecursionError):

@@ -129,7 +129,7 @@ def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:
 
 
 def _in_mib(report: NodeReport) -> NodeReport:
-    """The same node, counted in MiB; one whose unit is not known stays as it is."""
+    """The same node, counted in MiB; one with an unknown unit stays as it is."""
     try:
         mib = MemoryUnit.parse(report.unit).mib
     except InvalidQuantityError:

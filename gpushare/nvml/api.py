@@ -40,7 +40,7 @@ class UnreadableCard:
 class Survey:
     """All cards that NVML counts, in its order: those that answer, and those that do not.
 
-    ``missed`` are UUIDs of cards whose driver began to ask for a recovery while no report was read, before the first count
+    ``missed`` are UUIDs of cards with a driver that began to ask for a recovery while no report was read, before the first count
     too (``nvml.session``).
     """
 
@@ -67,7 +67,7 @@ class Xid:
 
 @dataclass(frozen=True, slots=True)
 class UnheardCard:
-    """A card whose events cannot be read, and why."""
+    """A card with events that cannot be read, and why."""
 
     uuid: str
     reason: str

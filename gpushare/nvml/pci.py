@@ -15,7 +15,7 @@ def bound_cards(sysfs: Path) -> frozenset[tuple[str, int]] | None:
     reset, has another inode.
     """
     try:
-        # Beside the links to devices, whose names are addresses as 0000:3b:00.0, the folder has the driver's own files.
+        # Beside the links to devices, with names that are addresses as 0000:3b:00.0, the folder has the driver's own files.
         return frozenset((link.name, link.lstat().st_ino) for link in (sysfs / _DRIVER).iterdir() if ":" in link.name)
     except OSError:
         return None

@@ -62,7 +62,7 @@ class NvmlSession:
 
     def renew(self) -> Survey:
         """Open NVML again and count the cards; reads the reports of those that answer. Raises NvmlError, and is closed then."""
-        # A known card whose reports are not read is not calm: it was reported as lost, or as without reports.
+        # A known card without a reader of its reports is not calm: it was reported as lost, or as without reports.
         calm = {uuid: self._events.is_listening(uuid) and self._action(uuid) == NO_ACTION for uuid in self._handles}
         self._empty_sets()
         self.close()

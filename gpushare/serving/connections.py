@@ -15,7 +15,7 @@ from gpushare.bounds import Bound
 
 
 class Connection(Protocol):
-    """It is counted: a connection, or one whose TLS handshake is not complete."""
+    """It is counted: a connection, or one with an incomplete TLS handshake."""
 
     is_known: bool
     """Has the caller shown a certificate of ours, or is none asked for?"""
@@ -96,5 +96,5 @@ class Connections:
 
 
 def _first(connections: Iterable[Connection]) -> Connection | None:
-    """The one that is given up first: a stranger, and of equals the one whose state has lasted longest."""
+    """The one that is given up first: a stranger, and of equals the one that has been in its state for longest."""
     return min(connections, key=lambda connection: (connection.is_known, connection.since), default=None)

@@ -2,7 +2,7 @@
 under way.
 
 Connections are accepted here and not by asyncio's server: that logs a traceback for each second without a free file descriptor,
-accepts no connection for that second, and does not count connections whose handshake is not complete.
+accepts no connection for that second, and does not count connections with an incomplete handshake.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ OF_METRICS: Final = Limits(
 
 @dataclass(eq=False, slots=True)
 class _Arrival:
-    """A connection whose TLS handshake is not complete."""
+    """A connection with an incomplete TLS handshake."""
 
     client: socket.socket
     since: float

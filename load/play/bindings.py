@@ -16,7 +16,7 @@ _NOT_MADE: Final = "each refused bind is left unmade"
 def broken_promises(records: Sequence[Record], placed: Mapping[str, str]) -> list[str]:
     """A line for each promise and extender that broke it, with a number and one example.
 
-    ``placed`` is the node of each pod that the API server has as bound. A bind whose answer was lost or wrong may be made or not.
+    ``placed`` is the node of each pod that the API server has as bound. A bind without a right answer may be made or not.
     """
     orders: dict[str, list[Record]] = defaultdict(list)
     for record in records:

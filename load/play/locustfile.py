@@ -24,7 +24,7 @@ stats.CONSOLE_STATS_INTERVAL_SEC = 10
 class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
     """All users from the first tick until the time is over; each second the API server gets the number of pods that come."""
 
-    # Seconds whose pods have been ordered: a tick may be late.
+    # Seconds with ordered pods: a tick may be late.
     _told = 0
 
     def tick(self) -> tuple[int, float] | None:

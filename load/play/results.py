@@ -23,7 +23,7 @@ class Record(NamedTuple):
     """One request: when it ended, in seconds since the epoch.
 
     ``refused`` is why a bind was, ``wrong`` what went wrong; "" for neither.
-    A request to the server that does nothing has the name of the extender whose question and answer it was.
+    A request to the server that does nothing has the name of the extender that it stands for.
     ``pod`` and ``node`` are those of an order to bind, "" for any other request.
     """
 

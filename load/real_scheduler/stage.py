@@ -36,7 +36,7 @@ _AT_ONCE: Final = 32
 _LONGEST: Final = 600.0
 _EXTENDER: Final = "gpushare-extender"
 _AGREEING: Final = "agreeing extender"
-# What is counted for each pod that is bound.
+# The counters for each pod that is bound.
 _SCHEDULED, _BOUND = "scheduler: attempt scheduled", "gpushare bind"
 
 
@@ -144,7 +144,7 @@ class Stage:
             async with asyncio.timeout(_LONGEST), asyncio.TaskGroup() as group:
                 before = await self._follow(extender, created, bound, group)
         except ExceptionGroup as failed:
-            # A pod that could not be created: nobody waits for it.
+            # A pod that could not be created is not waited for.
             raise failed.exceptions[0] from None
         except TimeoutError:
             raise CannotMeasureError(
@@ -187,7 +187,7 @@ class Stage:
         await for_each(create, range(self._order.pods), _AT_ONCE)
 
     async def _spent(self, extender: Extender | None) -> dict[str, Spent]:
-        """As soon as all binds are counted: the watch shows the last one before those who asked for it have their answers."""
+        """As soon as all binds are counted: the watch shows the last one before the schedulers have their answers."""
 
         async def look() -> dict[str, Spent]:
             found = of_scheduler(await self._control_plane.scheduler_metrics())

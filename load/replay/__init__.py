@@ -1,1 +1,1 @@
-"""What a placement policy does to a cluster's utilisation: a trace of pods replayed through the extender's own decisions."""
+"""The effect of a placement policy on a cluster's utilisation: a trace of pods replayed through the extender's own decisions."""

@@ -26,7 +26,7 @@ def arrivals(trace: Trace, seed: int, demand: float = PUBLISHED_DEMAND) -> list[
     asked = sum(pod.demand for pod in pods)
     if asked > most:
         return _cut(pods, asked - most)
-    # Of a list in which hardly anybody asks for a card no more come than so many.
+    # From a list with hardly any pod that asks for a card no more come than this.
     while len(pods) < _MOST_PODS and asked + (pod := rng.choice(trace.pods)).demand <= most:
         pods.append(pod)
         asked += pod.demand

@@ -3,10 +3,10 @@
 A folder with two files, each a ``List``, or objects one after the other as kubectl prints them with ``--watch``::
 
     kubectl get nodes -o json > DIR/nodes.json
-    kubectl get pods -A -o json --watch > DIR/pods.json      # a snapshot, and the history until somebody stops it
+    kubectl get pods -A -o json --watch > DIR/pods.json      # a snapshot, and the history until it is stopped
 
 Machines are the nodes with cards, empty at first. Pods are those that asked for card memory, wherever they ran, and those without
-that ran on such a node. What DaemonSets and static pods ask for is taken from each machine beforehand. Units are the cluster's own.
+that ran on such a node. The requests of DaemonSets and static pods are taken from each machine first. Units are the cluster's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NODES_FILE: Final = "nodes.json"
 PODS_FILE: Final = "pods.json"
 # Owners of pods that are on a node because it is there.
 _OF_EACH_NODE: Final = ("DaemonSet", "Node")
-# The policy is what the replay compares: nobody's own.
+# The policy is the one that the replay compares: no pod has its own.
 _WISHES: Final = (
     wire.WISH_MODEL,
     wire.WISH_MODEL_NOT,
@@ -73,7 +73,7 @@ def read(folder: Path) -> tuple[Trace, list[str]]:
 
 
 def _identity(pod: Pod) -> str:
-    """What tells it from one that had its name before."""
+    """The uid, which distinguishes it from one that had its name before."""
     return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
@@ -135,7 +135,7 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _cards(node: Node, standing: Sequence[Pod], left_out: Counter[str]) -> tuple[Card, ...]:
-    """What of its healthy cards those leave that stand there anyway."""
+    """The part of its healthy cards that its DaemonSets' pods leave."""
     taken = Counter[int]()
     for pod in standing:
         for index, units in booking_of(pod)[0].shares:

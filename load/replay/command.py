@@ -38,7 +38,7 @@ cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards an
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is replayed with each seed; ``expects``: the policy knows beforehand how often which pods come."""
+    """The replay of each seed; ``expects``: the policy knows beforehand which pods come, and how often."""
 
     trace: Trace
     policy: str
@@ -137,7 +137,7 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, report.Curve]]:
-    """What is replayed, and what others reach on it. Raises TraceError."""
+    """The trace to replay, and the published figures for it. Raises TraceError."""
     if options.from_cluster is None:
         return read(options.trace, options.workload), report.published(options.trace, options.workload)
     trace, left_out = cluster_record.read(options.from_cluster)
@@ -179,7 +179,7 @@ def _seeds(options: argparse.Namespace) -> range:
 
 
 def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[report.Run]:
-    """In the order in which they end. What was begun is not waited for when somebody stops us."""
+    """In the order in which they end. After a signal the runs under way are not waited for."""
     if jobs == 1 or len(seeds) == 1:
         yield from (replay_once(task, seed) for seed in seeds)
         return

@@ -1,4 +1,4 @@
-"""Replay: one pod after the other comes, is placed where the policy likes best, and stays; who fits nowhere is passed over."""
+"""Replay: one pod after the other comes, is placed by the policy, and stays; a pod that fits nowhere is passed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What replays came to: means over the seeds by arrived demand, beside the published policies. Pure but for reading the figures."""
+"""The results of replays: means over the seeds by arrived demand, beside the published policies. Pure except for a read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def curve(runs: Sequence[Run]) -> Curve:
 
 
 def published(folder: Path, workload: str) -> Mapping[str, Curve]:
-    """What others reach on this workload, by policy; nothing where the folder does not say. Raises TraceError."""
+    """The published figures of this workload, by policy; none if the folder has none. Raises TraceError."""
     path = folder / PUBLISHED_FILE
     if not path.exists():
         return {}

@@ -50,7 +50,7 @@ class TraceNode:
 
 @dataclass(frozen=True, slots=True)
 class TracePod:
-    """What a pod asks for: ``units`` of each of ``cards`` cards of one node, of one of ``models`` (empty: of any).
+    """The request of a pod: ``units`` of each of ``cards`` cards of one node, of one of ``models`` (empty: of any).
 
     ``wishes`` are annotations, name and value, of a pod that was recorded: all that it wishes, its models too.
     """

@@ -25,7 +25,7 @@ _MOST_REQUESTS: Final = 1000
 
 @dataclass(slots=True)
 class _Room:
-    """What of a machine is free beside its cards."""
+    """The free resources of a machine beside its cards."""
 
     name: str
     cpu_milli: int
@@ -65,7 +65,7 @@ class World:
             self._book.set_node(msgspec.convert(node_object(node), Node))
 
     def candidates(self, pod: TracePod) -> list[str]:
-        """The nodes that hold it and that the extender likes best; nobody knows a better one than another."""
+        """The nodes that hold it with the extender's best score; all of them are equally good."""
         names = self._rooms.holding(pod)
         asked, snapshot = self._question(pod), self._book.snapshot()
         names = filter_nodes(asked, names, snapshot, self._book.answers.reasons(asked.request)).fitting

@@ -2,7 +2,7 @@
 
 A process of its own: lists in pages, watches, bindings; as many events a second (``POST /simulated/events``) and new pods
 (``POST /simulated/arrivals``) as it is told. It makes objects from templates, so that 50,000 pods cost it next to nothing and
-what is measured is who follows it. It checks nothing: there are no rights, no schemas, no conflicts. Any kind that it does
+the measured program is its client. It checks nothing: there are no rights, no schemas, no conflicts. Any kind that it does
 not know has no objects.
 """
 

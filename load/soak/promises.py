@@ -42,7 +42,7 @@ def promises(run: Mapping[str, Any]) -> list[Promise]:
 def warm_up(run: Mapping[str, Any]) -> float:
     """How long tables get fuller though nothing leaks, in seconds.
 
-    As many pods must have come as ran at first, whose places they take, and as the extender remembers after their end.
+    As many pods must have come as ran at first, which they replace, and as the extender remembers after their end.
     """
     order, pods = run["order"], run["outcome"]["counts"]["running"] + ENDED_REMEMBERED
     return float(max(order["seconds"] * _WARM_UP, pods / order["rate"]))

@@ -87,7 +87,7 @@ class NodeView:
         self._client = client
         # By ids, the container that they were answered for, from the question on until the kubelet's book names their container.
         self.guesses: dict[frozenset[str], Grant] = {}
-        # By uid, pods whose annotations the API server refused to change a moment ago, and its reason.
+        # By uid, pods with annotations that the API server refused to change a moment ago, and its reason.
         self.refused: dict[str, str] = {}
         # Pods that the book has named at some look; the book drops a pod when it ends.
         self._admitted: frozenset[str] = frozenset()

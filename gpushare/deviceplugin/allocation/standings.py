@@ -109,7 +109,7 @@ def _on_one_card(
 
 
 def _on_several_cards(pod: Pod, certain: Sequence[Grant]) -> Allocation | None:
-    """Only for a pod whose containers have all run: one that is held could be on a wrong card."""
+    """Only for a pod with containers that have all run: one that is held could be on a wrong card."""
     by_name = {grant.container: dict(sorted(grant.by_card.items())) for grant in certain}
     asked = dict(gpu_containers(pod))
     names = [container.name for container in pod.spec.containers or ()]

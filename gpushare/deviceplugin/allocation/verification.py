@@ -39,7 +39,7 @@ class Verification:
         self._hand_bound = hand_bound
 
     async def verify(self, device_ids: Sequence[str]) -> ObjectMeta | None:
-        """The pod whose container may start, marked assigned; None for ids that we never announced.
+        """The pod of the container that may start, marked assigned; None for ids that we never announced.
 
         Those are the Go plugin's, or of another unit: the kubelet kept the answer that came with them. Raises HeldError, and
         ApiError if the API server is needed and does not answer.

@@ -13,7 +13,7 @@ A fault makes a card sick until a rule makes it well again; nothing milder that 
 A card that merely answers is not well: memory and clocks can be read after most faults. So if field 230 is not known,
 an Xid needs the operator or the next boot.
 
-The faults of the first two rows survive a restart of the plugin in the node's annotation, whose ``boot`` is the boot of the faults.
+The faults of the first two rows survive a restart of the plugin in the node's annotation; its ``boot`` is the boot of the faults.
 """
 
 from __future__ import annotations

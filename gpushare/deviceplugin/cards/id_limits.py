@@ -26,7 +26,7 @@ from gpushare.model.quantity import MemoryUnit
 _NEW_KUBELET: Final = (1, 36)
 # Ids that such a kubelet takes in about a second.
 DEFAULT_MAX_IDS: Final = 4000
-# Ids of one pod whose status such a kubelet can still write. Tried: API server 1.36.3 kept a status of 49,101 ids of 17
+# Ids of one pod with a status that such a kubelet can still write. Tried: API server 1.36.3 kept a status of 49,101 ids of 17
 # characters and refused one of 49,375 (etcd's request limit); the rest is for the other fields of a pod.
 MOST_IDS_OF_A_POD: Final = 40_000
 

@@ -210,7 +210,7 @@ class NodeStatus:
     # Inside
 
     def _pause(self) -> float:
-        """A card that was taken out goes with its last pod, whose end does not change the Node."""
+        """A card that was taken out goes with its last pod, and the end of a pod does not change the Node."""
         waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
         return WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
 

@@ -4,7 +4,7 @@ A pod that is bound while the kubelet or the plugin starts is turned away for go
 ``UnexpectedAdmissionError`` ("no healthy devices present", "unregistered device", "endpoint … has been stopped", our own
 refusal) or ``OutOfaliyun.com/gpu-mem``. No kubelet tries such a pod again. The same fate has a pod whose container is held
 for good. Once the plugin serves again and has healthy cards that could hold the pod, the pod is *stuck*: it only stands
-in the way of a new one. A pod whose wish the node cannot grant is not stuck: the same would happen to a new one.
+in the way of a new one. A pod with a wish that the node cannot grant is not stuck: the same would happen to a new one.
 
 Deleting it lets its controller make that new one, which the scheduler places afresh. Never deleted are a pod without a
 controller (nothing would replace it), a pod of a Job (the Job replaces a failed pod, and counts it; on control

@@ -228,7 +228,7 @@ def _kind_of(had: Booking, wanted: Booking) -> str | None:
 
 
 def _pending_kind(held: Held, pod: Pod, is_booked: bool) -> str | None:
-    """For a pod whose booking is right."""
+    """For a pod with the right booking."""
     known = held.pending if held.pending is not None and held.pending.metadata.uid == pod.metadata.uid else None
     if pod.spec.node_name:
         return None if known is None else PENDING_PHANTOM

@@ -73,7 +73,7 @@ class SchedulerCache:
         self._disputed: set[str] = set()
         self._assumed_on: dict[str, set[str]] = {}
         self._pending: dict[tuple[str, str], Pod] = {}
-        # Uids whose end was seen, oldest first; a uid never comes back, so a late event of it is old.
+        # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
         self._ended: dict[str, None] = {}
         # Uids that are assumed, and that the API server reported as bound.
         self._acknowledged: set[str] = set()
@@ -110,7 +110,7 @@ class SchedulerCache:
         return self._answers
 
     def fate_of(self, booking: Booking) -> Fate:
-        """What became of the pod of another extender's booking."""
+        """The fate of the pod of another extender's booking."""
         uid = booking.uid
         if uid in self._ended:
             return Fate(State.GONE)

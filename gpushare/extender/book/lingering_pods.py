@@ -1,7 +1,7 @@
 """Pods that have ended by their phase, while their status still shows running containers. Pure.
 
 Such a pod keeps its card (``model.pod.is_lingering``), because the processes may really run. Nothing may ever correct its status,
-so the next boot of its node ends it here: a pod whose phase has ended is never started again. The device plugin writes the same on
+so the next boot of its node ends it here: a pod of an ended phase is never started again. The device plugin writes the same on
 the pod, which also lasts longer than this process (``wire.ANNOTATION_ENDED``); a node of the original's plugin has only this.
 
 A pod belongs to the boot that its node reported before the pod's phase ended. If it cannot be known which of two boots that was, it

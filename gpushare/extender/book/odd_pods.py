@@ -1,4 +1,4 @@
-"""Bound pods whose annotations the book cannot use, reported to people: a line of the log, and an event on the pod.
+"""Bound pods with annotations that the book cannot use, reported to people: a line of the log, and an event on the pod.
 
 No scheduler can tell of them: it has no more questions about a pod that is bound.
 """

@@ -97,7 +97,7 @@ class Workload:
         self._free.pop(name, None)
 
     def set_pod(self, pod: Pod, node: str) -> tuple[str, ...]:
-        """A pod is on a node. Answers the nodes whose free CPU is another than before."""
+        """A pod is on a node. Returns the nodes with another amount of free CPU than before."""
         return self.put(pod.metadata.uid, node, cpu_request(pod) if self._counts_cpu else 0)
 
     def put(self, uid: str, node: str, cpu: int) -> tuple[str, ...]:

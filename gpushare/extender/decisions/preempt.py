@@ -3,7 +3,7 @@
 The scheduler proposes nodes and, on each, victims that leave enough of everything in sum; it knows nothing of cards. Here the
 victims of each node become those whose end frees one sufficient card. A node is dropped if no end of pods of lower priority
 does that. As in the scheduler's own search, all of these are taken off (one card, or the node), and then as many as possible are
-kept: first those whose eviction would break a PodDisruptionBudget, and always the one of highest priority first.
+kept: first those with an eviction that would break a PodDisruptionBudget, and always the one of highest priority first.
 
 A proposed victim that is of no use for the card is spared only if that is safe: it shares cards too, it and the preemptor ask for
 nothing but resources, and the other victims give back as much of these. Otherwise the pod would not fit after all, and its victims

@@ -45,7 +45,7 @@ def prioritize(
 
 
 def _looked_at(asked: Question, names: Sequence[str], snapshot: Snapshot, worth: dict[str, float]) -> list[float]:
-    """The value of each node; those whose value is not known are computed and noted. Unknown nodes have none."""
+    """The value of each node; unknown values are computed and noted. Unknown nodes have none."""
     worth_of, least = (_cost_of, _DOES_NOT_FIT) if asked.outlook is not None else (_score_of, 0)
     for name in names:
         if name not in worth and (node := snapshot.nodes.get(name)) is not None:

@@ -27,7 +27,7 @@ GRANTED: Final = "granted"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
 
-# Reasons: those of the scheduler, and some whose text is longer than a label may be.
+# Reasons: those of the scheduler, and some that are longer than a label may be.
 REASONS: Final = frozenset(text for name, text in vars(wire).items() if name.startswith("REASON_"))
 BAD_WISH: Final = "bad wish"
 BAD_AMOUNT: Final = "bad amount"
