@@ -61,7 +61,10 @@ def steps_of(call: Callable[[], object], most: int = 10_000_000) -> int:
 
 def bytes_of(call: Callable[[], object]) -> int:
     """The peak of allocations during the call."""
-    gc.collect()
+    # The collector stays off, so the peak does not depend on the moment at which it would run. A collection before each call
+    # would take longer the more a process remembers of its earlier tests.
+    was_enabled = gc.isenabled()
+    gc.disable()
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -70,6 +73,8 @@ def bytes_of(call: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
+        if was_enabled:
+            gc.enable()
 
 
 def work_of(call: Callable[[], object]) -> Work:

@@ -66,7 +66,7 @@ class Node:
 
 @pytest.fixture
 def timings() -> Timings:
-    return Timings(dial=0.3)
+    return Timings()
 
 
 @pytest.fixture

@@ -229,7 +229,7 @@ async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
     assert held(node, "uid-p", "x") < held(node, "uid-q", "x")
 
 
-@pytest.mark.parametrize("timings", [Timings(dial=0.3).scaled(0.001)], ids=["scaled"])
+@pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
 async def test_after_the_grace_period_the_resource_is_no_plugins_any_more(node):
     """B5: a pod with some of it cannot start again; no other pod gets any until then, and after it no plugin is asked."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
@@ -248,7 +248,7 @@ async def test_after_the_grace_period_the_resource_is_no_plugins_any_more(node):
     assert len(plugin.asked("allocate")) == 1
 
 
-@pytest.mark.parametrize("timings", [Timings(dial=0.3).scaled(0.001)], ids=["scaled"])
+@pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
 async def test_a_plugin_that_does_not_come_back_after_a_restart_is_given_up(node):
     """B5: the grace period of a resource in the checkpoint begins with the kubelet."""
     plugin = await node.plug(Plugin(ids("abc")))

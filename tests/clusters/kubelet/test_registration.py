@@ -14,6 +14,9 @@ from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids, register
 from tests.clusters.kubelet.pods_of_tests import container, pod
 from tests.clusters.kubelet.waiting import until
 
+# For cases about a plugin that does not serve: the refusal comes after this time.
+IMPATIENT = Timings(dial=0.3)
+
 
 async def test_a_plugin_is_asked_for_options_before_its_register_returns(node):
     """A plugin that answers inside its own Register gets through, and is asked for its list once."""
@@ -23,6 +26,7 @@ async def test_a_plugin_is_asked_for_options_before_its_register_returns(node):
     assert plugin.asked("list") == [()]
 
 
+@pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
     with pytest.raises(grpc.aio.AioRpcError, match="serve before it registers"):
         await register(node.folder, "nobody.sock")
@@ -30,6 +34,7 @@ async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
     assert node.devices.book.counts() == {}
 
 
+@pytest.mark.parametrize("timings", [Timings(dial=3)], ids=["impatient"])
 async def test_a_refused_plugin_gets_through_as_soon_as_it_serves(node):
     """No back-off of the attempt before stands in its way."""
     with pytest.raises(grpc.aio.AioRpcError):
@@ -208,6 +213,7 @@ async def test_many_registrations_at_once_all_get_through(node):
         await plugin.stop()
 
 
+@pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_a_registration_that_fails_makes_the_kubelet_deaf_to_the_end_of_the_plugin_before(node):
     """B3: the last plugin to register is dropped, and none is left; a real kubelet's bookkeeping, which plugins must know."""
     plugin = await node.plug(Plugin(ids("ab")))
