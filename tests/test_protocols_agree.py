@@ -40,7 +40,7 @@ def test_the_device_plugin_api_is_one() -> None:
     assert methods(product_plugin) == methods(kubelet_plugin)
 
 
-def test_what_the_product_reads_of_pod_resources_is_what_the_kubelet_writes() -> None:
+def test_product_reads_the_pod_resources_that_the_kubelet_writes() -> None:
     """The product names only the fields that it reads."""
     theirs = shape(kubelet_resources)
     for name, fields in shape(product_resources).items():

@@ -69,7 +69,7 @@ async def test_a_burst_ends_with_everything_right(
     assert result.findings == [], f"{result.text()}\n{player.recent_logs()}"
 
 
-async def test_the_same_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
+async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
     request: pytest.FixtureRequest, player: Player, venue: Venue, provider: str
 ) -> None:
     """The proof that these cases can fail, on real kubelets too: as the original does, it cannot tell two containers' pods."""

@@ -50,7 +50,7 @@ def test_what_is_right_has_no_findings() -> None:
     assert unsettled(GOOD.pods, frozenset({"a", "b"}), SIZES) == []
 
 
-def test_a_pod_whose_containers_nobody_speaks_of_does_not_run_yet() -> None:
+def test_pod_without_container_statuses_does_not_run_yet() -> None:
     """A kubelet that has just started may say Running of a pod before it has found its containers."""
     silent = pod("a", 3)
     silent["status"]["containerStatuses"] = []
@@ -155,7 +155,7 @@ def test_no_room_is_a_finding_but_where_a_kubelet_started_anew(
         ("card 1 has 0 units left for the 2 of pod bursts/p11", False),
     ],
 )
-def test_a_refusal_is_excused_where_the_kubelet_keeps_ids_of_ended_pods(message: str, is_excused: bool) -> None:
+def test_refusal_is_excused_while_kubelet_keeps_ended_pods_ids(message: str, is_excused: bool) -> None:
     """On real kubelets, with or without a restart; a card that is too full is no excuse."""
     failed = pod("a", 3, phase="Failed")
     failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}

@@ -44,7 +44,7 @@ async def history(observer: Observer) -> AsyncIterator[History]:
 
 
 @pytest.mark.timeout(3600)
-async def test_nothing_is_over_booked_whoever_is_killed_paused_or_cut_off(
+async def test_no_card_is_over_booked_by_kills_pauses_and_cuts(
     request: pytest.FixtureRequest,
     seconds: float,
     observer: Observer,

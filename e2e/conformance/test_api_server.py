@@ -97,7 +97,7 @@ async def test_a_binding_for_another_uid_or_for_nobody_is_refused(observer: Obse
     assert "nodeName" not in (await observer.pod("p"))["spec"]
 
 
-async def test_a_stale_version_is_a_conflict_and_another_uid_is_invalid(observer: Observer) -> None:
+async def test_stale_version_conflicts_and_another_uid_is_invalid(observer: Observer) -> None:
     """API-005, API-006: PATCH with an old resourceVersion 409, with another uid 422."""
     pod = await waiting_pod(observer)
     api, where = observer.cluster.api, ("p", observer.namespace)

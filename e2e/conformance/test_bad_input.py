@@ -52,7 +52,7 @@ async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Obser
 
 
 @pytest.mark.parametrize("units", ["1.5", "-1", "1500m", "many"])
-async def test_a_pod_with_a_quantity_that_is_no_whole_number_is_refused(observer: Observer, units: str) -> None:
+async def test_pod_with_a_fractional_quantity_is_refused(observer: Observer, units: str) -> None:
     """The API server refuses it with the field and the value."""
     with pytest.raises(ApiError) as refused:
         await observer.create(gpu_pod("odd", units))

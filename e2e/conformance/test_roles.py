@@ -94,9 +94,7 @@ async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observe
     assert [line for line in logs.splitlines() if re.search(r"User .* cannot ", line)] == []
 
 
-async def test_the_plugin_may_write_the_events_that_only_trouble_makes_it_write(
-    observer: Observer, target: Target
-) -> None:
+async def test_plugin_may_write_the_events_about_trouble(observer: Observer, target: Target) -> None:
     """It goes on without them when it is refused, and nothing else would show it."""
     path = await observer.cluster.kubeconfig_of(target.device_plugin.account)
     async with ApiClient.from_kubeconfig(path) as api:

@@ -67,7 +67,7 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
     assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
 
 
-async def test_another_kubelet_need_not_go_on_where_the_one_before_it_stopped(stage: PluginStage) -> None:
+async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) -> None:
     """DP-012: the pod that it left half done has no room for its rest, and blocks no other pod's card."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
@@ -146,7 +146,7 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
     return {then_bound: told_first, first_bound: told_second}
 
 
-async def test_two_equal_pods_in_another_order_get_the_card_of_their_ids(stage: PluginStage) -> None:
+async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
     """DP-015, PR-005, defect D1: the guess was wrong; the kubelet's book shows it, and the annotations change places first."""
     await stage.open("t4x2", driver="418.87")
     told_of = await admit_in_another_order(stage, "a", "b")

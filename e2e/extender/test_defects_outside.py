@@ -107,7 +107,7 @@ async def test_d29_who_is_asked_about_too_early_is_called(stage: ExtenderStage, 
     assert spec.NODE_ROOM not in (full["metadata"].get("annotations") or {})
 
 
-async def test_d30_what_a_pods_author_writes_of_its_card_is_not_believed(observer: Observer) -> None:
+async def test_d30_card_annotations_by_a_pods_author_are_not_believed(observer: Observer) -> None:
     """D30: before the bind it books nothing; the bind writes all of it again, and the pod runs on the card in the book."""
     waiting = _forged(gpu_pod("waiting", 3, node="nowhere"))
     await observer.create(gpu_pod("there", 12, node="a2"), waiting)

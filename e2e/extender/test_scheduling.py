@@ -45,7 +45,7 @@ def pod_for(stage: ExtenderStage, name: str) -> Object:
     return pod
 
 
-async def test_a_pod_comes_to_the_node_that_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
+async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
     """EXT-034: its scheduler shows a hundred nodes at a time; the extender makes it look again at those without the card."""
     last = await fleet(stage)
     async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):

@@ -18,7 +18,7 @@ async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
     assert spec.NODE_RECOVERED not in (await faults.node())["metadata"]["annotations"]
 
 
-async def test_a_card_whose_recovery_action_is_none_recovers_after_the_cool_down(faults: FaultStage) -> None:
+async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: FaultStage) -> None:
     """The driver advises a reset: it stays sick; the reset is done, and after a calm second it is well."""
     await faults.command("xid", "2", "48")
     await faults.shows("Xid 48, to be recovered by a reset", 2)

@@ -72,7 +72,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
     assert status["allocatable"]["example.com/opaque"] == status["capacity"]["example.com/opaque"] == "163840"
 
 
-async def test_keeps_device_plugin_assignments_across_pod_kubelet_and_plugin_restarts(stage: Stage) -> None:
+async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> None:
     """E1: all of them, one after the other; it is still the ids of the first Allocate."""
     plugin = await stage.plug(SamplePlugin(healthy(5)))
     await stage.counts(5, 5)
@@ -133,7 +133,7 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     assert await stage.held() == {("next", "main"): set(healthy(2))}
 
 
-async def test_a_sidecar_keeps_its_device_and_an_init_container_passes_its_on(stage: Stage) -> None:
+async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Stage) -> None:
     """E1, B7, H 1, H 7: init and sidecar share an id, the app has another; Allocates first; the status names the app's only."""
     plugin = await stage.plug(SamplePlugin(healthy(2), pre_start=True))
     await stage.counts(2, 2)

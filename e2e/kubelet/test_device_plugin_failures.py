@@ -95,7 +95,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
 
 @pytest.mark.minutes_on_kind(6, "a kubelet's grace of five minutes")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
-async def test_when_a_later_list_fails_allocatable_is_zero_and_then_capacity(stage: Stage) -> None:
+async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) -> None:
     """E2, B5: 0/2, and after the grace period 0/0; the list is not asked for again; the key stays."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
@@ -154,7 +154,7 @@ async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
     assert len(plugin.asked("Allocate")) == 1
 
 
-async def test_pods_that_come_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
+async def test_pods_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
     """E2, H 9: bound pods that are not yet admitted fail immediately; running ones go on."""
     await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)

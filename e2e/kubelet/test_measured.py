@@ -25,7 +25,7 @@ from e2e.kubelet.worker import Worker
 _GET_SINCE, _HEALTH_SINCE = 34, 36
 
 
-async def test_pods_are_admitted_one_after_the_other_in_the_order_of_their_bindings(stage: Stage) -> None:
+async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> None:
     """H 1: 10 pods of 3 containers, bound in another order than created: 30 Allocates, pod by pod, container by container."""
     plugin = await stage.plug(SamplePlugin(healthy(40), pre_start=True))
     await stage.counts(40, 40)
@@ -193,7 +193,7 @@ async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> N
     await stage.reaches("q", "Running")
 
 
-async def test_an_ended_pod_is_listed_no_more_and_its_devices_serve_the_next(stage: Stage) -> None:
+async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Stage) -> None:
     """B7, C: only active pods are listed; the ids of an ended one go to the next that asks."""
     await stage.plug(SamplePlugin(healthy(2)))
     await stage.counts(2, 2)
@@ -206,7 +206,7 @@ async def test_an_ended_pod_is_listed_no_more_and_its_devices_serve_the_next(sta
     assert await stage.held() == {("q", "main"): set(healthy(2))}
 
 
-async def test_the_end_of_an_old_list_drops_the_plugin_that_registered_after_it(stage: Stage) -> None:
+async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
     """B3: whoever registers last is parted with when the older list ends; so a plugin ends its old list first."""
     old = await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)

@@ -64,7 +64,7 @@ async def test_a_node_that_is_created_anew_is_taken_over(stage: Stage) -> None:
     assert stage.by_hand not in (await stage.api.get(NODES, stage.node))["status"]["capacity"]
 
 
-async def test_without_its_checkpoint_a_kubelet_gives_nobody_what_it_still_shows(stage: Stage) -> None:
+async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None:
     """B6: no amount is zeroed while the folder has other files; until the plugin is back its pods are let in without devices."""
     plugin = await stage.plug(SamplePlugin(healthy(3)))
     await stage.counts(3, 3)

@@ -19,7 +19,7 @@ def without_address(it: Stage, text: str) -> str:
     return text.replace(it.extender.url, "URL").replace(str(it.extender.port), "PORT")
 
 
-async def test_a_bind_that_fails_gives_the_room_back_and_is_tried_again(both: Both) -> None:
+async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) -> None:
     """A7: SchedulerError with the extender's words, the pod forgotten, another try after the backoff."""
 
     async def observe(side: Side) -> Any:

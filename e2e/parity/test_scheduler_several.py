@@ -168,7 +168,7 @@ async def test_scores_are_weighted_and_added(
     assert await both.same(lambda side: scored(side, scores, weights)) == expected
 
 
-async def test_an_extender_competes_with_the_spreading_of_the_scheduler(both: Both) -> None:
+async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> None:
     """A6: a weight of 1 and a small score lose against a node that is much emptier; a large score wins."""
 
     async def observe(side: Side) -> Any:

@@ -147,7 +147,7 @@ async def test_a_pod_that_is_assigned_wakes_who_an_extender_refused(both: Both) 
     assert woken
 
 
-async def test_a_label_of_an_assigned_pod_wakes_who_an_extender_refused(both: Both) -> None:
+async def test_label_of_an_assigned_pod_wakes_an_extenders_refusals(both: Both) -> None:
     """A10: the same for its labels and annotations."""
 
     async def trigger(it: Stage) -> None:

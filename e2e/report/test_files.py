@@ -49,7 +49,7 @@ def test_runs_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
     assert set(from_json((tmp_path / "verdicts.json").read_text()).cases) == set(names)
 
 
-def test_a_page_that_cannot_be_written_is_an_error_and_leaves_whole_files(tmp_path: Path) -> None:
+def test_unwritable_page_is_an_error_and_leaves_whole_files(tmp_path: Path) -> None:
     """A file written before stays whole, and no partial one is left."""
     (tmp_path / "verdicts.md").mkdir()
     with pytest.raises(OSError, match=r"verdicts\.md"):

@@ -145,7 +145,7 @@ def test_a_run_without_cases_on_a_cluster_writes_nothing(tmp_path: Path, argumen
     assert not (tmp_path / "artefacts").exists()
 
 
-def test_a_table_that_cannot_be_written_is_said_and_changes_no_verdict(tmp_path: Path) -> None:
+def test_unwritable_table_is_reported_and_changes_no_verdict(tmp_path: Path) -> None:
     """The exit code is the cases'."""
     (tmp_path / "artefacts").write_text("a file, not a folder")
     code, output = run(tmp_path, "-k", "test_passes")

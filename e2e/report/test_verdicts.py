@@ -101,6 +101,6 @@ def test_counts_say_what_did_not_run() -> None:
     assert counts(both, "controlplane")["not run"] == 2
 
 
-def test_the_columns_are_in_the_order_from_the_instant_to_the_real() -> None:
+def test_columns_are_ordered_from_the_instant_to_the_real() -> None:
     """Cases that did not run are shown, others come last."""
     assert columns_of(["existing", "kind"]) == ["embedded", "controlplane", "kind", "existing"]

@@ -115,7 +115,7 @@ async def _kubelet(
     return kubelet
 
 
-async def test_a_kubelet_that_owns_the_memory_is_detected_explained_and_waited_for(site: Site) -> None:
+async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(site: Site) -> None:
     """Nothing is announced and nothing crashes; the event has the remedy, and the remedy is enough."""
     ids = await site.plugin("gpushare")
     await ids.launch(lambda: _is_shown(site, spec.RESOURCE_MEMORY))

@@ -117,7 +117,7 @@ async def test_a_kubelet_without_its_checkpoint_loses_nobodys_room(observer: Obs
 @pytest.mark.real_kubelet_only(
     "the stand-in admits at once, before the plugin has registered again; a real one a second later"
 )
-async def test_pods_that_were_bound_while_the_kubelet_was_away_are_not_mistaken_for_one_another(
+async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
     observer: Observer,
 ) -> None:
     """PR-005: a kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""

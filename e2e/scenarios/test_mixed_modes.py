@@ -93,7 +93,7 @@ async def test_a_pod_that_names_its_slots_goes_to_either_node(seen: Observer) ->
     assert {first["NVIDIA_VISIBLE_DEVICES"], second["NVIDIA_VISIBLE_DEVICES"]} == {uuid}
 
 
-async def test_a_card_without_a_slot_takes_nobody_however_much_memory_it_has(seen: Observer) -> None:
+async def test_card_without_a_slot_takes_no_pod_whatever_its_memory(seen: Observer) -> None:
     """Sixteen slots on eight cards: the seventeenth small pod waits, and one of three containers fits on no card at all."""
     await seen.create(slotted(gpu_pod("three", 5, 5, 5, node="exact")))
     await seen.waits_because("three", "no GPU of the node has a slot for each container")

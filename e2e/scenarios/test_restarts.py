@@ -20,7 +20,7 @@ _REAL_CONTAINERS: Final = 20
 
 
 @pytest.mark.timeout(300)
-async def test_the_extender_is_killed_under_load_and_over_books_nothing(
+async def test_extender_killed_under_load_over_books_nothing(
     observer: Observer, request: pytest.FixtureRequest
 ) -> None:
     """E2E-004: killed again and again while pods come; all run in the end and every book holds (defect D20)."""
@@ -65,7 +65,7 @@ async def test_the_plugin_is_killed_and_pods_keep_their_cards(observer: Observer
     await observer.check_books()
 
 
-async def test_kubelet_sock_is_created_anew_and_the_plugin_registers_again(observer: Observer) -> None:
+async def test_new_kubelet_sock_makes_the_plugin_register_again(observer: Observer) -> None:
     """DP-007: a kubelet that starts removes the sockets; pods of before go on, pods of after run."""
     await observer.create(gpu_pod("before", 5, node="a2"))
     await observer.running("before")

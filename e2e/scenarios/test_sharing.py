@@ -60,7 +60,7 @@ async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> N
     await observer.check_books()
 
 
-async def test_two_equal_pods_created_together_get_the_card_of_their_annotation(observer: Observer) -> None:
+async def test_two_equal_pods_created_together_get_their_own_cards(observer: Observer) -> None:
     """ext#220: pods of 9 units cannot share a card of 14; created together, neither gets the other's (defect D1)."""
     for round_number in range(3):
         names = [f"twin-{round_number}-{number}" for number in range(2)]

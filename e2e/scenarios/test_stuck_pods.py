@@ -57,7 +57,7 @@ async def failed(observer: Observer, name: str) -> None:
 
 
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")
-async def test_a_controllers_pod_is_replaced_and_a_bare_one_is_only_reported(observed: ObservedNamespace) -> None:
+async def test_controllers_pod_is_replaced_and_bare_one_only_reported(observed: ObservedNamespace) -> None:
     """Bound while the plugin was away: the ReplicaSet's is deleted and its successor runs, the bare one stays with the reason."""
     observer = observed.observer
     await observer.cluster.kill("device_plugin", "u1")

@@ -133,7 +133,7 @@ async def test_a_bookmark_moves_the_place_and_is_not_shown(tmp_path: Path) -> No
     [(410, [status(410, "too old")[1]]), (200, [event("ERROR", status(410, "too old")[1])])],
     ids=["as a status", "as an event"],
 )
-async def test_a_history_that_is_gone_means_a_new_list_and_its_differences(tmp_path: Path, gone: Any) -> None:
+async def test_lost_history_means_a_new_list_and_its_differences(tmp_path: Path, gone: Any) -> None:
     """An object that vanished in between is DELETED, a re-created pod is another one, an unchanged one is not shown again."""
     first = listed(5, pod("a", 1), pod("b", 2), pod("same", 3), pod("web-0", 4, "old"))
     second = listed(20, pod("a", 11), pod("same", 3), pod("web-0", 12, "new"), pod("c", 13))
@@ -219,7 +219,7 @@ async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyn
             yield client, here, greeted
 
 
-async def test_a_connection_that_is_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
+async def test_connection_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
     """A server that takes the connection and never answers is not waited for."""
     async with silent_server(tmp_path) as (client, here, greeted), asyncio.timeout(30):
         asking = asyncio.create_task(client.request("GET", "/version"))

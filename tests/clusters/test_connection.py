@@ -164,7 +164,7 @@ async def test_a_request_whose_connection_broke_is_not_sent_again(method: str) -
     assert asked == [method]
 
 
-async def test_a_get_is_sent_again_where_a_server_has_closed_its_connection_without_a_word() -> None:
+async def test_get_is_sent_again_after_a_silently_closed_connection() -> None:
     """It changes nothing; a real API server does so after an upgrade that it refused."""
     asked = 0
 
@@ -210,7 +210,7 @@ def talk_and_freeze(listener: socket.socket, context: ssl.SSLContext, closed: th
         closed.set()
 
 
-async def test_a_connection_that_is_given_up_is_closed_though_its_peer_does_nothing(tmp_path: Path) -> None:
+async def test_given_up_connection_is_closed_though_its_peer_hangs(tmp_path: Path) -> None:
     """Over TLS a good-bye waits for an answer."""
     authority, closed = Authority(tmp_path), threading.Event()
     pair = authority.issue_server("frozen", ("127.0.0.1",))
@@ -287,7 +287,7 @@ def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> Path:
     return path
 
 
-async def test_a_token_file_is_read_anew_when_the_server_no_longer_takes_what_it_said(tmp_path: Path) -> None:
+async def test_token_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
     """Tokens of ServiceAccounts rotate; once for each refusal."""
     token, taken, shown = tmp_path / "token", ["one"], []
 

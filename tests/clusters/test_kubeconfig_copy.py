@@ -24,7 +24,7 @@ def test_a_copy_is_for_its_owner_alone_and_goes_with_the_cluster(tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", ["", "ours"])
-def test_an_empty_file_and_one_that_a_killed_cluster_left_are_written_over(tmp_path: Path, content: str) -> None:
+def test_empty_file_or_killed_clusters_copy_is_written_over(tmp_path: Path, content: str) -> None:
     """Also if others could read the empty one."""
     out = tmp_path / "out"
     out.touch(mode=0o644)
@@ -50,7 +50,7 @@ def test_a_copy_never_takes_the_place_of_a_file_of_somebody_else(tmp_path: Path,
     assert out.read_text() == content
 
 
-def test_a_copy_that_another_cluster_replaced_or_that_was_never_written_stays(tmp_path: Path) -> None:
+def test_replaced_or_never_written_copy_stays(tmp_path: Path) -> None:
     """If two clusters have one file the last one's content stays."""
     out = tmp_path / "out"
     first, second, unused = Copy(out), Copy(out), Copy(out)

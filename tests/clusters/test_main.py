@@ -157,7 +157,7 @@ def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int,
     assert "Traceback" not in result.stderr
 
 
-def test_a_kubeconfig_of_the_users_own_is_neither_overwritten_nor_removed(tmp_path: Path) -> None:
+def test_users_own_kubeconfig_is_neither_written_nor_removed(tmp_path: Path) -> None:
     """It may hold the way to every cluster that they have."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
     own = tmp_path / "config"

@@ -117,7 +117,7 @@ def test_the_slots_target_differs_in_what_makes_it_one(tmp_path: Path) -> None:
     assert slots.device_plugin.resource == SLOT
 
 
-def test_a_policy_that_is_not_there_is_an_error_that_names_the_target(tmp_path: Path) -> None:
+def test_missing_policy_is_an_error_that_names_the_target(tmp_path: Path) -> None:
     """The file is at fault, not the program that runs into it."""
     text = (FOLDER / "gpushare-slots.yaml").read_text().replace("gpu-slot-policy.yaml", "none.yaml")
     (tmp_path / "t.yaml").write_text(text)

@@ -31,7 +31,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def test_launch_waits_until_it_is_ready_and_stop_ends_it_by_its_pid(tmp_path: Path) -> None:
+async def test_launch_waits_until_ready_and_stop_ends_it_by_its_pid(tmp_path: Path) -> None:
     """SIGTERM, its own exit code, its own log."""
     one = make(
         "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up')\ntime.sleep(60)", tmp_path
@@ -48,7 +48,7 @@ async def test_launch_waits_until_it_is_ready_and_stop_ends_it_by_its_pid(tmp_pa
     assert (one.pid, is_alive(pid), one.log()) == (None, False, "up\n")
 
 
-async def test_a_program_that_ends_before_it_is_ready_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+async def test_program_that_ends_before_ready_is_an_error_with_its_log(tmp_path: Path) -> None:
     """The program, the way it ended, and the end of its log."""
 
     async def never() -> bool:

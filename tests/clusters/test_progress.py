@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_first_line_says_what_is_done_and_what_is_known_of_its_length() -> None:
+def test_first_line_names_the_task_and_its_known_length() -> None:
     """At once, with the command's name."""
     out = io.StringIO()
     with Progress("docker", "installing runc", out, "once"):
@@ -33,7 +33,7 @@ def test_a_line_of_its_own_says_what_came_of_it() -> None:
     assert out.getvalue().splitlines()[-1] == "docker: it answers, 0 s"
 
 
-async def test_on_a_terminal_the_line_is_renewed_with_the_detail_and_removed_at_the_end() -> None:
+async def test_terminal_line_is_renewed_and_removed_at_the_end() -> None:
     """The cursor stays at the start of the next line."""
     out = Terminal()
     with Progress("build", "building kind", out) as progress:

@@ -57,7 +57,7 @@ def test_only_new_drivers_show_what_they_keep_for_themselves() -> None:
     assert (model("t4").reserved_mib("470.57"), model("t4").reserved_mib("535.1")) == (0, 393)
 
 
-def test_a_driver_older_than_the_card_is_refused_with_the_first_that_knows_it() -> None:
+def test_driver_older_than_the_card_is_refused_with_the_first() -> None:
     with pytest.raises(CatalogueError, match="l4; it needs 525"):
         memory_mib("l4", "470.57")
 

@@ -82,7 +82,7 @@ def test_every_event_set_gets_every_event(state: State) -> None:
     assert [wait(one)[1], wait(other)[1]] == [48, 48]
 
 
-def test_events_come_in_order_and_those_of_other_cards_not_at_all(state: State) -> None:
+def test_events_come_in_order_and_none_of_other_cards(state: State) -> None:
     events = listen(0)
     first, second = (card.uuid for card in state.cards()[:2])
     for uuid, xid in ((first, 13), (second, 79), (first, 94)):
@@ -119,7 +119,7 @@ def test_a_wait_ends_with_the_event(state: State, clock: Clock) -> None:
     assert clock.now < 1
 
 
-def test_a_lost_card_ends_the_wait_at_once_and_after_its_last_event(state: State, clock: Clock) -> None:
+def test_lost_card_ends_the_wait_after_its_last_event(state: State, clock: Clock) -> None:
     events = listen(0, 1)
     uuid = state.cards()[0].uuid
     state.post_xid(uuid, 79)

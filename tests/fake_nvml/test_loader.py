@@ -61,7 +61,7 @@ def test_within_another_exec_nothing_is_twice() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/mine", "/mine::/other"])
-def test_the_hook_of_an_outer_exec_does_not_hide_the_library_in_c(path: str) -> None:
+def test_outer_exec_hook_does_not_hide_the_library_in_c(path: str) -> None:
     outer, _ = child_environment("python", Path("/s"), {"PYTHONPATH": path} if path else {}, here)
 
     inner, _ = child_environment("c", Path("/s"), outer, here)

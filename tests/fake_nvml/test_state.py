@@ -226,7 +226,7 @@ def test_a_closed_state_says_so(state: State) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5), st.integers(-1, 9000)), max_size=30))
-def test_used_memory_is_always_that_of_the_processes_and_never_too_much(
+def test_used_memory_is_that_of_the_processes_within_the_card(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int]]
 ) -> None:
     """Against a dictionary: -1 MiB stands for the end of the process."""
@@ -264,7 +264,7 @@ def test_a_lost_card_keeps_its_place_until_it_is_repaired(state: State) -> None:
     assert [(card.lost, card.recovery_action) for card in state.cards()] == [(False, 0)] * 3
 
 
-def test_a_card_that_is_pulled_leaves_its_slot_and_takes_its_processes_and_faults_along(state: State) -> None:
+def test_pulled_card_leaves_its_slot_with_processes_and_faults(state: State) -> None:
     first, second, third = (card.uuid for card in state.cards())
     for uuid in (first, second):
         state.add_process(uuid, 100, 500, "player")
@@ -429,7 +429,7 @@ def test_a_lesser_advice_does_not_take_back_a_greater(state: State) -> None:
     assert state.cards()[0].recovery_action == 2
 
 
-def test_every_change_of_a_missing_card_is_refused_and_changes_nothing(state: State) -> None:
+def test_every_change_of_a_missing_card_is_refused(state: State) -> None:
     before = state.cards()
     for change in (
         lambda: state.lose("GPU-no"),

@@ -68,7 +68,7 @@ def test_another_card_in_the_place_is_another_link(state: State) -> None:
     assert sorted(before[address] == after[address] for address in before) == [False, True]
 
 
-def test_a_card_that_is_taken_out_and_put_back_is_another_link_each_time(state: State) -> None:
+def test_card_that_is_put_back_is_another_link_each_time(state: State) -> None:
     """Also if no reader looked in between, and a file system gives a freed inode to the next file."""
     first, seen = uuid_of(state, 0), []
     for _ in range(4):
@@ -162,7 +162,7 @@ def test_where_it_cannot_be_written_nothing_changes(state: State) -> None:
     assert state.cards() == before
 
 
-def test_cards_change_only_where_the_kernels_word_can_change_with_them(state: State, tmp_path: Path) -> None:
+def test_cards_change_only_if_the_kernels_view_can_follow(state: State, tmp_path: Path) -> None:
     """Not in a container that has the state file alone: programs elsewhere would not see it. A link to the file is the file."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other/state").hardlink_to(state.path)

@@ -32,7 +32,7 @@ def test_by_default_nothing_is_served_looked_at_or_deleted() -> None:
         ("[::1]:80", ("::1", 80)),
     ],
 )
-def test_a_metrics_address_is_on_loopback_unless_it_says_otherwise(text: str, address: tuple[str, int]) -> None:
+def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str, int]) -> None:
     """No port listens wider than configured."""
     assert flags(f"--metrics-address={text}").metrics_address == address
 

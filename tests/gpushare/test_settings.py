@@ -25,7 +25,7 @@ def test_the_originals_extender_manifest_is_understood() -> None:
     )
 
 
-def test_the_extenders_metrics_have_an_address_of_their_own_or_none() -> None:
+def test_extenders_metrics_have_their_own_address_or_none() -> None:
     """As the device plugin's: loopback if no host is named; by default nothing more listens."""
     assert extender_settings([], {}).metrics_address is None
     assert extender_settings(["-metrics-address", ":9"], {}).metrics_address == ("127.0.0.1", 9)
@@ -156,7 +156,7 @@ def test_repairs_are_made_unless_the_operator_says_hold() -> None:
         plugin("--repair=maybe")
 
 
-def test_the_book_is_audited_every_five_minutes_unless_told_otherwise() -> None:
+def test_book_is_audited_every_five_minutes_by_default() -> None:
     """0 is never."""
     told = [
         extender_settings(argv, {}).audit_interval for argv in ([], ["--audit-interval=90s"], ["-audit-interval", "0"])

@@ -138,7 +138,7 @@ def test_without_the_floor_there_are_no_ratios():
     assert "not measured" in text(run)
 
 
-def test_curves_grow_with_the_names_and_leave_out_busy_cells_and_tls():
+def test_curves_grow_with_names_without_busy_cells_and_tls():
     """One point for each number of names."""
     assert growth(RUN["filter"], "p50") == {
         "extender, half fit": [(500, 400.0), (5000, 1300.0)],

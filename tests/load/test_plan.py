@@ -42,7 +42,7 @@ def test_what_the_targets_judge_is_asked_without_a_pause_too():
         assert {one.pause_ms for one in rest} == {plan.pause_ms}
 
 
-def test_the_first_sync_has_a_world_of_its_own_where_no_other_is_the_same():
+def test_first_sync_has_its_own_world_if_no_other_is_the_same():
     """It is not measured twice, and never forgotten."""
     assert not read([]).syncs_alone
     assert read(["--pods-per-node", "20"]).syncs_alone

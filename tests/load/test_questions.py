@@ -20,7 +20,7 @@ def answer(fitting, failed=(), error="", **more):
     ).encode()
 
 
-def test_each_question_has_so_many_different_names_in_an_order_of_its_own():
+def test_each_question_has_different_names_in_its_own_order():
     """No answer can be remembered by the bytes of the question."""
     bodies = [json.loads(body) for body, _ in filter_bodies(NAMES, 12, "half", 0, random.Random(1))]
     assert all(len(set(body["NodeNames"])) == 12 for body in bodies)

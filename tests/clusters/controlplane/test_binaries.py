@@ -79,7 +79,7 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
         locate(minors()[0], environment)
 
 
-def test_assets_of_the_minor_win_over_the_cache_and_the_rest_is_the_caches(tmp_path: Path) -> None:
+def test_assets_win_over_the_cache_which_fills_the_rest(tmp_path: Path) -> None:
     """envtest's folder has no scheduler and no controller-manager."""
     minor = minors()[0]
     environment = cached(tmp_path / "cache", minor)

@@ -102,7 +102,7 @@ def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
         ensure(NEWEST, {**environment, "PATH": "/nowhere"}, None, io.StringIO())
 
 
-def test_a_failed_build_shows_what_go_said_and_leaves_nothing_half(environment: dict[str, str]) -> None:
+def test_failed_build_shows_gos_error_and_leaves_no_half(environment: dict[str, str]) -> None:
     """The next call starts over."""
     with pytest.raises(BuildError, match="cannot find module"):
         ensure(NEWEST, {**environment, "GO_FAILS": "1"}, None, io.StringIO())
@@ -135,9 +135,7 @@ def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, 
     assert "-s -w -X example.com/tool/version.Version=1.2.3 -tags a,b" in first[1]
 
 
-def test_without_go_another_modules_program_has_no_folder_of_assets(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_other_modules_program_without_go_has_no_assets_folder(environment: dict[str, str], tmp_path: Path) -> None:
     """That way out is for a control plane alone."""
     (tmp_path / "go.mod").write_text("require example.com/tool v1.2.3\n")
     tool = module_of(tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool"})
@@ -184,9 +182,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(environment: dict[str, 
     assert not left.exists()
 
 
-def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:
     """It names the folder and the variable."""
     (tmp_path / "file").touch()
     with pytest.raises(BuildError, match=r"file/control-plane.*GPUSHARE_CACHE"):

@@ -176,7 +176,7 @@ async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) ->
     assert await eventually(left, lambda found: not found, "nothing is left") == []
 
 
-async def test_a_configuration_that_the_scheduler_refuses_is_an_error_with_its_words(binaries: Binaries) -> None:
+async def test_refused_scheduler_configuration_is_an_error(binaries: Binaries) -> None:
     """Not a timeout."""
     async with running(binaries) as plane:
         with pytest.raises(Exception, match="unknown field"):

@@ -209,7 +209,7 @@ async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path)
 
 
 @pytest.mark.parametrize("folder", [BASE, OVERLAY_NODEPORT], ids=["base", "nodeport"])
-async def test_the_scheduler_calls_the_extender_that_is_installed_with_it(kubectl: Path, folder: Path) -> None:
+async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, folder: Path) -> None:
     """Its configuration beside a kustomization names that kustomization's port and the program's path."""
     objects = await render(kubectl, folder)
     _, says = extender_of(objects)
@@ -220,7 +220,7 @@ async def test_the_scheduler_calls_the_extender_that_is_installed_with_it(kubect
     assert scheduler_extender(folder / "scheduler-config.yaml")["urlPrefix"] == f"http://127.0.0.1:{port}{path}"
 
 
-def test_the_two_configurations_of_the_scheduler_differ_in_the_address_alone() -> None:
+def test_two_scheduler_configurations_differ_in_address_alone() -> None:
     """One is a copy, as kubeadm mounts whole files."""
     first, second = (
         yaml.safe_load((folder / "scheduler-config.yaml").read_text()) for folder in (BASE, OVERLAY_NODEPORT)
@@ -358,7 +358,7 @@ async def test_each_policy_denies_and_fails_closed(kubectl: Path) -> None:
     assert {spec["failurePolicy"] for spec in policies.values()} == {"Fail"}
 
 
-def test_no_two_extenders_are_installed_that_do_not_know_of_each_other(objects: list[Object]) -> None:
+def test_no_two_extenders_are_installed_without_a_common_guard(objects: list[Object]) -> None:
     """Not for a moment, either: without the guard the old one ends before the new one begins; and two never want one port."""
     deployment, (_, says) = only(objects, "Deployment")["spec"], extender_of(objects)
     several = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}

@@ -194,7 +194,7 @@ async def test_a_refused_pod_says_why_and_waits_for_room(cluster: Cluster) -> No
     assert await cluster.bound() == "n1"
 
 
-async def test_a_pod_refused_by_the_extender_wakes_by_a_node_but_not_by_a_config_map(cluster: Cluster) -> None:
+async def test_refused_pod_wakes_by_a_node_and_not_by_a_config_map(cluster: Cluster) -> None:
     await cluster.add_node()
     cluster.refuse = True
     await cluster.schedule()
@@ -231,7 +231,7 @@ async def test_the_same_refusal_again_is_a_series(cluster: Cluster) -> None:
     await eventually(counts, lambda seen: seen == [2], "one event, said twice", seconds=SECONDS)
 
 
-async def test_an_extender_that_is_down_is_an_error_and_heals_by_itself(cluster: Cluster) -> None:
+async def test_extender_that_is_down_is_an_error_until_it_is_back(cluster: Cluster) -> None:
     await cluster.add_node()
     await cluster.extender.stop()
     await cluster.schedule()
@@ -357,7 +357,7 @@ async def test_a_failed_bind_gives_those_who_wait_another_try(cluster: Cluster) 
     assert await cluster.bound("next") == "n1"
 
 
-async def test_a_pod_that_is_bound_though_the_answer_was_late_is_not_tried_again(cluster: Cluster) -> None:
+async def test_pod_bound_by_a_late_answer_is_not_tried_again(cluster: Cluster) -> None:
     async def bind_and_fail(call: Call) -> Answer:
         if call.verb != "bind":
             return await accept_all(call)

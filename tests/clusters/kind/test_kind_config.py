@@ -81,7 +81,7 @@ def test_every_node_can_put_its_cards_into_containers() -> None:
     assert mounts(control_plane)["/var/lib/gpushare-simulated"] == "/cache/none"
 
 
-def test_a_kubelet_tells_of_its_devices_soon_and_of_nothing_more_often() -> None:
+def test_kubelet_reports_devices_soon_and_the_rest_as_usual() -> None:
     """A status goes out when something changed, else as seldom as by default."""
     control_plane, *_ = config()["nodes"]
     (kubelet,) = patches_of(control_plane, "KubeletConfiguration")
@@ -89,7 +89,7 @@ def test_a_kubelet_tells_of_its_devices_soon_and_of_nothing_more_often() -> None
     assert (kubelet["nodeStatusUpdateFrequency"], kubelet["nodeStatusReportFrequency"]) == ("1s", "5m")
 
 
-def test_programs_of_the_control_plane_are_light_where_kubeadm_can_be_told() -> None:
+def test_control_plane_programs_are_light_if_kubeadm_allows() -> None:
     """Kubeadm's older language has no environment; a patch that names the newer is passed over there."""
     control_plane, *_ = config()["nodes"]
     ours, lighter = patches_of(control_plane, "ClusterConfiguration")

@@ -74,7 +74,7 @@ def test_each_daemon_set_takes_its_own_nodes_and_pods() -> None:
         assert item["spec"]["template"]["metadata"]["labels"]["name"] == name
 
 
-def test_words_of_the_target_and_of_the_node_come_behind_the_manifests() -> None:
+def test_arguments_of_target_and_node_follow_the_manifests() -> None:
     """The last value of a flag counts for a program; braces become the container's values. The image names the program."""
     name = "gpushare-device-plugin-ds"
     (container,) = pod_of(fit(PluginSet(name, ("--proc-root={proc_root}",), ("a",)), target="gpushare-slots")[name])[
@@ -98,7 +98,7 @@ def test_the_extender_gets_the_words_of_the_target() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [((), False), (("--usage", "--usage-interval=1s"), True)])
-def test_a_plugin_that_looks_at_use_sees_the_processes_of_its_node(arguments: tuple[str, ...], expected: bool) -> None:
+def test_plugin_that_watches_use_sees_its_nodes_processes(arguments: tuple[str, ...], expected: bool) -> None:
     """No other does."""
     pod = pod_of(fit(PluginSet("ds", arguments, ("a",)))["ds"])
 

@@ -19,7 +19,7 @@ def _started(name: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_docker_commands_of_a_cluster_are_seen_and_others_are_not() -> None:
+def test_docker_commands_of_a_cluster_are_found_and_no_others() -> None:
     """By the name of the program and by the cluster in its words: an editor of its log is no such command."""
     with _started("docker") as one:
         assert (docker_commands("gpushare-1"), docker_commands("gpushare-2")) == ([one.pid], [])

@@ -31,7 +31,7 @@ def test_a_full_node_is_out_of_pods():
     assert rejection.reason == "OutOfpods"
 
 
-def test_an_extended_resource_that_the_node_does_not_know_is_not_checked():
+def test_extended_resource_unknown_to_the_node_is_not_checked():
     strange = {"name": "x", "image": "i", "resources": {"limits": {"other.com/thing": "1"}}}
 
     assert resource_rejection(pod("p", strange), [], NODE, {}) is None

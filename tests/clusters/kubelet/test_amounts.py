@@ -33,7 +33,7 @@ def test_other_texts_are_refused(text):
         amount_of(text)
 
 
-def test_what_runs_together_is_added_and_the_start_may_be_hungrier():
+def test_parallel_containers_add_up_and_start_may_need_more():
     """Sidecars count beside containers; an init container counts beside the sidecars before it."""
     inits = (container("small", 1), container("side", 2, restartPolicy="Always"), container("big", 7))
 

@@ -129,7 +129,7 @@ async def test_devices_of_an_ended_pod_serve_the_next(node):
     assert held(node, "uid-p", "x") == set()
 
 
-async def test_before_each_start_the_plugin_is_asked_about_the_same_ids(node):
+async def test_plugin_is_asked_about_the_same_ids_before_each_start(node):
     """A restart of a container needs no new Allocate."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 2)))
@@ -230,7 +230,7 @@ async def test_a_list_inside_allocate_can_make_two_pods_share_a_device(node):
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
-async def test_after_the_grace_period_the_resource_is_no_plugins_any_more(node):
+async def test_resource_has_no_plugin_after_the_grace_period(node):
     """B5: a pod with some of it cannot start again; no other pod gets any until then, and after it no plugin is asked."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 1)))
@@ -249,7 +249,7 @@ async def test_after_the_grace_period_the_resource_is_no_plugins_any_more(node):
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
-async def test_a_plugin_that_does_not_come_back_after_a_restart_is_given_up(node):
+async def test_plugin_that_stays_away_after_a_restart_is_given_up(node):
     """B5: the grace period of a resource in the checkpoint begins with the kubelet."""
     plugin = await node.plug(Plugin(ids("abc")))
     await plugin.stop()
@@ -292,7 +292,7 @@ async def test_a_request_that_changed_is_refused(node):
         await admit(node, pod("p", container("x", 2)))
 
 
-async def test_a_pod_that_is_being_admitted_keeps_what_its_first_containers_have(node):
+async def test_pod_in_admission_keeps_its_first_containers_devices(node):
     """Also if it is deleted in between, and does not count as active any more (Kubernetes: pendingAdmissionPod)."""
     plugin = await node.plug(Plugin(ids("abcd")))
     # Somebody asks PodResources, which takes back what ended pods had.

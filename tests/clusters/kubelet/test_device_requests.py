@@ -16,7 +16,7 @@ def answer(cdi=(), annotations=None, mounts=()):
     ).SerializeToString()
 
 
-def test_the_answers_of_all_plugins_are_put_together_and_each_device_is_there_once():
+def test_answers_of_all_plugins_merge_with_each_device_once():
     found = requests_of(
         [
             answer(cdi=["nvidia.com/gpu=0"], mounts=["/a"]),

@@ -57,7 +57,7 @@ def test_a_choice_that_cannot_be_made_says_why(prepare, text):
         book.choose(("p", "c", R), 2, (), random.Random(1))
 
 
-def test_a_sick_device_of_a_container_that_starts_again_is_an_error():
+def test_sick_device_of_a_restarting_container_is_an_error():
     book = book_of("a", "b")
     book.store(Allocation("p", "c", R, ("a",)))
     book.replace_devices(R, [Device("a", healthy=False), Device("b")])
@@ -136,7 +136,7 @@ def test_the_same_seed_gives_the_same_ids():
     assert complete(choice, (), random.Random(7)) != complete(choice, (), random.Random(8))
 
 
-def test_who_looks_during_an_allocate_may_have_its_ids_given_out_twice():
+def test_look_during_an_allocate_may_give_ids_out_twice():
     """C: the note of taken ids is rebuilt from the allocations alone as soon as a pod's devices are freed."""
     book = book_of("a", "b")
     book.store(Allocation("ended", "c", R, ("b",)))
@@ -158,7 +158,7 @@ def test_a_look_that_frees_nothing_changes_nothing():
     assert book.in_use(R) == {"a"}
 
 
-def test_a_removed_resource_is_shown_with_zero_and_is_no_plugins_any_more():
+def test_removed_resource_shows_zero_and_has_no_plugin():
     """B5: after the grace period; unless a pod still has some of it, and then it cannot be allocated."""
     book = book_of("a")
     book.remove(R)
@@ -182,7 +182,7 @@ def test_none_of_a_resource_needs_a_plugin_too():
         book.choose(("p", "c", R), 0, (), random.Random(1))
 
 
-def test_what_a_pod_shows_of_a_device_is_what_its_plugin_said_last():
+def test_pod_shows_the_last_health_from_its_plugin():
     """H 7: also when the plugin is gone; of a device that is not announced nothing bad is known."""
     book = DeviceBook()
     book.replace_devices(R, [Device("a"), Device("b", healthy=False)])

@@ -56,7 +56,7 @@ async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
     assert {"type": "InternalIP", "address": "127.0.0.1"} in node["status"]["addresses"]
 
 
-async def test_sick_devices_leave_allocatable_and_a_lost_plugin_leaves_capacity(kubelet, api, plugin):
+async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api, plugin):
     plugin.announce({f"id-{n}": n < 6 for n in range(10)})
     await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "6")
     assert api.node()["status"]["capacity"][RESOURCE] == "10"
@@ -211,7 +211,7 @@ async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plug
     }
 
 
-async def test_a_failing_init_container_fails_a_pod_that_never_restarts(kubelet, api):
+async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api):
     inits = (container("first", command=["false"]),)
     await api.put(pod("p", container("main"), inits=inits, restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Failed")
@@ -230,7 +230,7 @@ async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase
     assert conditions(api.pod("p"))["Ready"] == "False"
 
 
-async def test_a_restarted_container_keeps_its_ids_and_is_asked_about_each_time(kubelet, api, plugin):
+async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api, plugin):
     await api.put(pod("p", container("main", 2, command=["false"])))
     await until(lambda: len(plugin.asked("pre_start")) >= 3, "restarts")
 
@@ -275,7 +275,7 @@ async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api
     await until(lambda: state.cards()[0].processes == ())
 
 
-async def test_a_pod_deleted_before_it_is_admitted_gets_its_devices_and_goes(kubelet, api, plugin):
+async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, api, plugin):
     """Real kubelets (1.36.3) admit whatever has not ended; none of its containers is started."""
     doomed = pod("p", container("main", 1), inits=(container("init"),))
     doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -348,7 +348,7 @@ async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin
     assert state.cards()[0].processes == ()
 
 
-async def test_a_pod_that_comes_before_the_plugin_after_a_restart_fails(kubelet, api, plugin):
+async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin):
     await kubelet.restart()
     await api.put(pod("p", container("main", 1)))
     await until(lambda: api.phase("p") == "Failed")
@@ -446,7 +446,7 @@ async def log_of(kubelet, path):
 
 
 @pytest.mark.parametrize("pod_timings", [Timings(start_retry=3600, start_retry_longest=3600)], ids=["patient"])
-async def test_a_changed_annotation_lets_a_waiting_container_try_at_once(kubelet, api, plugin):
+async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api, plugin):
     """As after a repair of the booking that the plugin found wrong."""
     plugin.pre_start_error = "wrong card"
     await api.put(pod("p", container("main", 1)))
@@ -511,7 +511,7 @@ async def test_a_pod_that_is_gone_is_forgotten(kubelet, api):
     await until(lambda: kubelet.runtime.pods() == {"uid-q"})
 
 
-async def test_a_new_node_has_all_labels_and_an_old_one_only_gets_the_plain_ones_back(kubelet, api):
+async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api):
     """B6: what an administrator did to a node's own labels stays done over a restart."""
     assert api.node()["metadata"]["labels"].keys() >= {"gpushare", "kubernetes.io/hostname", "beta.kubernetes.io/os"}
     await kubelet.stop()

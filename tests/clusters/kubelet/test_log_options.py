@@ -45,7 +45,7 @@ def test_a_query_that_makes_no_sense_is_refused(query, status):
     assert refusal.value.status == status
 
 
-def test_the_last_lines_are_counted_before_the_old_ones_are_left_out():
+def test_last_lines_are_counted_before_old_ones_are_left_out():
     """As a real kubelet does it: fewer lines than asked may come."""
     options = LogOptions(tail=2, since=25.0)
 

@@ -13,7 +13,7 @@ from tests.clusters.kubelet.waiting import until
 R = "example.com/slice"
 
 
-def test_devices_are_the_kubelets_and_other_amounts_the_operators():
+def test_devices_are_the_kubelets_other_amounts_the_operators():
     capacity, allocatable = resources_of(Machine("n1"), {R: Count(9, 4)}, {R: "77", "aliyun.com/gpu-count": "2"})
 
     assert (capacity[R], allocatable[R]) == ("9", "4")
@@ -29,7 +29,7 @@ def test_only_what_differs_is_written():
     assert difference({"capacity": wanted[0], "allocatable": wanted[1]}, wanted) == {}
 
 
-async def test_an_answer_that_comes_late_is_not_taken_for_the_node_that_was_created_anew_meanwhile(api):
+async def test_late_answer_does_not_count_for_a_re_created_node(api):
     """Writes to the old Node do not count for the new one, which must get all of its status."""
     counts = {R: Count(9, 9)}
     node = NodeStatus(api.client, Machine("n1"), lambda: counts, replace(Timings(), node_sync=0.0), time.time)

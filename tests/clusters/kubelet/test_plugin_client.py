@@ -34,7 +34,7 @@ async def _asked() -> AsyncIterator[tuple[PluginClient, asyncio.Task[bytes]]]:
             await plugin.stop()
 
 
-async def test_a_call_whose_connection_is_closed_is_an_error_and_no_cancellation() -> None:
+async def test_call_on_a_closing_connection_is_an_error() -> None:
     """gRPC reports both in the same way; the caller goes on."""
     async with _asked() as (client, task):
         await client.close()
@@ -42,7 +42,7 @@ async def test_a_call_whose_connection_is_closed_is_an_error_and_no_cancellation
             await task
 
 
-async def test_a_call_on_a_connection_that_was_closed_before_is_the_same_error() -> None:
+async def test_call_on_a_closed_connection_is_the_same_error() -> None:
     """A plugin that registers again closes the old connection between two calls for one container."""
     async with _asked() as (client, task):
         await client.close()

@@ -128,7 +128,7 @@ def test_a_pod_that_was_not_let_in_has_no_more_than_the_reason():
     }
 
 
-def test_a_pod_that_ran_and_was_not_let_in_again_is_not_ready_any_more():
+def test_running_pod_that_was_not_let_in_again_is_not_ready():
     """H 9."""
     rejection = Rejection("UnexpectedAdmissionError", "Pod was rejected: no devices")
     shown = status_of(state_of(one(running=True), rejection=rejection), NOW, [])["conditions"]

@@ -25,7 +25,7 @@ def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path):
     assert [path.name for path in (tmp_path / "proc").iterdir()] == ["8"]
 
 
-async def test_the_process_of_a_container_is_there_as_long_as_it_holds_its_card(tmp_path, state):
+async def test_process_exists_while_its_container_holds_the_card(tmp_path, state):
     behaviours = Behaviours((Behaviour(images=("app",), holds_mib=100),))
     runtime = Runtime(behaviours, StateFileCards(state), lambda: 0.0, ProcessTree(tmp_path / "proc"))
     container = Container("main", "app", Kind.APP, {}, {}, (), ())

@@ -18,7 +18,7 @@ from tests.clusters.kubelet.waiting import until
 IMPATIENT = Timings(dial=0.3)
 
 
-async def test_a_plugin_is_asked_for_options_before_its_register_returns(node):
+async def test_plugin_is_asked_for_options_before_register_returns(node):
     """A plugin that answers inside its own Register gets through, and is asked for its list once."""
     plugin = await node.plug(Plugin(ids("abc")))
 
@@ -107,7 +107,7 @@ async def test_a_list_just_below_4_mib_is_taken(node):
     assert node.devices.book.counts() == {RESOURCE: Count(57_456, 57_456)}
 
 
-async def test_the_end_of_the_stream_makes_devices_sick_and_is_not_retried(node):
+async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node):
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.end_stream()
 
@@ -174,7 +174,7 @@ async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node):
     assert (node.folder / "kubelet.sock").is_socket()
 
 
-async def test_after_a_restart_the_resource_counts_zero_until_it_is_registered_again(node):
+async def test_resource_counts_zero_from_restart_to_registration(node):
     plugin = await node.plug(Plugin(ids("abc")))
     await node.stop()
     await node.start()
@@ -214,7 +214,7 @@ async def test_many_registrations_at_once_all_get_through(node):
 
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
-async def test_a_registration_that_fails_makes_the_kubelet_deaf_to_the_end_of_the_plugin_before(node):
+async def test_failed_registration_hides_the_former_plugins_end(node):
     """B3: the last plugin to register is dropped, and none is left; a real kubelet's bookkeeping, which plugins must know."""
     plugin = await node.plug(Plugin(ids("ab")))
     with pytest.raises(grpc.aio.AioRpcError, match="failed to dial"):
@@ -226,7 +226,7 @@ async def test_a_registration_that_fails_makes_the_kubelet_deaf_to_the_end_of_th
     assert node.devices.book.counts() == {RESOURCE: Count(2, 2)}
 
 
-async def test_a_stream_that_ends_while_its_successor_registers_fails_the_successor(node):
+async def test_stream_that_ends_during_a_registration_fails_it(node):
     """B3: end the old streams first."""
     old = await node.plug(Plugin(ids("ab")), "old.sock")
     new = Plugin(ids("abc"))

@@ -21,7 +21,7 @@ def runtime_of(*behaviours, cards=None):
 @pytest.mark.parametrize(
     ("stop_seconds", "grace", "code"), [(0, 30, 143), (0.02, 30, 143), (60, 0.02, 137)], ids=["obeys", "slow", "killed"]
 )
-async def test_a_container_ends_when_it_obeys_or_when_its_grace_is_over(stop_seconds, grace, code):
+async def test_container_ends_when_it_obeys_or_its_grace_is_over(stop_seconds, grace, code):
     runtime = runtime_of(Behaviour(images=("app",), stop_seconds=stop_seconds))
     run = runtime.start("uid", container(), {})
     run.stop(grace)
@@ -40,7 +40,7 @@ async def test_a_second_word_makes_the_end_sooner_never_later():
     assert (await run.ended()).code == 137
 
 
-async def test_a_container_that_ends_by_itself_while_it_stops_has_its_own_code():
+async def test_container_that_ends_during_its_stop_has_its_own_code():
     runtime = runtime_of(Behaviour(images=("app",), exits_after=0.01, exit_code=5, stop_seconds=600))
     run = runtime.start("uid", container(), {})
     run.stop(300)
@@ -48,7 +48,7 @@ async def test_a_container_that_ends_by_itself_while_it_stops_has_its_own_code()
     assert (await run.ended()).code == 5
 
 
-async def test_memory_is_held_from_start_to_end_by_a_pid_that_no_kernel_gives(state):
+async def test_memory_is_held_by_a_pid_that_no_kernel_gives(state):
     runtime = runtime_of(Behaviour(images=("app",), holds_mib=100), cards=StateFileCards(state))
     run = runtime.start("uid", container(), {"NVIDIA_VISIBLE_DEVICES": "0"})
     (process,) = state.cards()[0].processes

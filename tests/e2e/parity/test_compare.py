@@ -15,7 +15,7 @@ def test_values_that_only_python_takes_for_equal_differ(first: Any, second: Any)
     assert difference({"count": first}, {"count": second}, ("real", "embedded"))
 
 
-def test_the_order_of_fields_is_no_difference_and_that_of_a_list_is() -> None:
+def test_order_of_fields_is_no_difference_and_of_a_list_is() -> None:
     """As JSON has it."""
     names = ("real", "embedded")
 

@@ -115,7 +115,7 @@ def test_what_a_card_refuses_is_answered_by_its_code(nvml: Probed, state: State,
     assert nvml.nvmlDeviceGetEnforcedPowerLimit(card) == 70000
 
 
-def test_todays_way_to_ask_the_temperature_is_there_with_todays_driver(nvml: Probed, branch: int, layer: Layer) -> None:
+def test_newest_temperature_function_exists_with_newest_driver(nvml: Probed, branch: int, layer: Layer) -> None:
     if layer.pynvml or branch < 570:
         assert nvml.has("nvmlDeviceGetTemperatureV") is (branch >= 570)
         return

@@ -113,7 +113,7 @@ def test_a_loss_ends_a_wait_that_is_under_way(nvml: Probed, state: State) -> Non
     assert caught.value.code == GPU_IS_LOST
 
 
-def test_events_of_the_slots_next_card_are_not_for_who_knew_the_first(nvml: Probed, state: State) -> None:
+def test_events_of_the_slots_next_card_skip_users_of_the_first(nvml: Probed, state: State) -> None:
     events = listen(nvml, 0, 1)
     new = state.change_uuid(state.cards()[0].uuid)
     state.post_xid(new, 48)
@@ -130,7 +130,7 @@ def test_who_slept_too_long_gets_the_newest(nvml: Probed, state: State) -> None:
     assert nvml.wait_code(events) == TIMEOUT
 
 
-def test_the_event_of_another_init_is_seen_by_new_sets_only_from_then_on(nvml: Probed, state: State) -> None:
+def test_event_of_another_init_reaches_only_new_sets(nvml: Probed, state: State) -> None:
     state.post_xid(state.cards()[0].uuid, 48)
     nvml.nvmlShutdown()
     nvml.nvmlInit()

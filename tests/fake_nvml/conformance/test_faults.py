@@ -20,7 +20,7 @@ def handles(nvml: Probed) -> list[dict[str, int]]:
     return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(3)]
 
 
-def test_a_fault_fails_one_function_of_one_card_for_so_many_calls(nvml: Probed, state: State) -> None:
+def test_fault_fails_one_function_of_one_card_this_many_times(nvml: Probed, state: State) -> None:
     first, second, _ = handles(nvml)
     state.add_fault("nvmlDeviceGetTemperature", card=state.cards()[0].uuid, code=UNKNOWN, count=2)
 
@@ -81,7 +81,7 @@ def test_the_fault_of_a_lost_card_comes_before_its_loss(nvml: Probed, state: Sta
     assert [nvml.code("nvmlDeviceGetName", card) for _ in range(2)] == [UNKNOWN, GPU_IS_LOST]
 
 
-def test_a_call_that_no_handle_comes_with_meets_faults_of_any_card_only(nvml: Probed, state: State) -> None:
+def test_call_without_a_handle_meets_faults_of_any_card_only(nvml: Probed, state: State) -> None:
     uuid = state.cards()[0].uuid
     events = nvml.nvmlEventSetCreate()
     state.add_fault("nvmlSystemGetDriverVersion", card=uuid, code=UNKNOWN)

@@ -57,7 +57,7 @@ def test_a_driver_that_is_none_is_refused() -> None:
         library_folder("new")
 
 
-def test_it_is_loaded_by_its_name_alone_where_it_was_loaded_by_path(built: Path) -> None:
+def test_library_loads_by_name_after_it_was_loaded_by_path(built: Path) -> None:
     """How a program is put on it without a variable: the loader matches the name inside."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print(hasattr(ctypes.CDLL('libnvidia-ml.so.1'), 'fakenvml_version'))"
     done = subprocess.run(

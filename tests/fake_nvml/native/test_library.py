@@ -67,9 +67,7 @@ def test_the_variable_says_where_the_state_is(library: Path, elsewhere: Path, tm
     assert run(INIT, library, environment={"FAKENVML_STATE": str(tmp_path / "state")}).stdout.split() == ["0", "2"]
 
 
-def test_without_the_variable_the_nodes_state_comes_before_the_one_beside_the_library(
-    library: Path, elsewhere: Path
-) -> None:
+def test_default_state_is_the_nodes_before_the_librarys(library: Path, elsewhere: Path) -> None:
     show(library.with_name("fakenvml.state"), "t4x2")
     assert run(INIT, library, environment={}).stdout.split() == ["0", "2"]
 
@@ -81,7 +79,7 @@ def test_without_any_state_there_is_no_driver(library: Path) -> None:
     assert run(INIT, library, environment={}).stdout.split() == ["9", "0"]
 
 
-def test_beside_a_real_driver_it_refuses_and_says_so_unless_it_is_wanted(library: Path, elsewhere: Path) -> None:
+def test_library_refuses_beside_a_real_driver_unless_wanted(library: Path, elsewhere: Path) -> None:
     (elsewhere / "driver").mkdir()
     show(elsewhere / "run" / "state", "t4x2")
 
@@ -120,7 +118,7 @@ print("end")
     assert done.stderr == ""
 
 
-def test_threads_may_call_while_others_initialise_shut_down_and_wait(tmp_path: Path) -> None:
+def test_threads_may_call_during_init_shutdown_and_wait(tmp_path: Path) -> None:
     """Under sanitizers: a call that runs over the last shutdown keeps what it reads."""
     show(tmp_path / "state", "mixed")
     code = """

@@ -261,7 +261,7 @@ async def test_ids_of_several_cards_are_refused() -> None:
             await kubelet.allocate(ids)
 
 
-async def test_ids_chosen_by_the_kubelet_alone_find_the_pod_of_that_card() -> None:
+async def test_ids_chosen_without_us_find_the_pod_of_that_card() -> None:
     """Kubelets before 1.19 do not ask; the ids' card decides between equal pods."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1, assumed=2)]
     async with plugin(["t4", "t4"], pods) as kubelet:
@@ -288,7 +288,7 @@ async def test_reused_ids_of_an_init_container_keep_the_card() -> None:
         assert (init["ALIYUN_COM_GPU_MEM_IDX"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == ("1", "1")
 
 
-async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_later() -> None:
+async def test_container_whose_owner_has_another_card_is_held() -> None:
     """PR-005: an error here makes the kubelet try again; once the annotation is right the container starts."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1, assumed=2)]
     async with plugin(["t4", "t4"], pods) as kubelet:
@@ -304,7 +304,7 @@ async def test_a_container_whose_owner_has_another_card_is_held_and_may_start_la
         await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=ids))
 
 
-async def test_a_pod_that_lost_its_annotations_gets_the_card_that_it_has() -> None:
+async def test_pod_that_lost_its_annotations_gets_its_card_again() -> None:
     """The ids of its containers are the truth."""
     async with plugin(["t4", "t4"], [gpu_pod("a", 2, card=1)]) as kubelet:
         ids, _ = await kubelet.admit(2)

@@ -84,7 +84,7 @@ async def on_fake(
 
 
 @pytest.mark.parametrize("version", ["v1.36.3", "v1.28.2"])
-async def test_a_list_that_the_kubelet_would_not_take_is_refused_at_the_start(tmp_path: Path, version: str) -> None:
+async def test_list_that_the_kubelet_would_refuse_fails_the_start(tmp_path: Path, version: str) -> None:
     """DP-003: exit code 1, and which unit would fit; nothing was published. An old kubelet takes these 30,720 ids."""
     waits = "" if version == "v1.36.3" else "published node=n"
     code, log, api = await on_fake(tmp_path, version, "--memory-unit=MiB", until_log=waits)
@@ -99,7 +99,7 @@ async def test_a_list_that_the_kubelet_would_not_take_is_refused_at_the_start(tm
         assert (code, len(patches)) == (0, 1)
 
 
-async def test_it_publishes_what_its_cards_are_and_waits_for_its_kubelet(tmp_path: Path) -> None:
+async def test_plugin_publishes_its_cards_and_waits_for_its_kubelet(tmp_path: Path) -> None:
     """Each card by its UUID, with true sizes, on the Node."""
     code, log, api = await on_fake(tmp_path, "v1.36.3", until_log="published node=n")
 

@@ -140,7 +140,7 @@ def test_a_time_of_thousands_of_digits_says_nothing() -> None:
     assert order(pods) == ["a", "b"]
 
 
-def test_pods_seen_at_once_without_versions_are_ordered_by_assume_time() -> None:
+def test_pods_without_versions_are_ordered_by_assume_time() -> None:
     """A fresh start knows no bind order then; one without a time comes first."""
     pods = NodePods()
     pods.replace([pod("c", 30), pod("a", 10), pod("x", "odd"), pod("b", 20)])

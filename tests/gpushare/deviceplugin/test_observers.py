@@ -130,7 +130,7 @@ async def test_a_flag_that_makes_no_sense_ends_with_two(tmp_path: Path, flag: st
     assert (code, flag.partition("=")[0] in running.log, "Traceback" in running.log) == (2, True, False)
 
 
-async def test_a_port_that_is_taken_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:
+async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:
     """Before anything is announced."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

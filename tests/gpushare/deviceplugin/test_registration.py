@@ -119,7 +119,7 @@ async def test_a_kubelet_that_starts_anew_is_registered_at_again(monkeypatch: py
         assert (kubelet.folder / "aliyungpushare.sock").is_socket()
 
 
-async def test_it_is_told_before_it_registers_that_another_kubelet_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_kubelet_is_reported_before_the_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which admits the pods that it finds by age. Neither the first that is seen is another, nor one that dropped us."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
@@ -132,7 +132,7 @@ async def test_it_is_told_before_it_registers_that_another_kubelet_has_started(m
         assert kubelet.changes.is_set()
 
 
-async def test_a_kubelet_that_comes_back_is_registered_at_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_returning_kubelet_is_registered_at_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one that ended left its socket, attempts are the rarer the longer it is away; another socket ends the wait."""
     monkeypatch.setattr(registration, "_FIRST_PAUSE_SECONDS", 3600)
     async with staying(monkeypatch, refuse=1) as kubelet:
@@ -153,7 +153,7 @@ async def test_a_kubelet_that_starts_after_us_finds_pods_too(
         assert kubelet.changes.is_set()
 
 
-async def test_a_kubelet_that_leaves_our_socket_alone_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kubelet_that_keeps_our_socket_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own socket shows that it is another kubelet."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
@@ -200,7 +200,7 @@ async def test_a_plugin_that_nobody_watches_any_more_registers_again(monkeypatch
         await next_registration(kubelet)
 
 
-async def test_the_first_message_is_the_full_list_and_streams_end_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_first_message_is_the_full_list_and_streams_end_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
     """DP-002, DP-009."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)

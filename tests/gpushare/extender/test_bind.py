@@ -245,7 +245,7 @@ async def test_a_wish_that_makes_no_sense_is_refused_with_its_reason() -> None:
         assert b.posts() == []
 
 
-async def test_concurrent_binds_for_the_last_slot_let_exactly_one_through() -> None:
+async def test_concurrent_binds_for_the_last_slot_let_one_through() -> None:
     """EXT-022: the card is booked before the first await."""
     async with bench(pod("a", 14), pod("b", 14)) as b:
         results = await asyncio.gather(b.bind("a", "m"), b.bind("b", "m"), return_exceptions=True)
@@ -285,7 +285,7 @@ async def test_bind_twice_is_success_once() -> None:
         assert b.api.pod("d", "a")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == "0"  # type: ignore[index]
 
 
-async def test_a_pod_bound_elsewhere_is_an_error_and_books_nothing_here() -> None:
+async def test_pod_bound_elsewhere_is_an_error_and_books_nothing() -> None:
     """EXT-021."""
     async with bench(pod("a")) as b:
         await b.bind("a", "m")
@@ -295,7 +295,7 @@ async def test_a_pod_bound_elsewhere_is_an_error_and_books_nothing_here() -> Non
         assert (b.used("n"), b.used("m")) == ([0, 0], [3])
 
 
-async def test_a_pod_bound_here_by_somebody_else_without_a_card_is_an_error() -> None:
+async def test_pod_bound_here_by_another_without_a_card_is_an_error() -> None:
     """Not ours, so not a success."""
     bound = pod("a")
     bound["spec"]["nodeName"] = "n"
@@ -334,7 +334,7 @@ async def test_an_unknown_node_is_refused() -> None:
             await b.bind("a", "nope")
 
 
-async def test_a_pod_that_asks_for_nothing_is_bound_without_annotations() -> None:
+async def test_pod_without_a_request_is_bound_without_annotations() -> None:
     """A scheduler may still send it (quantity 0 counts as interested)."""
     async with bench(pod("a", 0)) as b:
         await b.bind("a")
@@ -394,7 +394,7 @@ async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
         assert b.used() == [3, 0]
 
 
-async def test_a_lost_answer_keeps_the_card_until_the_outcome_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_answer_keeps_the_card_until_its_fate_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """EXT-025: no answer, the pod not bound yet: the request may still land, so its room is reserved for 90 s."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
     async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
@@ -507,7 +507,7 @@ async def test_a_caller_that_goes_away_does_not_stop_the_bind() -> None:
         assert b.used() == [3, 0]
 
 
-async def test_a_pod_that_ended_while_it_was_read_is_an_error_and_no_crash() -> None:
+async def test_pod_that_ends_during_its_read_is_an_error() -> None:
     """The watch may be ahead of the read."""
     async with bench(pod("a"), known=False) as b:
         b.cache.remove_pod(ObjectMeta(name="a", namespace="d", uid="uid-a"))

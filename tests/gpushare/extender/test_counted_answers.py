@@ -79,7 +79,7 @@ async def scheduler() -> AsyncIterator[Scheduler]:
         yield Scheduler(api, ApiClient(http))
 
 
-async def test_filter_counts_whether_any_node_holds_the_pod_and_why_not(scheduler: Scheduler) -> None:
+async def test_filter_counts_if_any_node_holds_the_pod_and_why_not(scheduler: Scheduler) -> None:
     """With a reason of the contract; what people wrote is no label."""
     assert await scheduler.asks("filter", pod("a"), "n", "unknown") == [("filter", "granted", "")]
     assert await scheduler.asks("filter", pod("a", 9)) == [("filter", "refused", wire.REASON_NO_CARD_LARGE_ENOUGH)]
@@ -153,9 +153,7 @@ async def test_each_verb_is_timed_under_its_name(scheduler: Scheduler) -> None:
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
-async def test_a_scheduler_does_not_wait_for_what_is_told_of_its_answer(
-    verb: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_scheduler_does_not_wait_for_reports_on_its_answer(verb: str, caplog: pytest.LogCaptureFixture) -> None:
     """Counts, the log and what explain knows come when the loop has its next turn; then they are there."""
     caplog.set_level(logging.INFO)
     loop = asyncio.get_running_loop()

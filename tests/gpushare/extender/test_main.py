@@ -67,7 +67,7 @@ def get(port: int, path: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_without_an_api_server_it_lives_says_so_and_ends_on_a_signal(kubeconfig: Path, number: int) -> None:
+def test_without_an_api_server_it_lives_and_ends_on_a_signal(kubeconfig: Path, number: int) -> None:
     """Alive, not ready, and exit code 0 after a signal; no restart is needed."""
     with start("--address", "127.0.0.1", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
         port = port_of(program)
@@ -92,7 +92,7 @@ def test_a_port_that_is_taken_is_a_usage_error(kubeconfig: Path) -> None:
     )
 
 
-def test_a_file_of_expected_pods_that_makes_no_sense_is_a_usage_error(kubeconfig: Path, tmp_path: Path) -> None:
+def test_senseless_file_of_expected_pods_is_a_usage_error(kubeconfig: Path, tmp_path: Path) -> None:
     """Said before it listens."""
     (tmp_path / "pods.yaml").write_text("pods: [{gpu-mem: four}]")
     with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=str(kubeconfig)) as program:
@@ -138,7 +138,7 @@ def test_the_metrics_say_who_may_ask(kubeconfig: Path, address: str, is_open: in
     assert (on_the_main_port, program.returncode) == ((404, 200), 0)
 
 
-def test_an_address_of_the_metrics_that_is_taken_is_a_usage_error(kubeconfig: Path) -> None:
+def test_taken_metrics_address_is_a_usage_error(kubeconfig: Path) -> None:
     """Which, and by which flag."""
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])

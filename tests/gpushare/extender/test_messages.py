@@ -83,7 +83,7 @@ def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
         (b"[" * 100_000, "cannot be read"),
     ],
 )
-def test_a_body_that_is_no_question_is_refused_with_what_is_wrong(body: bytes, says: str) -> None:
+def test_body_that_is_no_question_is_refused_with_its_fault(body: bytes, says: str) -> None:
     """Never a crash, whatever comes."""
     with pytest.raises(MalformedMessageError, match=says):
         decode_args(body)

@@ -166,7 +166,7 @@ async def test_a_read_does_not_come_back_for_ever() -> None:
     assert isinstance(error, TooManyRequestsError)
 
 
-async def test_a_write_that_is_told_to_come_later_is_the_callers_to_repeat() -> None:
+async def test_write_that_must_come_later_is_the_callers_to_repeat() -> None:
     api = ScriptedApi(lambda call: Answer(status(429), 429, {"retry-after": "7"}))
     async with listen(api) as url, client_of(url) as client:
         with pytest.raises(TooManyRequestsError) as caught:

@@ -460,7 +460,7 @@ async def test_a_connection_is_kept_between_requests(
     assert config._IDLE_SECONDS >= 60 or seconds is not None
 
 
-async def test_many_requests_at_once_share_few_connections_that_are_kept(write: Write) -> None:
+async def test_many_parallel_requests_share_few_kept_connections(write: Write) -> None:
     """However many pods are bound together; the next burst makes no handshake."""
     async with counting() as (url, connections):
         client = config.connect(write(url))
@@ -500,7 +500,7 @@ async def counting() -> AsyncIterator[tuple[str, list[int]]]:
         server.close()
 
 
-def test_attack_17_a_truncated_kubeconfig_puts_no_secret_into_an_error(tmp_path: Path) -> None:
+def test_attack_17_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
     """A file that is being rewritten ends anywhere, also within a token; the error names the place alone."""
     user = {"name": "u", "user": {"token": "SECRET-TOKEN", "client-key-data": "U0VDUkVULUtFWQ=="}}
     whole = json.dumps({"users": [user], "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}]})
@@ -621,7 +621,7 @@ async def test_a_token_counts_if_its_file_has_none(
     assert len(api.calls) == 1
 
 
-def test_a_kubeconfig_that_is_a_folder_is_no_reason_to_log_in_otherwise(tmp_path: Path) -> None:
+def test_kubeconfig_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
     """In a pod with a service account, a path that cannot be read is an error, and not the service account's login."""
     account = tmp_path / "account"
     account.mkdir()

@@ -60,7 +60,7 @@ async def test_an_event_is_written_on_its_object() -> None:
 
 
 @pytest.mark.parametrize("respond", [core_only(404, "NotFound"), LACKS_RIGHT], ids=["not served", "not allowed"])
-async def test_an_event_is_written_in_the_core_group_where_that_alone_is_had(
+async def test_event_goes_to_the_core_group_if_only_that_exists(
     respond: Callable[[Call], Answer],
 ) -> None:
     """Roles of the original name no other; it is tried once, and a repetition is counted there."""

@@ -161,7 +161,7 @@ async def test_a_server_that_does_not_read_keeps_nobody() -> None:
         ("http://x:y@a:1", "sesame"),
     ],
 )
-async def test_what_cannot_be_sent_is_an_error_after_which_nothing_can_have_happened(url: str, token: str) -> None:
+async def test_unsendable_request_is_an_error_without_effects(url: str, token: str) -> None:
     """And does not tell the token."""
     async with client_of(url, login=Tokens(token) if token else None) as client:
         with pytest.raises(UnreachableError) as caught:
@@ -208,7 +208,7 @@ async def test_many_who_are_refused_at_once_log_in_once() -> None:
     assert (tokens.asked, len(api.calls) - before) == (1, 1)
 
 
-async def test_a_login_that_has_nothing_new_to_say_is_asked_once_by_many() -> None:
+async def test_login_without_news_is_asked_once_by_many() -> None:
     """One after the other they would wait for it, a plugin's second each."""
     api, tokens = believes("another"), Tokens("old")
     async with listen(api) as url, client_of(url, login=tokens) as client:

@@ -60,7 +60,7 @@ def test_each_cards_true_size_where_it_is_published() -> None:
     assert [80, 24] == [device.total for device in one(units="104", annotations=cards(80, 24)).info.devices]
 
 
-def test_an_annotation_that_a_rollback_left_behind_is_not_believed() -> None:
+def test_annotation_left_by_a_rollback_is_not_believed() -> None:
     """Its units do not add up to the capacity: the original's average."""
     assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
 
@@ -119,7 +119,7 @@ def test_a_node_that_shows_no_cards_warns_of_none() -> None:
     assert build([node(units="0", count="0")], [pod("p", "3", on("0"))]) == ((), ())
 
 
-def test_without_the_annotation_the_allocatable_memory_is_divided() -> None:
+def test_allocatable_memory_is_divided_without_the_annotation() -> None:
     """As the original does; a sick card's memory is not allocatable."""
     report = one(allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
 
@@ -180,7 +180,7 @@ def test_what_does_not_hold_memory_is_not_counted() -> None:
     assert (report.used, report.info.bookings) == (0, ())
 
 
-def test_an_evicted_pod_whose_container_runs_still_holds_its_memory() -> None:
+def test_evicted_pod_with_a_running_container_holds_its_memory() -> None:
     running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
 
     assert one(pod("p", "4", on("1"), status={"phase": "Failed", "containerStatuses": running})).used == 4
@@ -214,7 +214,7 @@ def test_a_node_in_slots_mode_is_shown_in_mebibytes() -> None:
     assert small.unit == "MiB"
 
 
-def test_nodes_that_count_in_different_units_are_shown_in_mebibytes() -> None:
+def test_nodes_of_different_units_are_shown_in_mebibytes() -> None:
     """One table has one unit, and its sum means something: 28 GiB and 163,840 MiB are 192,512 MiB."""
     nodes = [
         node("ids", units="28", annotations=cards(14, 14)),
@@ -236,7 +236,7 @@ def test_nodes_that_count_in_different_units_are_shown_in_mebibytes() -> None:
     }
 
 
-def test_units_that_are_all_guessed_are_left_as_the_original_shows_them() -> None:
+def test_guessed_units_stay_as_the_original_shows_them() -> None:
     """It adds up whatever there is; the table is the same to the byte."""
     reports, _ = build([node("a", units="28"), node("b", units="30000")], [])
 

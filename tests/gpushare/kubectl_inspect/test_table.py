@@ -83,7 +83,7 @@ def test_details_of_several_nodes() -> None:
     )
 
 
-def test_a_gap_in_the_indices_keeps_every_card_under_its_own_heading() -> None:
+def test_gap_in_the_indices_keeps_cards_under_their_headings() -> None:
     """A card that was taken out has no column, however high the indices are."""
     gap = node("n", {0: 8, 10**9: 16}, ("p", 4, {10**9: 4}))
     header, row, *_ = summary([gap]).splitlines()

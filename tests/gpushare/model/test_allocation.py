@@ -232,7 +232,7 @@ def test_a_mark_that_names_no_other_card_is_none(text: str) -> None:
     assert (found.repair, found.booked) == (None, ((1, 6),))
 
 
-def test_a_multi_card_annotation_says_the_cards_of_each_container() -> None:
+def test_multi_card_annotation_has_the_cards_of_each_container() -> None:
     """By the container's position; a mark of repair means nothing there."""
     annotations = {
         "scheduler.framework.gpushare.allocation": '{"1":{"3":10,"1":14},"0":{"1":2}}',

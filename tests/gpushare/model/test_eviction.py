@@ -45,7 +45,7 @@ def labelled(**labels: str) -> Evictable:
     return Evictable(0, tuple(labels.items()), (), False, False)
 
 
-def test_requests_of_other_resources_are_those_of_the_worst_moment() -> None:
+def test_other_resources_count_at_their_worst_moment() -> None:
     """Containers together or the largest init container; a limit stands for a request; card memory is the book's own matter."""
     spec = {
         "initContainers": [container(requests={"cpu": "2"})],
@@ -73,9 +73,7 @@ def test_requests_of_other_resources_are_those_of_the_worst_moment() -> None:
         ({"containers": [{"ports": [{"hostPort": 80}]}]}, True),
     ],
 )
-def test_a_pod_whose_place_depends_on_more_than_resources_is_entangled(
-    spec: dict[str, object], entangled: bool
-) -> None:
+def test_pod_that_needs_more_than_resources_is_entangled(spec: dict[str, object], entangled: bool) -> None:
     """Ports, volumes and neighbours of one pod can be in the way of another."""
     assert is_entangled(pod(spec)) is entangled
 
@@ -103,7 +101,7 @@ def test_what_is_remembered_of_a_pod() -> None:
         (None, [False, False, False]),
     ],
 )
-def test_a_budget_protects_whom_it_selects_from_the_second_eviction_on(
+def test_budget_protects_its_pods_from_the_second_eviction_on(
     selector: dict[str, object] | None, expected: list[bool]
 ) -> None:
     """One disruption is allowed; a budget that selects nothing, or cannot be read, protects no pod."""
@@ -112,7 +110,7 @@ def test_a_budget_protects_whom_it_selects_from_the_second_eviction_on(
     assert list(protected(pods, {"ns": [budget(1, selector)]})) == expected
 
 
-def test_a_budget_does_not_count_strangers_nor_whoever_is_counted_already() -> None:
+def test_budget_counts_no_strangers_and_no_pod_twice() -> None:
     """Another namespace's pods, pods without labels, and pods with an eviction that the API server has taken note of."""
     web = labelled(app="web")
     pods = [("other", "a", web), ("ns", "b", labelled()), ("ns", "gone", web), ("ns", "c", web)]

@@ -55,7 +55,7 @@ def test_a_unit_that_says_nothing_is_no_unit() -> None:
 
 
 @pytest.mark.parametrize("capacity", [gpus("42", "3"), gpus("38", "2"), gpus("28", "2")])
-def test_an_annotation_that_contradicts_the_capacity_is_not_believed(capacity: dict[str, object]) -> None:
+def test_annotation_that_contradicts_the_capacity_is_no_belief(capacity: dict[str, object]) -> None:
     """After a rollback to the Go plugin it is stale: total divided by count, as that plugin means it."""
     count, memory = int(str(capacity["aliyun.com/gpu-count"])), int(str(capacity["aliyun.com/gpu-mem"]))
 
@@ -206,7 +206,7 @@ def test_slots_are_counted_where_the_annotation_says_slots_mode() -> None:
 
 
 @pytest.mark.parametrize(("mode", "slots"), [("slots", 0), ("slots", -1), ("ids", -1), ("other", 2)])
-def test_an_annotation_of_a_mode_or_of_slots_that_cannot_be_is_no_annotation(mode: str, slots: int) -> None:
+def test_annotation_with_an_impossible_mode_or_slots_is_none(mode: str, slots: int) -> None:
     """A card that counts containers but takes none would be refused for ever; an unknown mode is a later version's."""
     cards = NodeCards(1, mode, "MiB", "", (CardFacts(0, "GPU-a", "A", 8, 8, slots=slots),))
 

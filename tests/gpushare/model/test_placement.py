@@ -28,7 +28,7 @@ def node(*devices: Device) -> NodeInfo:
 
 
 @given(DEVICES, st.integers(1, 25))
-def test_the_chosen_card_holds_the_request_and_no_tighter_one_does(devices: tuple[Device, ...], request: int) -> None:
+def test_chosen_card_is_the_tightest_that_holds_the_request(devices: tuple[Device, ...], request: int) -> None:
     """Never over-fills, never a sick card, best fit; and refuses only if no card holds it."""
     fitting = [device for device in devices if device.healthy and device.total - device.used >= request]
     try:
@@ -63,7 +63,7 @@ def test_unequal_cards_are_not_averaged() -> None:
     assert choose(node(Device(0, 24), Device(1, 80)), Question(Request(60))) == ((1, 60),)
 
 
-def test_a_card_without_a_slot_is_passed_over_and_the_next_best_taken() -> None:
+def test_card_without_a_slot_is_passed_over_for_the_next_best() -> None:
     """Best fit among those that hold memory and containers."""
     cards = node(
         Device(0, 80, 70, slots=4, slots_used=4), Device(1, 80, 60, slots=4, slots_used=3), Device(2, 80, 20, slots=4)
@@ -114,7 +114,7 @@ def wishing(units: int, **wishes: object) -> Question:
         (wishing(4, models=(" t4 ", " a100 "), banned_uuids=frozenset({"gpu-0", "gpu-1"})), 2),
     ],
 )
-def test_a_card_that_is_wished_for_is_taken_though_another_fits_better(asked: Question, index: int) -> None:
+def test_wished_card_is_taken_though_another_fits_better(asked: Question, index: int) -> None:
     """Without a wish it would be the small one: the tightest."""
     assert choose(node(T4, SMALL_T4, A100), Question(Request(4))) == ((1, 4),)
     assert choose(node(T4, SMALL_T4, A100), asked) == ((index, 4),)
@@ -142,7 +142,7 @@ def test_a_card_that_is_wished_for_is_taken_though_another_fits_better(asked: Qu
         ((T4, Device(1, 14, 13, uuid="b")), wishing(8, split=(4, 4)), wire.REASON_NO_CARDS_FOR_SPLIT),
     ],
 )
-def test_a_wish_that_a_node_cannot_grant_is_refused_and_not_passed_over(
+def test_ungrantable_wish_is_refused_and_not_passed_over(
     devices: tuple[Device, ...], asked: Question, reason: str
 ) -> None:
     """And the reason distinguishes a full card from one that will never do."""
@@ -168,7 +168,7 @@ def test_a_split_gives_each_part_a_card_of_its_own() -> None:
     assert choose(node(T4, SMALL_T4, A100), wishing(28, split=(14, 14))) == ((0, 14), (2, 14))
 
 
-def test_the_parts_of_a_split_stay_together_where_nothing_else_tells_cards_apart() -> None:
+def test_equal_parts_of_a_split_stay_together() -> None:
     """The NUMA node breaks a tie, before the index does, and no more than a tie."""
     cards = [Device(index, 14, uuid=str(index), numa=numa) for index, numa in ((0, 0), (1, 1), (2, 0))]
 

@@ -51,7 +51,7 @@ def test_a_sidecar_adds_to_everything_after_it() -> None:
     assert pod_request(pod([container("a", "3")], [container("i", "4"), sidecar, container("j", "4")])) == 6
 
 
-def test_the_limit_counts_and_the_request_where_there_is_no_limit() -> None:
+def test_limit_counts_and_the_request_only_without_a_limit() -> None:
     """Kubernetes wants both equal; a hand-written one may name either."""
     both = {"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}, "requests": {"aliyun.com/gpu-mem": "9"}}}
     only = {"name": "b", "resources": {"limits": {"cpu": "1"}, "requests": {"aliyun.com/gpu-mem": "3"}}}
@@ -147,7 +147,7 @@ def slotted(name: str, units: object, slots: object = "1", **more: object) -> di
     return {"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-slot": slots}}, **more}
 
 
-def test_a_pod_holds_a_slot_for_each_container_that_asks_for_memory() -> None:
+def test_pod_holds_a_slot_for_each_container_with_memory() -> None:
     """By the rule of the units: init containers hand theirs on, sidecars keep theirs, the others need none."""
     init = [slotted("i", "9"), slotted("s", "1", restartPolicy="Always"), slotted("j", "9"), container("k")]
 
@@ -156,7 +156,7 @@ def test_a_pod_holds_a_slot_for_each_container_that_asks_for_memory() -> None:
     assert slot_request(pod([container("a")])) == 0
 
 
-def test_a_request_says_units_slots_and_whether_the_pod_names_them() -> None:
+def test_request_has_units_slots_and_if_the_pod_names_them() -> None:
     """The extender's request to a card."""
     assert request_of(pod([slotted("a", "3"), slotted("b", "4"), container("c")])) == Request(7, 2)
     assert request_of(pod([container("a")])) == Request(0, 0)
@@ -173,7 +173,7 @@ def test_a_request_says_units_slots_and_whether_the_pod_names_them() -> None:
     ],
     ids=["none", "two", "zero", "one of two containers", "a request alone"],
 )
-def test_a_container_without_exactly_one_slot_in_its_limits_names_none(containers: list[object]) -> None:
+def test_container_without_exactly_one_slot_limit_names_none(containers: list[object]) -> None:
     """The kubelet allocates by limits; two slots may lie on two cards."""
     assert not request_of(pod(containers)).names_slots
     assert not request_of(pod([slotted("m", "1")], containers)).names_slots

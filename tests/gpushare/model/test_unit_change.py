@@ -74,7 +74,7 @@ def test_a_converted_booking_is_converted_once() -> None:
     assert (node.devices[0].used, again.devices[0].used, again.bookings[0].units) == (14336, 14336, 14336)
 
 
-def test_a_pod_on_two_cards_during_a_repair_holds_the_amount_of_one() -> None:
+def test_pod_on_two_cards_during_a_repair_holds_one_amount() -> None:
     """Both cards are booked in the present unit, and the pod's own amount is that of one card."""
     cards = (card(15360, MIB), card(11264, MIB, index=1))
     node = lay_out("n", cards, [Booking("u", "d", "p", 3, ((0, 3), (1, 3)), card_size=15)])

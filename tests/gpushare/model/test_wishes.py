@@ -65,7 +65,7 @@ def test_an_unknown_wish_is_refused_with_the_nearest_one(name: str, advice: str)
     assert texts[0].endswith(advice)
 
 
-def test_a_pod_that_has_its_card_keeps_its_group_beside_an_unknown_wish() -> None:
+def test_pod_with_a_card_keeps_its_group_despite_unknown_wishes() -> None:
     """A pod that was bound by an older version stays with its group."""
     bound = Pod(
         metadata=ObjectMeta(namespace="ns", annotations={wire.PEOPLE_PREFIX + "old": "", wire.WISH_SAME_CARD: "g"})

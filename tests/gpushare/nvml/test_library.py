@@ -90,7 +90,7 @@ def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: st
 
 
 @pytest.mark.parametrize("driver", ERAS)
-def test_a_process_in_several_lists_counts_once_and_unknown_memory_is_none(simulate: Simulate, driver: str) -> None:
+def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -> None:
     state = simulate("t4x1", driver=driver)
     uuid = state.cards()[0].uuid
     for pid in range(1, 6):

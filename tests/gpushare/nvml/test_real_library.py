@@ -47,7 +47,7 @@ def test_it_is_nvidias_and_not_ours(session: NvmlSession) -> None:
     assert hasattr(pynvml.nvmlLib, "nvmlInternalGetExportTable")
 
 
-def test_a_missing_driver_is_reported_each_time_and_leaks_nothing(session: NvmlSession) -> None:
+def test_missing_driver_is_reported_each_time_without_a_leak(session: NvmlSession) -> None:
     """The device plugin asks again every few seconds, for weeks if need be."""
     for attempt in range(200):
         with pytest.raises(NoDriverError, match=REASON):

@@ -68,7 +68,7 @@ def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
     assert session.poll().xids == (Xid(second, 31),)
 
 
-def test_nvml_that_is_shut_in_the_middle_of_a_poll_takes_nothing_with_it(
+def test_nvml_shut_during_a_poll_loses_no_event(
     simulate: Simulate, session: NvmlSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Events from before the first refusal are reported; the next question is refused."""
@@ -143,9 +143,7 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
     assert session.poll() == Heard()
 
 
-def test_a_recovery_that_is_asked_for_when_a_card_is_first_met_is_of_a_fault_that_nobody_heard(
-    simulate: Simulate, session: NvmlSession
-) -> None:
+def test_recovery_asked_for_at_first_sight_is_an_unread_fault(simulate: Simulate, session: NvmlSession) -> None:
     """At the start, and after the driver was away; a card that comes back with the same is no news."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, _ = uuids(state)
@@ -161,9 +159,7 @@ def test_a_recovery_that_is_asked_for_when_a_card_is_first_met_is_of_a_fault_tha
 
 
 @pytest.mark.parametrize("driver", ERAS)
-def test_what_was_not_heard_yet_is_not_lost_when_nvml_is_opened_anew(
-    simulate: Simulate, session: NvmlSession, driver: str
-) -> None:
+def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: NvmlSession, driver: str) -> None:
     """An event set that is freed takes its waiting events with it; if opening fails then, they are reported later."""
     state = simulate("t4x2", driver=driver)
     first, second = uuids(state)
@@ -270,7 +266,7 @@ def opened(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-def test_where_the_kernel_tells_of_changes_a_count_leaves_nvml_open(
+def test_count_leaves_nvml_open_if_the_kernel_reports_changes(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
     """The cards' facts are read again, and no Xid can fall into a gap."""
@@ -284,7 +280,7 @@ def test_where_the_kernel_tells_of_changes_a_count_leaves_nvml_open(
     assert (len(opened), told.poll()) == (1, Heard())
 
 
-def test_a_card_that_the_kernel_tells_of_is_met_at_the_next_count(
+def test_card_reported_by_the_kernel_is_met_at_the_next_count(
     simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path
 ) -> None:
     """Each poll reports that a count is due, until it was made."""
@@ -326,7 +322,7 @@ def test_a_count_that_may_not_be_whole_is_made_anew(
     assert len(opened) == 2
 
 
-def test_a_driver_that_goes_away_and_comes_back_is_told_by_the_kernel(
+def test_kernel_reports_a_driver_that_goes_and_comes_back(
     simulate: Simulate, clean_pynvml: None, opened: list[int]
 ) -> None:
     """Each time at the next poll, and the count after it is of the driver as it is."""
@@ -374,7 +370,7 @@ def test_a_kernel_that_does_not_tell_is_worth_one_line(
     ]
 
 
-def test_a_card_that_failed_to_be_heard_is_listened_to_at_the_next_count(
+def test_card_with_a_failed_reader_is_read_at_the_next_count(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
     state = simulate("t4x2", driver=KNOWS_ACTIONS)

@@ -78,7 +78,7 @@ async def test_a_question_is_asked_no_more_than_so_many_times(thread: NvmlThread
     assert len(asked) == 3
 
 
-async def test_two_questions_that_are_asked_again_do_not_disturb_each_other(thread: NvmlThread) -> None:
+async def test_two_repeated_questions_do_not_disturb_each_other(thread: NvmlThread) -> None:
     """The one that is raised ends, the other goes on."""
     first, second = iter([0, 0, 0, 1]), iter([0, 2])
 

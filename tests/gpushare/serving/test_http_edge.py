@@ -266,7 +266,7 @@ async def test_a_body_of_a_hundred_megabytes_is_read() -> None:
     assert answer.text == "POST /a 100000000"
 
 
-async def test_a_client_that_sends_ahead_of_a_slow_answer_does_not_fill_our_memory() -> None:
+async def test_client_ahead_of_a_slow_answer_does_not_fill_memory() -> None:
     """While one request is worked on nothing more is read from that connection."""
     application = Application()
     async with edge(application) as url, client(url) as one:
@@ -305,7 +305,7 @@ async def test_an_answer_in_parts_is_one_answer() -> None:
     assert (len(body), body[:6], second[2], third[2]) == (50_000_005, b"beginx", b"GET /a 0", b"GET /b 0")
 
 
-async def test_the_connection_ends_after_the_last_part_where_the_client_wants_that() -> None:
+async def test_connection_ends_after_the_last_part_on_request() -> None:
     """Not before."""
     async with edge(Application()) as url, client(url) as one:
         await one.send(b"GET /parts HTTP/1.1\r\nconnection: close\r\n\r\n")

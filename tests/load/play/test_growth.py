@@ -49,7 +49,7 @@ def rows(largest: float, failures: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-def test_each_size_is_run_with_names_fixed_and_as_kube_scheduler_sends_them() -> None:
+def test_each_size_runs_with_fixed_and_real_numbers_of_names() -> None:
     """On one cluster also with more names and with more events; none is run twice."""
     found = cells([100, 1000, 15_000], 100)
 

@@ -30,7 +30,7 @@ def test_count_and_mean_are_exact_and_percentiles_as_the_buckets() -> None:
     }
 
 
-def test_of_the_scheduler_attempts_algorithm_and_plugins_are_read() -> None:
+def test_schedulers_attempts_algorithm_and_plugins_are_read() -> None:
     """Each by its label, if it has one; the rest of the page counts for no time."""
     attempts = page("scheduler_scheduling_attempt_duration_seconds", "result", {"scheduled": [0.05]})
     algorithm = page("scheduler_scheduling_algorithm_duration_seconds", "", {"": [0.3, 0.3]})

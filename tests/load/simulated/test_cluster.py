@@ -77,7 +77,7 @@ def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
     assert pod.name in names(cluster)
 
 
-def test_where_the_cluster_is_steady_a_pod_ends_for_each_that_is_bound() -> None:
+def test_pod_ends_for_each_bound_one_in_a_steady_cluster() -> None:
     """As many run afterwards; the end of a pod is reported, and it is in no list."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
     bound, ended = cluster.bind("w", "b", 3)

@@ -21,7 +21,7 @@ def cards() -> Cards:
     return Cards([Node("n1", 2, 16)])
 
 
-def test_a_card_that_is_full_is_not_over_booked_and_one_unit_more_is() -> None:
+def test_full_card_is_not_over_booked_and_one_unit_more_is() -> None:
     """Counted once, however often the pod is seen."""
     found = cards()
     for name in ("a", "b"):

@@ -143,7 +143,7 @@ def test_events_are_of_the_simulated_api_server_alone(capsys: pytest.CaptureFixt
     assert "--events is of the simulated API server alone" in capsys.readouterr().err
 
 
-def test_failures_are_the_extenders_own_and_the_schedulers_errors() -> None:
+def test_failures_are_the_extenders_and_the_schedulers_errors() -> None:
     """A pod that fits nowhere is no failure; an answer that is an error, and an attempt that ended in one, are."""
     requests, seconds = "gpushare_extender_requests_total", "gpushare_extender_request_duration_seconds"
     ours = (

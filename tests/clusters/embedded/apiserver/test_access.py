@@ -148,7 +148,7 @@ async def test_who_may_acts_for_others(secured: EmbeddedApi, authority: Authorit
             assert f"cannot impersonate-on:{mode}:list" in answer.json()["message"]
 
 
-async def test_a_server_without_certificates_takes_everybody_for_an_administrator() -> None:
+async def test_server_without_certificates_makes_all_administrators() -> None:
     """For tests of other things."""
     server = EmbeddedApi()
     url = await server.start()

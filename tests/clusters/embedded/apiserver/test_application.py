@@ -110,7 +110,7 @@ async def test_a_bad_request_is_refused_with_a_status(
         ("POST", "", b'{"metadata":{"name":"new","resourceVersion":"7"}}', "resourceVersion should not be set"),
     ],
 )
-async def test_a_few_mistakes_of_clients_are_500_as_in_released_servers(
+async def test_few_client_mistakes_are_500_as_in_released_servers(
     http: httpx2.AsyncClient, method: str, path: str, content: bytes, message: str
 ) -> None:
     """With a Status that has no reason."""

@@ -89,7 +89,7 @@ def test_a_value_is_converted_only_if_an_expression_names_it() -> None:
         scope.evaluate("object == 1")
 
 
-def test_fields_of_an_object_are_there_whichever_expression_comes_first() -> None:
+def test_fields_exist_whichever_expression_comes_first() -> None:
     """One that looks at the metadata, one at another field, one at all of it, and one at the old object that is null."""
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Failed"}}
     scope = Scope({"object": pod, "oldObject": None})

@@ -152,7 +152,7 @@ async def test_dependents_of_what_nobody_follows_stay(api: ApiClient) -> None:
     await eventually(left, lambda found: found == ["kept"], "only the one of the robot")
 
 
-async def test_one_workload_that_makes_no_sense_does_not_stop_the_others(api: ApiClient) -> None:
+async def test_senseless_workload_does_not_stop_the_others(api: ApiClient) -> None:
     """A pod with a strange name that names a StatefulSet as its owner."""
     owner = await api.create(workload("StatefulSet", 0))
     reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "w", "uid": owner["metadata"]["uid"]}

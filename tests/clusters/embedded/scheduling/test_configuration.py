@@ -37,7 +37,7 @@ def extender(**fields: Any) -> ExtenderConfiguration:
     ],
     ids=["none", "other", "limit", "zero", "request", "init", "ephemeral", "pod-level"],
 )
-def test_is_interested_in_containers_that_name_a_managed_resource(pod: dict[str, Any], interested: bool) -> None:
+def test_interested_in_containers_that_name_a_managed_resource(pod: dict[str, Any], interested: bool) -> None:
     assert interested is extender(managed_resources=MANAGED).is_interested(pod)
 
 

@@ -23,7 +23,7 @@ def test_parse_of_the_least() -> None:
     assert Configuration((), (Profile("default-scheduler", None),), 0, 1, 10) == parse(HEAD)
 
 
-def test_the_file_that_we_ship_is_valid_and_binds_through_the_extender() -> None:
+def test_shipped_file_is_valid_and_binds_through_the_extender() -> None:
     extender = ExtenderConfiguration(
         "http://127.0.0.1:12345/gpushare-scheduler",
         filter_verb="filter",

@@ -95,7 +95,7 @@ def test_reject_leaves_ignored_resources_to_the_extender() -> None:
     assert rejection(pod, make_node(), ignored=frozenset({MEMORY})) is None
 
 
-def test_reject_does_not_look_for_a_resource_of_which_nothing_is_asked() -> None:
+def test_reject_skips_resources_of_which_nothing_is_asked() -> None:
     """Even on a node that is over-committed already."""
     assert rejection(make_pod(limits={MEMORY: "0"}), make_node(), {MEMORY: 5}) is None
 

@@ -49,7 +49,7 @@ async def follow(lists: LocalLists, until: tuple[str, str], broken: str = "") ->
     return seen[: seen.index(until) + 1]
 
 
-async def test_what_went_while_the_watch_was_broken_is_handed_over_as_deleted() -> None:
+async def test_objects_lost_during_a_broken_watch_come_as_deleted() -> None:
     """A refused watch starts again from a list; nothing that is gone stays in the picture."""
     seen = await follow(LocalLists(["a", "b"], ["b"]), until=("DELETED", "a"))
 

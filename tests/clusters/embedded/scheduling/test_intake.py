@@ -65,7 +65,7 @@ def test_pods_of_other_schedulers_are_counted_but_not_queued() -> None:
     assert parts.used() == 4
 
 
-def test_a_pod_that_is_deleted_while_it_is_being_bound_gives_its_room_back() -> None:
+def test_pod_deleted_during_its_bind_gives_its_room_back() -> None:
     parts = Parts()
     parts.refuse("waiting")
     parts.view.assume(make_pod("p1", {MEMORY: "4"}), "n1")
@@ -116,7 +116,7 @@ def test_only_what_makes_room_wakes_who_lacks_room() -> None:
     assert parts.woken("waiting")
 
 
-def test_every_event_of_an_assigned_pod_wakes_who_an_extender_refused() -> None:
+def test_event_of_an_assigned_pod_wakes_an_extenders_refusals() -> None:
     parts = Parts()
     parts.refuse("waiting")
     parts.take(bound())
@@ -169,7 +169,7 @@ def test_a_waiting_pod_that_is_deleted_wakes_nobody() -> None:
     assert parts.intake.pod(UID) is None
 
 
-def test_a_node_s_annotation_wakes_others_and_its_heartbeat_does_not() -> None:
+def test_node_annotation_wakes_pods_and_heartbeat_does_not() -> None:
     parts = Parts()
     parts.refuse("waiting")
     node = make_node("n1", {MEMORY: "10"})

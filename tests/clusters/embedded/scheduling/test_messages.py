@@ -119,7 +119,7 @@ def test_decode_filter_refuses_what_go_refuses(answer: bytes) -> None:
         decode_filter(answer)
 
 
-def test_decode_filter_with_error_is_a_failure_whatever_else_it_says() -> None:
+def test_decode_filter_with_error_is_always_a_failure() -> None:
     with pytest.raises(AnswerError, match=r"^no cache$"):
         decode_filter(body({"NodeNames": ["n"], "Error": "no cache"}))
 

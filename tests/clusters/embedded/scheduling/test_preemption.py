@@ -112,9 +112,7 @@ def test_violations_are_counted(given_budget: Object, violations: int) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 12)), max_size=6), st.integers(1, 12))
-def test_without_its_victims_the_node_holds_the_pod_and_not_without_fewer(
-    pods: list[tuple[int, int]], units: int
-) -> None:
+def test_node_holds_the_pod_with_its_victims_gone_and_no_fewer(pods: list[tuple[int, int]], units: int) -> None:
     """Whatever is on it: enough go, none of the same importance, and none in vain."""
     there = [pod(f"p{number}", size, priority) for number, (size, priority) in enumerate(pods)]
     total = sum(size for size, _ in pods)
@@ -147,7 +145,7 @@ def test_dry_run_tells_candidates_refusals_and_errors_apart() -> None:
     assert ['expected at least one victim pod on node "free"'] == found.errors
 
 
-def test_dry_run_says_for_every_node_why_preemption_does_not_help() -> None:
+def test_dry_run_gives_each_node_its_reason_against_preemption() -> None:
     found = dry_run(demand_of(pod("high", 4, 10)), [node_with(pod("equal", 8, 10))], [], lambda name: [])
 
     expected = (

@@ -48,7 +48,7 @@ def test_a_refused_pod_sleeps_until_something_changes() -> None:
     assert Pool.UNSCHEDULABLE is queue.pool_of("uid-p1")
 
 
-def test_a_woken_pod_need_not_sit_its_backoff_out_while_nobody_else_is_active() -> None:
+def test_woken_pod_skips_its_backoff_while_no_other_is_active() -> None:
     """With others active it comes after them, whatever its priority."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0)
@@ -166,7 +166,7 @@ def test_gates_hold_a_pod_until_they_are_gone() -> None:
     assert queue.pop(400) is not None
 
 
-def test_an_own_change_is_another_try_for_who_an_extender_refused() -> None:
+def test_own_change_retries_a_pod_that_an_extender_refused() -> None:
     """Even the condition that the scheduler itself has written."""
     queue = SchedulingQueue()
     refused(queue, now=0)

@@ -39,7 +39,7 @@ def test_changed_condition_with_another_message_keeps_the_time() -> None:
     assert CONDITION == changed_condition(with_condition(message="other"), CONDITION, AT)
 
 
-def test_changed_condition_is_nothing_where_the_pod_says_so_already() -> None:
+def test_condition_that_the_pod_already_has_is_not_written() -> None:
     assert changed_condition(with_condition(lastTransitionTime="2020-01-01T00:00:00Z"), CONDITION, AT) is None
 
 
@@ -121,7 +121,7 @@ async def test_reporter_takes_a_nomination_away() -> None:
     assert calls[0].message["status"]["nominatedNodeName"] is None
 
 
-async def test_reporter_goes_on_after_a_report_that_could_not_be_written() -> None:
+async def test_reporter_goes_on_after_a_failed_write() -> None:
     async def respond(call: Call) -> Answer:
         return Answer({"reason": "Forbidden"}, 403 if "p1" in str(call.body) else 201)
 

@@ -50,7 +50,7 @@ def test_balanced_prefers_the_node_that_becomes_more_even() -> None:
     assert balanced({}, lopsided) == 0
 
 
-def test_in_tree_keeps_away_from_taints_and_goes_where_the_pod_prefers() -> None:
+def test_in_tree_avoids_taints_and_follows_preferences() -> None:
     plain = node_info(make_node("plain"))
     tainted = node_info(make_node("tainted", taints=[{"key": "k", "effect": "PreferNoSchedule"}]))
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["tainted"]}]}
@@ -62,7 +62,7 @@ def test_in_tree_keeps_away_from_taints_and_goes_where_the_pod_prefers() -> None
     assert drawn[0] - drawn[1] == 300 - 200
 
 
-def test_with_extenders_scales_ten_to_a_hundred_and_clamps_nothing() -> None:
+def test_with_extenders_scales_ten_to_a_hundred_without_clamping() -> None:
     assert with_extenders(50, 10) == 150
     assert with_extenders(50, 25) == 300
 

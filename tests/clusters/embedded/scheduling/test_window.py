@@ -33,7 +33,7 @@ def test_window_of_the_default_percentage(nodes: int, names: int) -> None:
 
 
 @given(st.integers(0, 20_000), st.integers(0, 100))
-def test_window_is_never_larger_than_the_cluster_nor_smaller_than_100(nodes: int, percentage: int) -> None:
+def test_window_is_between_100_and_the_cluster(nodes: int, percentage: int) -> None:
     found = feasible_nodes_to_find(nodes, percentage)
 
     assert min(nodes, 100) <= found <= max(nodes, 0)

@@ -38,7 +38,7 @@ def test_rules_that_nobody_asks_are_not_set() -> None:
 
 
 @pytest.mark.parametrize("family", ["iptables", "ip6tables"])
-def test_each_bridge_is_rejected_after_what_goes_between_bridges_was_let_through(family: str) -> None:
+def test_each_bridge_is_rejected_after_the_rule_between_bridges(family: str) -> None:
     """The order decides: the first rule that fits."""
     outward = [rule for rule in rules(["a", "b"], family) if EGRESS in rule]
     last_return = max(place for place, rule in enumerate(outward) if "RETURN" in rule)

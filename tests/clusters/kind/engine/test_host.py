@@ -70,7 +70,7 @@ def test_a_missing_program_that_can_be_installed_is_not_missing() -> None:
     assert host.lacks_programs
 
 
-def test_a_host_without_the_capability_of_privileged_containers_is_known(tmp_path: Path) -> None:
+def test_host_without_the_privileged_capability_is_recognised(tmp_path: Path) -> None:
     """It gets a runtime in front of runc."""
     with_it = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "with"))
     without = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "without", bounding=ALL & ~(1 << 24)))

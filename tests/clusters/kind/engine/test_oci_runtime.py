@@ -108,7 +108,7 @@ def test_the_exit_code_is_runcs(tmp_path: Path) -> None:
     assert subprocess.run(argv, check=False).returncode == 7
 
 
-def test_a_privileged_container_runs_where_the_host_lacks_the_capability(shared: Machine) -> None:
+def test_privileged_container_runs_without_the_hosts_capability(shared: Machine) -> None:
     """With every capability that the host has; runc alone refuses."""
     limits = shared.run(*DOCKER_RUN, "--privileged", IMAGE, "cat", "/proc/self/status").stdout
     refused = shared.run(

@@ -24,7 +24,7 @@ from tests.servers import until
 FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
 
 
-async def test_two_equal_pods_guessed_the_wrong_way_round_exchange_cards() -> None:
+async def test_two_wrongly_guessed_equal_pods_exchange_cards() -> None:
     """D1: bound in one order, admitted in the other. Neither starts before the annotations are right, then both do."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods) as node:
@@ -40,7 +40,7 @@ async def test_two_equal_pods_guessed_the_wrong_way_round_exchange_cards() -> No
         assert node.reasons() == []
 
 
-async def test_a_pod_that_is_not_admitted_yet_gives_its_card_to_the_one_that_has_the_ids() -> None:
+async def test_unadmitted_pod_gives_its_card_to_the_one_with_the_ids() -> None:
     """The first of two starts together; the second is then answered on the card that is now its own."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=2)]
     async with stage(pods) as node:
@@ -64,7 +64,7 @@ async def test_a_wrong_guess_is_known_before_the_next_question() -> None:
         assert (node.card("a"), node.card("b")) == ("0+1", "1+0")
 
 
-async def test_whoever_goes_to_another_card_is_booked_there_until_he_starts() -> None:
+async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
     """From the question which ids on: the pod that is written there may end, and what it leaves must not be given away."""
     pods = [gpu_pod("full", 5, card=2), gpu_pod("a", 5, card=2), gpu_pod("dying", 5, card=1)]
     async with stage(pods, settled_seconds=15) as node:
@@ -81,7 +81,7 @@ async def test_whoever_goes_to_another_card_is_booked_there_until_he_starts() ->
         assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
 
 
-async def test_whoever_goes_to_another_card_is_booked_there_also_where_the_kubelet_never_asks_which_ids() -> None:
+async def test_move_without_a_preference_call_is_booked_too() -> None:
     """Kubelets before 1.19 choose without asking; the card is the one in the container's variables."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
     async with stage(pods, settled_seconds=15, kubelet="v1.18.20", asks=False) as node:
@@ -91,7 +91,7 @@ async def test_whoever_goes_to_another_card_is_booked_there_also_where_the_kubel
         assert (node.has("a"), node.card("a")) == ({2}, "0+2")
 
 
-async def test_a_mark_that_turned_out_to_be_of_no_use_takes_no_room_from_a_pod_that_came_past_the_extender() -> None:
+async def test_stale_repair_mark_takes_no_room_from_a_hand_bound_pod() -> None:
     """The ids on card 1 were c's, for which a was taken, and a's own card is free by now: the mark goes first."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0), gpu_pod("c", 9, card=1)]
     async with stage(pods, sizes=(14, 20, 8)) as node:
@@ -106,7 +106,7 @@ async def test_a_mark_that_turned_out_to_be_of_no_use_takes_no_room_from_a_pod_t
 
 
 @pytest.mark.parametrize("status", [404, 409])
-async def test_a_webhook_that_calls_every_write_a_conflict_costs_a_question_few_calls(status: int) -> None:
+async def test_webhook_that_answers_conflicts_costs_few_calls(status: int) -> None:
     """The kubelet waits for the answer, and admits no other pod before it."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("x", 4, card=0), gpu_pod("y", 4, card=1), gpu_pod("a", 9, card=0)]
     async with stage(pods) as node:
@@ -119,7 +119,7 @@ async def test_a_webhook_that_calls_every_write_a_conflict_costs_a_question_few_
         assert len(node.api.calls) - before < 10
 
 
-async def test_a_pod_that_changed_before_it_was_booked_elsewhere_is_booked_as_soon_as_that_is_seen() -> None:
+async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
     """A label that an author wrote is no reason to refuse it, nor to leave it unbooked."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
     writes = iter(range(1))
@@ -235,7 +235,7 @@ async def test_a_ring_of_three_is_put_right() -> None:
 
 
 @pytest.mark.parametrize("writes", range(8))
-async def test_every_write_of_an_exchange_may_be_the_last_of_its_process(writes: int) -> None:
+async def test_every_write_of_an_exchange_may_be_its_process_last(writes: int) -> None:
     """Killed after any number of writes (two marks, two indices, two marks away, ASSIGNED); the next process ends it without a
     word from the kubelet.
     """
@@ -262,7 +262,7 @@ async def test_every_write_of_an_exchange_may_be_the_last_of_its_process(writes:
         await node.start("b")
 
 
-async def test_a_pod_that_changed_since_it_was_looked_at_is_looked_at_again() -> None:
+async def test_pod_that_changed_after_the_look_is_looked_at_again() -> None:
     """Somebody else's write came first: ours is refused, and found again from what is there."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     writes = iter(range(1))
@@ -282,7 +282,7 @@ async def test_a_pod_that_changed_since_it_was_looked_at_is_looked_at_again() ->
         assert patched[:3] == ["b", "a", "a"]
 
 
-async def test_containers_of_a_pod_stay_together_though_its_card_may_not_be_changed() -> None:
+async def test_containers_of_an_unmovable_pod_stay_together() -> None:
     """The first is on another card than written; the second follows it, so that a repair by hand can let both start."""
     pods = [gpu_pod("a", 3, 2, card=0), gpu_pod("b", 3, 2, card=1)]
     async with stage(pods, repairs=False) as node:
@@ -349,7 +349,7 @@ async def _start_all(node: Stage) -> None:
             continue
 
 
-async def test_init_containers_sidecars_and_containers_are_on_the_pods_card() -> None:
+async def test_init_sidecar_and_container_are_on_the_pods_card() -> None:
     """DP-012, DP-013, DP-014, D21: 4 units, then beside 2 containers of 3 and 1 on the ids of the first; all get one card."""
     pods = [gpu_pod("other", 3, card=0), gpu_pod("a", 3, 1, init=4, sidecar=2, card=1)]
     async with stage(pods) as node:
@@ -398,7 +398,7 @@ async def test_a_pod_of_several_cards_on_other_cards_is_held_for_good() -> None:
         assert list(node.allocator.held_for_good()) == ["uid-b"]
 
 
-async def test_a_pod_bound_by_hand_gets_the_smallest_room_that_holds_it() -> None:
+async def test_hand_bound_pod_gets_the_smallest_room_that_holds_it() -> None:
     """D22: before it is asked for, all five annotations are there and every extender counts it."""
     pods = [gpu_pod("a", 5, card=0), gpu_pod("by-hand", 4, card=None)]
     async with stage(pods) as node:
@@ -412,7 +412,7 @@ async def test_a_pod_bound_by_hand_gets_the_smallest_room_that_holds_it() -> Non
         }  # fmt: skip
 
 
-async def test_a_pod_bound_by_hand_is_given_a_card_as_soon_as_it_is_seen() -> None:
+async def test_hand_bound_pod_gets_a_card_as_soon_as_it_is_seen() -> None:
     """Without a call of the kubelet; pods that are ending get none."""
     pods = [gpu_pod("by-hand", 4, card=None), gpu_pod("ending", 4, card=None), gpu_pod("forged", 4, card="-1")]
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -426,7 +426,7 @@ async def test_a_pod_bound_by_hand_is_given_a_card_as_soon_as_it_is_seen() -> No
         assert [node.card(name) for name in ("by-hand", "ending", "forged")] == ["2", "-", "2"]
 
 
-async def test_a_pod_bound_by_hand_for_which_no_card_has_room_is_refused_and_told_why() -> None:
+async def test_hand_bound_pod_without_room_is_refused_with_a_reason() -> None:
     """The annotations of others count, though they have no devices yet."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1), gpu_pod("by-hand", 7, card=None), gpu_pod("c", 4, card=2)]
     async with stage(pods) as node:
@@ -440,7 +440,7 @@ async def test_a_pod_bound_by_hand_for_which_no_card_has_room_is_refused_and_tol
         assert (node.reasons(), node.card("by-hand")) == (["GPUShareNoCard by-hand"], "-")
 
 
-async def test_ids_of_another_plugin_pass_and_count_on_the_card_that_is_written() -> None:
+async def test_ids_of_another_plugin_count_on_the_annotated_card() -> None:
     """Taking a node over from the Go plugin: its containers go on, and the card takes only what they leave."""
     pods = [gpu_pod("old", 8, card=0), gpu_pod("new", 7, card=0, annotations=FOREIGN)]
     async with stage(pods) as node:
@@ -452,7 +452,7 @@ async def test_ids_of_another_plugin_pass_and_count_on_the_card_that_is_written(
             await node.admit("new")
 
 
-async def test_a_pod_whose_card_is_full_of_others_ids_starts_on_another_one() -> None:
+async def test_pod_whose_card_is_full_of_others_ids_starts_elsewhere() -> None:
     """Somebody over-booked its card past every extender; its own annotation follows."""
     pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0)]
     async with stage(pods) as node:
@@ -479,7 +479,7 @@ async def test_a_pod_that_is_gone_while_it_is_admitted_splits_nobody() -> None:
         assert {name: node.has(name) for name in "abc"} == {name: {int(node.card(name))} for name in "abc"}
 
 
-async def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
+async def test_pod_deleted_before_its_admission_keeps_its_place() -> None:
     """The kubelet asks for it, and its neighbour is not mistaken for it."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=0)]
     async with stage(pods) as node:
@@ -490,7 +490,7 @@ async def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> N
         assert (node.has("dying"), node.has("a")) == ({1}, {0})
 
 
-async def test_a_pod_that_was_admitted_and_ended_is_not_mistaken_for_another() -> None:
+async def test_admitted_and_ended_pod_is_not_mistaken_for_another() -> None:
     """The kubelet took its ids back before any of its containers was started; the API still has it."""
     pods = [gpu_pod("dying", 1, 5, 1, card=1), gpu_pod("next", 2, card=2), gpu_pod("a", 1, card=0)]
     pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -504,7 +504,7 @@ async def test_a_pod_that_was_admitted_and_ended_is_not_mistaken_for_another() -
         assert (node.has("a"), told["ALIYUN_COM_GPU_MEM_POD"]) == ({0}, "1")
 
 
-async def test_a_pod_that_is_deleted_waits_on_after_it_was_taken_for_another() -> None:
+async def test_deleted_pod_waits_on_after_a_mistaken_identity() -> None:
     """Only the kubelet's book shows that a pod was admitted: a wrong guess does not."""
     pods = [gpu_pod("dying", 2, card=1), gpu_pod("a", 2, card=2), gpu_pod("b", 2, card=0)]
     pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -515,7 +515,7 @@ async def test_a_pod_that_is_deleted_waits_on_after_it_was_taken_for_another() -
         assert (node.has("a"), node.has("dying"), node.has("b")) == ({1}, {2}, {0})
 
 
-async def test_a_pod_that_is_deleted_goes_on_though_its_first_call_was_taken_for_anothers() -> None:
+async def test_deleted_pod_goes_on_after_a_mistaken_first_call() -> None:
     """The book names the pod that the kubelet asks for; its second call is not taken for a third pod's."""
     pods = [gpu_pod("a", 2, card=2), gpu_pod("b", 3, card=1), gpu_pod("dying", 2, 3, card=0)]
     pods[2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -526,7 +526,7 @@ async def test_a_pod_that_is_deleted_goes_on_though_its_first_call_was_taken_for
 
 
 @pytest.mark.parametrize("kubelet_is_another", [False, True])
-async def test_a_pod_that_was_left_half_done_keeps_nobody_from_his_card(kubelet_is_another: bool) -> None:
+async def test_half_done_pod_blocks_no_other_pods_card(kubelet_is_another: bool) -> None:
     """It was refused, which ended it, or another kubelet asks, in an order of its own: the next call is not taken for its rest."""
     pods = [gpu_pod("full", 6, card=0), gpu_pod("a", 2, 7, card=0), gpu_pod("b", 7, card=1)]
     async with stage(pods, sizes=(14, 7)) as node:
@@ -545,7 +545,7 @@ async def test_a_pod_that_was_left_half_done_keeps_nobody_from_his_card(kubelet_
         assert node.has("b") == {1}
 
 
-async def test_pods_that_a_kubelet_finds_at_its_start_are_answered_by_age() -> None:
+async def test_pods_found_at_a_kubelets_start_are_answered_by_age() -> None:
     """The younger was bound first. Neither is taken for the other, so nothing needs to be written."""
     pods = [gpu_pod("young", 2, 3, card=0), gpu_pod("old", 2, 9, card=1)]
     for seconds, pod in zip((9, 1), pods, strict=True):
@@ -559,7 +559,7 @@ async def test_pods_that_a_kubelet_finds_at_its_start_are_answered_by_age() -> N
         assert (node.has("young"), node.has("old")) == ({0}, {1})
 
 
-async def test_whoever_was_taken_for_a_smaller_one_is_refused_where_the_card_is_too_full() -> None:
+async def test_pod_taken_for_a_smaller_one_is_refused_on_a_full_card() -> None:
     """The order of pods of one second is unknown. No card is over-booked, and the pod it was taken for starts on its own card."""
     pods = [gpu_pod("full", 9, card=0), gpu_pod("small", 3, 1, card=0), gpu_pod("big", 3, 3, card=1)]
     async with stage(pods, sizes=(14, 14)) as node:
@@ -621,7 +621,7 @@ def _with_sick(node: Stage, index: int) -> Any:
     return msgspec.structs.replace(cards, cards=tuple(changed))
 
 
-async def test_after_a_lost_checkpoint_pods_that_ran_are_answered_again() -> None:
+async def test_pods_that_ran_are_answered_after_a_lost_checkpoint() -> None:
     """The kubelet asks again for the devices that it forgot; they count once."""
     pods = [gpu_pod("a", 8, card=0)]
     async with stage(pods) as node:
@@ -637,7 +637,7 @@ async def test_after_a_lost_checkpoint_pods_that_ran_are_answered_again() -> Non
         assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
 
 
-async def test_after_a_lost_checkpoint_all_containers_of_a_pod_are_answered_again() -> None:
+async def test_all_containers_are_answered_after_a_lost_checkpoint() -> None:
     """Not the first alone: a refusal of the second would end a pod that runs."""
     pods = [gpu_pod("a", 4, 4, card=0)]
     async with stage(pods) as node:
@@ -744,7 +744,7 @@ async def test_a_kubelet_that_does_not_ask_draws_ids_that_are_counts() -> None:
         assert (node.card("a"), node.card("b")) == ("1", "0")
 
 
-async def test_in_slots_mode_an_id_is_a_container_and_the_units_are_the_pods() -> None:
+async def test_id_is_a_container_in_slots_mode_and_units_the_pods() -> None:
     """Any amount in MiB on one slot each; the guard counts what pods ask for."""
     pods = [gpu_pod("a", 8138, 20001, card=1), gpu_pod("b", 53000, card=1)]
     async with stage(pods, (81920, 81920), slots=32) as node:
@@ -762,7 +762,7 @@ async def test_in_slots_mode_an_id_is_a_container_and_the_units_are_the_pods() -
             await node.admit("c")
 
 
-async def test_in_slots_mode_equal_pods_exchange_and_unequal_ones_are_held() -> None:
+async def test_equal_pods_exchange_in_slots_mode_unequal_are_held() -> None:
     """The amount in a container's variables cannot be changed."""
     pods = [
         gpu_pod("a", 4000, card=0),
@@ -818,7 +818,7 @@ async def test_a_list_that_is_refused_for_a_while_refuses_nobody(monkeypatch: py
         assert node.has("good") == {1}
 
 
-async def test_a_container_of_several_cards_that_starts_again_needs_no_api_server() -> None:
+async def test_restart_of_a_several_card_container_needs_no_api() -> None:
     """As one of one card."""
     several = {"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":4}}'}
     async with stage([gpu_pod("many", 8, card=None, annotations=several)]) as node:
@@ -847,7 +847,7 @@ async def test_a_container_that_starts_again_waits_for_no_admission(monkeypatch:
             assert await asking
 
 
-async def test_a_kubelet_that_died_between_its_questions_holds_up_no_start() -> None:
+async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
     """The Allocate that would have followed is not waited for any more."""
     async with stage([gpu_pod("a", 3, card=0)]) as node:
         await node.allocator.prefer(node.free(), [], 3)
@@ -866,7 +866,7 @@ async def test_what_nobody_waits_for_is_refused() -> None:
             await node.allocator.prefer(["x", "y"], [], 2)
 
 
-async def test_a_pod_that_the_kubelet_gave_up_on_waits_no_more_than_the_others() -> None:
+async def test_pod_given_up_by_the_kubelet_waits_like_the_others() -> None:
     """Another plugin refused it after we had answered: our answer is in no book, and the next call is another pod's."""
     pods = [gpu_pod("a", 3, card=0), gpu_pod("failed", 3, card=1)]
     async with stage(pods) as node:

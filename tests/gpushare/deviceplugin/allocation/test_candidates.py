@@ -67,7 +67,7 @@ def test_a_pod_that_is_half_done_comes_before_all_others() -> None:
     assert names(found) == [("b", "c1"), ("a", "c0")]
 
 
-def test_a_pod_that_was_left_half_done_has_no_better_place_than_its_own() -> None:
+def test_half_done_pod_has_no_better_card_than_its_own() -> None:
     """Another was answered after it, or another kubelet asks: that one gave it up, this one comes to it in its order."""
     found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {})
 
@@ -162,7 +162,7 @@ def test_nobody_is_an_error_that_says_why(units: int, free: dict[int, int], must
         match(candidates([pod("a", 3)], {}, {}), offer(units, free, must_be))
 
 
-def test_ids_that_the_kubelet_keeps_for_ended_pods_are_said_to_be_the_reason() -> None:
+def test_ids_kept_for_ended_pods_are_named_as_the_reason() -> None:
     """A kubelet that has just started: no pod has them, and it does not offer them; of several pods, one of which that is true."""
     waiting = candidates([pod("full", 3, card=1), pod("a", 3, card=0)], {}, {})
 
@@ -201,7 +201,7 @@ def test_a_match_always_fits(pods: list[tuple[int, int]], units: int, free: dict
 SEVERAL = {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"0":1},"1":{"1":4}}'}
 
 
-def test_each_container_of_a_pod_on_several_cards_has_cards_of_its_own() -> None:
+def test_each_container_of_a_several_card_pod_has_own_cards() -> None:
     """By the multi-card annotation and the container's position."""
     waiting = pod("a", 3, 4, annotations=SEVERAL)
 
@@ -220,7 +220,7 @@ def test_an_init_container_takes_its_pods_cards_in_their_order(units: int, cards
     assert container_cards(waiting, allocation, "i0", units) == cards
 
 
-def test_a_container_whose_shares_are_not_its_amount_is_no_candidate() -> None:
+def test_container_with_shares_unlike_its_amount_is_no_candidate() -> None:
     """The annotation was written by hand, and is wrong, so the pod has no cards."""
     waiting = candidates([pod("a", 5, 4, annotations=SEVERAL)], {}, {})
 
@@ -229,7 +229,7 @@ def test_a_container_whose_shares_are_not_its_amount_is_no_candidate() -> None:
         match(waiting, offer(5))
 
 
-def test_the_planned_card_counts_where_it_is_not_the_annotated_one() -> None:
+def test_planned_card_counts_instead_of_the_annotated_one() -> None:
     """Its annotation is about to be exchanged."""
     (found,) = candidates([pod("a", 3, card=0)], {}, {"uid-a": 1})
 
@@ -279,7 +279,7 @@ def test_more_reused_ids_than_the_container_gets_match_nobody() -> None:
         match(waiting, Offer(3, FREE, FREE, must={0: 4}))
 
 
-def test_where_slots_are_counted_a_container_is_one_id_and_its_pod_needs_the_units() -> None:
+def test_counted_slots_make_a_container_one_id_with_its_units() -> None:
     """A pod of any amount, with its first container."""
     waiting = candidates([pod("a", 9, 5, card=0), pod("b", 9, card=1)], {}, {})
 
@@ -308,7 +308,7 @@ def test_where_slots_are_counted_nobody_is_an_error_too(
         match(candidates(waiting, {}, {}), offer(1, free, room=room, counts_slots=True))
 
 
-def test_a_pod_that_is_deleted_in_the_middle_of_its_admission_is_finished_first() -> None:
+def test_pod_deleted_during_its_admission_is_finished_first() -> None:
     """The kubelet does not look at a deletion between its containers."""
     deleted = pod("a", 1, 1, 1, deleting="2026-01-01T00:00:00Z")
     granted = {"uid-a": ["c0"]}
@@ -320,7 +320,7 @@ def test_a_pod_that_is_deleted_in_the_middle_of_its_admission_is_finished_first(
     assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
 
 
-def test_a_pod_whose_card_cannot_hold_all_of_it_goes_elsewhere_before_another_pod_is_thought_of() -> None:
+def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
     """A container that got another card than the first of its pod would never start."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {}, {})
     call = offer(3, {0: 5, 1: 9, 2: 6})
@@ -350,14 +350,14 @@ def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
         match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
 
 
-def test_the_call_of_a_pod_that_was_left_half_done_may_be_anothers() -> None:
+def test_call_after_a_half_done_pod_may_be_anothers() -> None:
     """It goes to no other card itself, and blocks no other pod's."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
 
     assert match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,)).pod == "b"
 
 
-def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
+def test_pod_deleted_before_its_admission_keeps_its_place() -> None:
     """Kubelets admit whatever they have seen, and end it then; its neighbour must not be mistaken for it."""
     pods = [pod("dying", 3, 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
 
@@ -366,7 +366,7 @@ def test_a_pod_that_is_deleted_before_its_admission_keeps_its_place() -> None:
     assert names(begun) == [("dying", "c1"), ("a", "c0")]
 
 
-def test_a_pod_that_was_admitted_and_ended_is_not_asked_for_again() -> None:
+def test_admitted_and_ended_pod_is_not_asked_for_again() -> None:
     """It is still there, and its ids are free: the next call is its neighbour's."""
     pods = [pod("dying", 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
 

@@ -68,7 +68,7 @@ def test_a_guess_counts_until_the_book_knows_better() -> None:
     assert laid([entry("b", "1x")], *pods, guesses=[guess]).containers() == {"b": ["c"]}
 
 
-def test_of_containers_that_share_ids_the_one_with_just_these_is_the_owner() -> None:
+def test_owner_of_shared_ids_is_the_container_with_just_these() -> None:
     """An init container's ids are reused by the containers after it."""
     holdings = laid([entry("a", "1x", "1y", container="init"), entry("a", "1x"), entry("b", "2x")], pod("a"), pod("b"))
 
@@ -111,7 +111,7 @@ def test_pod_resources_is_right_and_the_file_knows_more() -> None:
     )
 
 
-def test_an_id_is_a_unit_and_ids_of_others_count_where_their_pod_is_written() -> None:
+def test_id_is_a_unit_and_foreign_ids_count_by_annotation() -> None:
     """Reused ids count once; ids that are being given out now do not count at all."""
     several = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":2}}'}
     pods = [pod("a", card=0), pod("go", card=1), pod("many", 3, **several), pod("odd", card=None), pod("bad", card="x")]
@@ -129,7 +129,7 @@ def test_an_id_is_a_unit_and_ids_of_others_count_where_their_pod_is_written() ->
     assert used_units(holdings, pods, counts_slots=False, besides=["0x"]) == {0: 2, 1: 4}
 
 
-def test_a_pod_that_was_started_and_is_in_no_book_counts_where_it_is_written() -> None:
+def test_started_pod_without_a_book_entry_counts_by_annotation() -> None:
     """The kubelet lost its checkpoint; the containers run on."""
     pods = [
         pod("ran", card=1, phase="Running"),

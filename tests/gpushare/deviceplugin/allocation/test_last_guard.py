@@ -67,7 +67,7 @@ def test_an_id_that_another_pod_has_is_given_to_nobody() -> None:
         check(candidate(), ids, Holdings([ours("old", 0, 4)]), [], [card(0)], counts_slots=False)
 
 
-def test_where_slots_are_counted_a_pod_counts_with_its_first_container() -> None:
+def test_pod_counts_with_its_first_container_if_slots_count() -> None:
     """And once."""
     pods = [pod("old", 7, 0)]
     holdings = Holdings([ours("old", 0, 0)])

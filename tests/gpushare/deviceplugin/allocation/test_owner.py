@@ -140,7 +140,7 @@ async def test_a_kubelet_that_limits_calls_is_asked_again(folder: Path) -> None:
     assert (entries, lister.calls) == ((A, B), 4)
 
 
-async def test_a_kubelet_that_refuses_for_too_long_leaves_the_checkpoint(
+async def test_kubelet_that_refuses_too_long_leaves_the_checkpoint(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PR-004: in time for PreStartContainer, which has 30 s."""

@@ -35,7 +35,7 @@ def test_nothing_is_written_where_all_is_right() -> None:
     assert steps([PodCard("a", 8, 0, 0), PodCard("b", 8, 1, None)]) == []
 
 
-def test_two_equal_pods_on_each_others_cards_exchange_what_is_written() -> None:
+def test_equal_pods_on_each_others_cards_exchange_annotations() -> None:
     """Marks first, then indices with the old card as mark, then no marks."""
     pods = [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, 0)]
 
@@ -46,7 +46,7 @@ def test_two_equal_pods_on_each_others_cards_exchange_what_is_written() -> None:
     ]  # fmt: skip
 
 
-def test_a_mark_that_nobody_may_take_away_stays_and_the_others_go() -> None:
+def test_mark_that_may_not_be_removed_stays_and_others_go() -> None:
     """The first pod's annotations cannot be changed."""
     pods = [PodCard("a", 8, 0, 0, mark=1, may_move=False), PodCard("b", 6, 0, 0, mark=1)]
 
@@ -97,14 +97,14 @@ def test_unequal_pods_exchange_where_both_cards_have_room() -> None:
     assert aims(pods, UNITS) == {"a": 0, "b": 1}
 
 
-def test_a_waiting_pod_goes_to_a_third_card_where_its_own_gets_too_full() -> None:
+def test_waiting_pod_goes_to_a_third_card_if_its_own_is_full() -> None:
     """Nothing on the others' cards fits it."""
     pods = [PodCard("a", 14, 0, 1), PodCard("b", 9, 1, None), PodCard("c", 12, 0, 0)]
 
     assert aims(pods, UNITS)["b"] == 2
 
 
-def test_a_waiting_pod_takes_the_room_that_the_other_leaves_rather_than_free_room() -> None:
+def test_waiting_pod_prefers_the_room_that_the_other_leaves() -> None:
     """Free room needs a mark that has stood; that which is left needs nothing."""
     pods = [PodCard("a", 8, 2, 1), PodCard("b", 8, 1, None)]
 
@@ -112,7 +112,7 @@ def test_a_waiting_pod_takes_the_room_that_the_other_leaves_rather_than_free_roo
     assert steps(pods)[-1] == ("a", 1, None)
 
 
-def test_pods_that_go_to_one_card_wait_for_the_marks_of_all_of_them() -> None:
+def test_pods_to_one_card_wait_for_the_marks_of_all() -> None:
     """Its room is counted for all together."""
     pods = [PodCard("a", 6, 0, 1), PodCard("b", 6, 2, 1)]
 
@@ -147,7 +147,7 @@ def test_a_card_that_the_node_has_not_any_more_takes_nobody() -> None:
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
 
 
-def test_a_pod_that_was_about_to_leave_stays_where_its_new_room_is_gone() -> None:
+def test_leaving_pod_stays_if_its_new_room_is_gone() -> None:
     """Others hold more there by now; it loses its mark, and the one that came lets go of its old card."""
     pods = [PodCard("a", 5, 1, 1, mark=0), PodCard("b", 5, 1, None, mark=0), PodCard("c", 14, 0, 0)]
 
@@ -155,7 +155,7 @@ def test_a_pod_that_was_about_to_leave_stays_where_its_new_room_is_gone() -> Non
     assert aims(pods, UNITS) == {"a": 1, "b": 1, "c": 0}
 
 
-def test_a_pod_that_was_about_to_leave_goes_elsewhere_where_anothers_ids_are_in_its_new_room() -> None:
+def test_leaving_pod_goes_elsewhere_if_its_new_room_is_taken() -> None:
     """a has come already; c was taken for b in between, and has the ids on the card that b was to get: b gets c's card."""
     pods = [PodCard("a", 8, 1, 1, mark=0), PodCard("b", 8, 1, None, mark=0), PodCard("c", 8, 2, 0)]
 
@@ -175,7 +175,7 @@ def test_what_was_answered_for_a_pod_is_booked_for_it_and_kept() -> None:
     assert aims([PodCard("a", 8, 0, None), here[1]], UNITS) == {"a": 2, "b": 0}
 
 
-def test_a_pod_may_have_another_card_where_all_annotations_can_follow() -> None:
+def test_pod_may_have_another_card_if_all_annotations_can_follow() -> None:
     """Immediately if a pod leaves it (c has its ids elsewhere), after a while if it has free room; else not at all."""
     pods = [PodCard("a", 8, 0, None), PodCard("c", 8, 1, 0), PodCard("d", 4, 2, 2)]
 
@@ -184,7 +184,7 @@ def test_a_pod_may_have_another_card_where_all_annotations_can_follow() -> None:
     assert cards_for("a", [PodCard("a", 12, 0, None), PodCard("b", 9, 1, 1)], UNITS) == [0]
 
 
-def test_a_pod_that_is_about_to_leave_may_not_stay_where_that_leaves_another_without_room() -> None:
+def test_leaving_pod_may_not_stay_if_another_lacks_the_room() -> None:
     """b, for which a leaves, has come, and c may not move."""
     pods = [PodCard("a", 6, 0, None, mark=1), PodCard("b", 6, 0, 0, mark=1), PodCard("c", 6, 0, None, may_move=False)]
 
@@ -333,7 +333,7 @@ def worlds(draw: st.DrawFn) -> World:
 # Always the same histories: of 100,000 random ones some 30 end with a card booked too full (see "Room" in ``repair``).
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(worlds(), st.data())
-def test_nobody_is_ever_over_booked_whatever_an_extender_does_meanwhile(world: World, data: st.DataObject) -> None:
+def test_no_card_is_over_booked_whatever_an_extender_does(world: World, data: st.DataObject) -> None:
     """Binds decided on an old view land at any time before marks count as settled; pods go. At no moment is less booked on a
     card than containers hold there by pods that were marked or right, nor than pods were answered there, and what is written never
     comes to exceed a card.

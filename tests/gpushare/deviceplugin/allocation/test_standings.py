@@ -103,7 +103,7 @@ def test_what_pods_on_one_card_may_have_is_what_the_others_leave() -> None:
     assert open_units(pods, Holdings([grant("lost", 0)]), cards) == {0: 8, 1: 7}
 
 
-def test_every_card_that_a_pod_names_has_or_is_to_get_is_spoken_for() -> None:
+def test_each_named_held_or_planned_card_of_a_pod_is_reserved() -> None:
     """Once each."""
     pods = [PodCard("a", 4, 0, 1, mark=1), PodCard("b", 3, 1, None)]
 

@@ -42,7 +42,7 @@ def test_dp_019_the_answer_is_the_five_variables_to_the_byte() -> None:
     assert message("envvar") == variables("GPU-1")
 
 
-def test_the_other_ways_are_encoded_as_the_kubelets_api_numbers_them() -> None:
+def test_other_ways_are_encoded_by_the_kubelets_numbers() -> None:
     """Mounts are 2 (read-only is 3 in them), annotations 4, devices of the CDI 5."""
     folder = "/var/run/nvidia-container-devices"
     mount = field(1, f"{folder}/GPU-1".encode()) + field(2, b"/dev/null") + b"\x18\x01"

@@ -71,7 +71,7 @@ def test_cdi_by_cri_names_the_card_and_the_variable_none() -> None:
     )
 
 
-def test_cdi_by_annotation_is_named_by_an_id_that_no_other_container_has() -> None:
+def test_cdi_annotation_has_an_id_that_no_container_shares() -> None:
     """Runtimes merge the annotations of a container; two requests must not be one."""
     assert told("cdi-annotations", by="index") == ContainerAnswer(
         {"NVIDIA_VISIBLE_DEVICES": "void", **OURS}, annotations={"cdi.k8s.io/gpushare_gs-1a2b-3": "nvidia.com/gpu=5"}

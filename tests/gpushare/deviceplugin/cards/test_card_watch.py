@@ -92,7 +92,7 @@ async def test_the_pods_of_a_sick_card_are_told_and_no_others(simulate: Simulate
         assert api.events[0]["regarding"]["uid"] == "uid-rig"
 
 
-async def test_who_is_lost_while_the_plugin_is_down_is_told_at_its_start_and_once(simulate: Simulate) -> None:
+async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simulate) -> None:
     """On the Node and its pods; a card that was sick before and still is has been reported already."""
     state = simulate("t4x2", driver=NEW)
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
@@ -178,7 +178,7 @@ async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Si
         await rig.reached(["lost", "Xid 48"])
 
 
-async def test_a_card_that_was_taken_out_leaves_the_others_with_nvmls_new_numbers(simulate: Simulate) -> None:
+async def test_removed_card_leaves_the_others_with_new_nvml_numbers(simulate: Simulate) -> None:
     """In the turn in which it is missed: by its old number a runtime would get another card."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         first, second = rig.uuids
@@ -298,7 +298,7 @@ async def test_a_container_that_is_kept_from_one_card_ends_the_plugin(simulate: 
         await until(lambda: any(task.done() for task in rig.tasks))
 
 
-async def test_a_driver_that_goes_away_takes_all_cards_with_it_until_it_is_back(simulate: Simulate) -> None:
+async def test_absent_driver_takes_all_cards_along_until_it_is_back(simulate: Simulate) -> None:
     """The Node reports it once, and a card that was sick before still is."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
@@ -544,9 +544,7 @@ async def test_a_card_that_is_plugged_in_is_shared(simulate: Simulate) -> None:
         await rig.reached(["", "", "Xid 48"])
 
 
-async def test_a_card_that_the_kernel_tells_of_is_shared_before_the_next_count_is_due(
-    simulate: Simulate, tmp_path: Path
-) -> None:
+async def test_card_reported_by_the_kernel_is_shared_before_the_count(simulate: Simulate, tmp_path: Path) -> None:
     """A second later, as NVML may need a moment to count it."""
     bus = tmp_path / "sys/bus/pci/drivers/nvidia"
     bus.mkdir(parents=True)
@@ -560,7 +558,7 @@ async def test_a_card_that_the_kernel_tells_of_is_shared_before_the_next_count_i
 
 
 @pytest.mark.parametrize("is_watched", [False, True])
-async def test_the_node_is_compared_now_and_then_whether_we_may_watch_it_or_not(
+async def test_node_is_compared_now_and_then_with_or_without_a_watch(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
 ) -> None:
     """More seldom if a watch reports its changes."""
@@ -648,7 +646,7 @@ async def test_a_card_that_is_taken_out_is_sick_at_once_and_then_gone(simulate: 
         assert rig.events("Pod")[0][0] == "GPUShareCardUnhealthy"
 
 
-async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_written(simulate: Simulate) -> None:
+async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: Simulate) -> None:
     """Also if no event reported it: its ids are sick until the new list can be announced."""
     async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
@@ -663,7 +661,7 @@ async def test_a_card_that_went_is_not_given_out_while_the_node_cannot_be_writte
         assert rig.sick_ids() == 0
 
 
-async def test_a_card_that_is_back_before_the_node_could_be_written_is_well(simulate: Simulate) -> None:
+async def test_card_that_is_back_before_the_write_is_well(simulate: Simulate) -> None:
     """Its absence had no effect but that its ids were sick during it."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
@@ -774,7 +772,7 @@ async def test_a_name_that_is_no_text_costs_no_card(simulate: Simulate) -> None:
         assert (rig.reasons(), rig.capacity("count")) == (["", ""], "2")
 
 
-async def test_a_card_that_cannot_be_described_is_told_once_with_the_reason(
+async def test_indescribable_card_is_reported_once_with_the_reason(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Log and Node, from the start on, again for another reason; one that could be read before is lost, and reported as that."""
@@ -849,7 +847,7 @@ async def test_the_longer_a_count_takes_the_more_seldom_it_is(
         assert min(later - sooner for sooner, later in itertools.pairwise(inits)) >= 50
 
 
-async def test_a_count_that_took_minutes_is_followed_by_ten_minutes_of_rest_at_most(simulate: Simulate) -> None:
+async def test_minutes_long_count_is_followed_by_at_most_ten_of_rest(simulate: Simulate) -> None:
     """A card that is plugged in must be found some time, however slow NVML was once."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         await until(lambda: rig.capacity("count") == "2")
@@ -860,7 +858,7 @@ async def test_a_count_that_took_minutes_is_followed_by_ten_minutes_of_rest_at_m
         await until(lambda: rig.capacity("count") == "3")
 
 
-async def test_a_card_whose_events_failed_is_heard_again_after_the_usual_pause(simulate: Simulate) -> None:
+async def test_card_with_failed_events_is_read_after_the_usual_pause(simulate: Simulate) -> None:
     """However long the rest between counts: no faults are read until then."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         await _count_slowly(rig)
@@ -893,7 +891,7 @@ async def _count_slowly(rig: Rig) -> None:
         pynvml.nvmlInitWithFlags = init
 
 
-async def test_an_api_server_that_is_away_does_not_keep_the_kubelet_waiting(simulate: Simulate) -> None:
+async def test_absent_api_server_does_not_keep_the_kubelet_waiting(simulate: Simulate) -> None:
     """The kubelet gets a sick card immediately; the Node when it can be written."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         await until(lambda: rig.capacity("count") == "2")

@@ -116,7 +116,7 @@ async def test_what_was_declared_holds_while_the_api_server_is_away(
         assert rig.reasons() == ["", "ConfigMap", ""]
 
 
-async def test_a_restart_of_the_plugin_announces_no_declared_card_as_healthy(
+async def test_plugin_restart_announces_no_declared_card_as_healthy(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also before the ConfigMap can be read; then that is what counts."""

@@ -124,7 +124,7 @@ def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
     assert [health for _, health in device_list(cards)] == ["Healthy", "Healthy", "Unhealthy", "Unhealthy"]
 
 
-def test_a_card_in_slots_mode_has_its_mebibytes_and_an_id_for_each_slot() -> None:
+def test_card_in_slots_mode_has_mebibytes_and_an_id_per_slot() -> None:
     """Whatever the unit: the amount is exact, and the ids stay few and short."""
     cards = describe_cards(physical("a", mib=143771), GIB, "boot", slots=3)
 
@@ -144,7 +144,7 @@ def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int)
     assert all(DeviceIds(cards).card_of(device_id) is None for device_id in spare)
 
 
-def test_a_card_that_was_taken_out_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
+def test_card_removed_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
     """A kubelet that restarts with less than its running pods ask for would refuse these."""
     known = describe_cards(physical("a", "b"), GIB, "boot", slots=2)
     kept = describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}), slots=2).cards

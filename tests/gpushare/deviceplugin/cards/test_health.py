@@ -76,7 +76,7 @@ def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
     assert verdicts(book) == ["Xid 79", ""]
 
 
-def test_a_fault_that_nobody_heard_makes_sick_unless_nothing_is_to_be_heard() -> None:
+def test_unread_fault_makes_sick_unless_health_is_off() -> None:
     book, deaf = health(), CardHealth(read_rules("all", "")[0], COOL_DOWN)
 
     assert (book.miss(A), deaf.miss(A)) == (True, False)
@@ -99,7 +99,7 @@ def test_a_new_boot_recovers_all() -> None:
     assert book.applied(CARDS).boot == "two"
 
 
-def test_a_node_that_never_said_its_boot_is_not_booted_anew_by_saying_it() -> None:
+def test_first_boot_report_of_a_node_is_no_reboot() -> None:
     """An unknown boot may be this one."""
     book = health(boot="")
     book.hear(A, 48)
@@ -131,7 +131,7 @@ def test_any_lasting_reason_on_the_node_lasts(reason: str) -> None:
     assert verdicts(book) == [reason, ""]
 
 
-def test_a_card_recovers_when_the_driver_asks_for_nothing_for_a_whole_cool_down() -> None:
+def test_card_recovers_after_a_cool_down_without_driver_advice() -> None:
     """Rule (b)."""
     book = health()
     book.hear(A, 48)
@@ -144,7 +144,7 @@ def test_a_card_recovers_when_the_driver_asks_for_nothing_for_a_whole_cool_down(
 
 
 @pytest.mark.parametrize("action", [1, 2, 3, 4, None])
-def test_a_card_whose_driver_asks_for_something_or_cannot_say_stays_sick(action: int | None) -> None:
+def test_card_with_advice_or_a_mute_driver_stays_sick(action: int | None) -> None:
     """After most faults a card answers questions as before."""
     book = health()
     book.hear(A, 48)
@@ -170,7 +170,7 @@ def test_a_disturbance_starts_the_cool_down_anew(disturb: str) -> None:
     assert len(book.observe(A, answers=True, action=0, now=120)) == 1
 
 
-def test_a_lost_card_recovers_by_answering_where_the_driver_knows_no_recovery_action() -> None:
+def test_lost_card_recovers_by_answering_under_an_old_driver() -> None:
     """There was no Xid: it was away, and is back."""
     book = health()
     book.lose(A)
@@ -225,7 +225,7 @@ def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
     assert verdicts(book) == ["Xid 48", ""]
 
 
-def test_a_card_that_was_taken_out_is_sick_while_it_is_still_announced() -> None:
+def test_removed_card_is_sick_while_it_is_still_announced() -> None:
     """And its fault is not cured by coming back."""
     book = health()
     book.hear(A, 48)

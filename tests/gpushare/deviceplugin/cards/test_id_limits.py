@@ -37,7 +37,7 @@ def test_the_computed_size_is_the_encoded_size_of_a_sick_node(count: int, units:
     assert encoded_size(cards) == message.ByteSize()
 
 
-def test_a_list_that_no_kubelet_takes_is_refused_with_a_unit_that_fits() -> None:
+def test_list_too_large_for_a_kubelet_is_refused_with_a_unit() -> None:
     """Eight cards of 80 GiB in MiB are 655,360 ids: 16 MB, and 4 MiB is the limit."""
     cards = facts(8, 81920, MIB)
     with pytest.raises(TooManyIdsError, match="use --memory-unit 8MiB") as refused:
@@ -48,7 +48,7 @@ def test_a_list_that_no_kubelet_takes_is_refused_with_a_unit_that_fits() -> None
 
 
 @pytest.mark.parametrize("version", ["v1.36.3", "v1.40.0-alpha.1", "v2.0.0", "", "nonsense"])
-def test_a_new_or_unknown_kubelet_gets_a_few_thousand_ids_unless_told_otherwise(version: str) -> None:
+def test_new_or_unknown_kubelet_gets_few_thousand_ids(version: str) -> None:
     """From 1.36 on it stands still over tens of thousands."""
     cards = facts(2, 15360, MIB)
     with pytest.raises(TooManyIdsError, match="--max-ids 30720"):
@@ -73,9 +73,7 @@ def test_an_operators_limit_holds_for_old_kubelets_too() -> None:
     ("unit", "kubelet", "fitting"),
     [("MiB", "v1.30.0", "16MiB"), ("MiB", "v1.36.3", "512MiB"), ("256MiB", "v1.36.3", "512MiB")],
 )
-def test_eight_h200_in_a_small_unit_are_refused_with_the_unit_and_the_mode_that_fit(
-    unit: str, kubelet: str, fitting: str
-) -> None:
+def test_eight_h200_in_a_small_unit_are_refused_with_the_remedy(unit: str, kubelet: str, fitting: str) -> None:
     """The refusal names both ways out, and both work."""
     with pytest.raises(TooManyIdsError) as refused:
         check_ids(facts(8, H200, MemoryUnit.parse(unit)), kubelet, None)
@@ -112,7 +110,7 @@ def test_too_many_slots_are_refused_with_a_number_that_fits() -> None:
     check_ids(facts(8, H200, MIB, slots=500), "v1.36.3", None)
 
 
-def test_a_pod_whose_status_could_not_be_written_is_refused_with_a_reason() -> None:
+def test_pod_with_an_unwritable_status_is_refused() -> None:
     """DP-023: a new kubelet writes each id into it; an old one does not."""
     cards = facts(1, 81920, MIB)
     with pytest.raises(TooManyIdsError, match="each into the pod's status.* --memory-unit 32MiB, or --mode slots"):

@@ -77,7 +77,7 @@ async def test_the_exact_memory_is_written_beside_the_count() -> None:
         assert (site.status["capacity"], site.status["allocatable"]) == (wanted, wanted)
 
 
-async def test_an_amount_that_the_api_server_wrote_in_its_own_way_is_the_same_amount() -> None:
+async def test_amount_in_the_api_servers_spelling_is_the_same() -> None:
     """It stores 160000 as 160k; writing that again and again would be a write each ten seconds."""
     async with slotted(card("a"), card("b", 1)) as site:
         site.status["capacity"][MEMORY] = "160k"
@@ -98,7 +98,7 @@ async def test_an_amount_that_was_set_to_zero_is_written_again() -> None:
         assert site.status["capacity"][MEMORY] == "80000"
 
 
-async def test_a_card_that_was_taken_out_keeps_its_amount_while_a_pod_names_it() -> None:
+async def test_removed_card_keeps_its_amount_while_a_pod_names_it() -> None:
     """And goes when the pod has gone: the amount never falls below what running pods ask for."""
     async with slotted(card("a"), card("b", 1)) as site:
         assert site.node is not None
@@ -126,7 +126,7 @@ async def test_a_card_that_comes_back_is_well_again() -> None:
         assert site.cards() == [(0, True), (1, True)]
 
 
-async def test_a_card_that_was_taken_out_is_remembered_over_a_restart_of_the_plugin() -> None:
+async def test_removed_card_is_remembered_over_a_plugin_restart() -> None:
     """By the annotation, while a pod names it."""
     async with slotted(card("a"), card("b", 1)) as site:
         pass
@@ -134,7 +134,7 @@ async def test_a_card_that_was_taken_out_is_remembered_over_a_restart_of_the_plu
         assert (again.cards(), again.status["capacity"][MEMORY]) == ([(0, False), (1, True)], "160000")
 
 
-async def test_a_lost_card_that_is_then_taken_out_goes_with_its_last_pod() -> None:
+async def test_lost_and_removed_card_goes_with_its_last_pod() -> None:
     """Whatever else is wrong with it."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
         assert site.node is not None
@@ -149,7 +149,7 @@ async def test_a_lost_card_that_is_then_taken_out_goes_with_its_last_pod() -> No
         assert (site.cards(), site.status["capacity"][MEMORY]) == ([(1, True)], "80000")
 
 
-async def test_a_card_that_was_taken_out_stays_so_when_the_driver_was_away() -> None:
+async def test_removed_card_stays_removed_after_a_driver_absence() -> None:
     """The driver's return is not its own."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
         assert site.node is not None
@@ -177,7 +177,7 @@ async def test_no_word_brings_back_a_card_that_was_taken_out() -> None:
         assert site.cards() == [(0, False), (1, True)]
 
 
-def test_a_card_has_left_once_it_is_not_there_and_no_pod_names_it() -> None:
+def test_card_has_left_once_it_is_absent_and_no_pod_names_it() -> None:
     """A sick card that is there has not."""
     facts = [CardFacts(0, "GPU-a", "A100", 80_000, 80_000, 2), CardFacts(1, "GPU-b", "A100", 80_000, 80_000, 2)]
     cards = NodeCards(1, "slots", "MiB", "", tuple(facts))

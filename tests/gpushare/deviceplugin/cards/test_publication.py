@@ -30,7 +30,7 @@ def with_cards(*cards: CardFacts) -> NodeCards:
 
 
 @pytest.mark.parametrize(("memory", "count"), [(None, "2"), ("0", "2"), ("26", "2"), ("30", "0"), ("15", "0")])
-def test_the_count_is_there_when_the_kubelets_sum_is_not_that_of_other_cards(memory: str | None, count: str) -> None:
+def test_count_is_there_when_the_kubelets_sum_is_for_these_cards(memory: str | None, count: str) -> None:
     """D14, and worse: total ÷ count over the wrong sum is a wrong size for every card."""
     there = node(mem=memory) if memory is not None else node()
 
@@ -101,7 +101,7 @@ def test_who_fell_ill_recovered_or_went_is_news() -> None:
     )
 
 
-def test_a_card_that_comes_sick_or_recovers_by_itself_is_news_too() -> None:
+def test_card_that_arrives_sick_or_recovers_is_news_too() -> None:
     """A condition without a rule is reported by the reason that it no longer has."""
     before, after = with_cards(sick(A, "ConfigMap")), with_cards(A, sick(B, "Xid 48"))
 
@@ -111,7 +111,7 @@ def test_a_card_that_comes_sick_or_recovers_by_itself_is_news_too() -> None:
     )
 
 
-def test_one_write_brings_annotation_and_count_and_takes_the_operators_word() -> None:
+def test_one_write_has_annotation_count_and_operators_word() -> None:
     """Nothing is written if all is there; an annotation that came in between stays until it was acted on."""
     there = node(mem="26", count="2")
     there.metadata.annotations = {"gpushare.aliyun.com/recovered": "0", "aliyun.com/gpushare-cards": "old"}

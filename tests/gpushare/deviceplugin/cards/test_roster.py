@@ -31,7 +31,7 @@ def test_a_card_that_is_not_counted_was_taken_out() -> None:
     assert count_cards([A, B], [A], [], frozenset()) == Roster((A,), removed=frozenset({"GPU-b"}))
 
 
-def test_of_two_missing_cards_the_one_of_the_unreadable_index_is_lost() -> None:
+def test_lost_card_of_two_is_that_of_the_unreadable_index() -> None:
     """The other was taken out."""
     roster = count_cards([A, B, C], [A], [2], frozenset())
 

@@ -41,7 +41,7 @@ def checkpoint(*registered: str, given: str | None = None) -> bytes:
         (b'{"Data": {"RegisteredDevices": null}}', False),
     ],
 )
-def test_a_kubelet_owns_what_it_counts_and_what_it_has_given_away(content: bytes, answer: bool) -> None:
+def test_kubelet_owns_the_resources_it_counts_or_gave_away(content: bytes, answer: bool) -> None:
     """By its checkpoint; an unreadable one proves nothing."""
     assert owns(content, MEMORY) is answer
 

@@ -48,7 +48,7 @@ PATHS = {
 
 
 @pytest.mark.parametrize("text", PATHS.values(), ids=PATHS.keys())
-def test_a_process_belongs_to_the_pod_that_its_control_group_names(text: str) -> None:
+def test_process_belongs_to_the_pod_of_its_control_group(text: str) -> None:
     """The pod's uid as the API writes it, and the container's id, whatever runs the node."""
     assert (ContainerGroup(UID, ID),) == containers_of(text)
 

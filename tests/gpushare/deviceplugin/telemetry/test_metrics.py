@@ -165,7 +165,7 @@ def test_two_pods_of_one_name_are_two_series() -> None:
     assert plugin.values("gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
 
 
-def test_held_containers_are_counted_until_they_start_or_their_pod_is_gone() -> None:
+def test_held_containers_count_until_they_start_or_are_gone() -> None:
     """Held twice is held once; a container that never was is no error."""
     plugin = Plugin(T4)
     plugin.pods = [pod("a"), pod("b")]

@@ -41,7 +41,7 @@ def test_a_process_of_no_pod_of_ours_is_nobodys(tmp_path: Path, group: str | Non
     assert ProcessOwners(tmp_path).uses(0, [Process(7, 1)], {UID}) == [ProcessUse(0, None, 1)]
 
 
-def test_of_two_pods_around_a_process_the_one_of_this_cluster_is_meant(tmp_path: Path) -> None:
+def test_process_of_two_nested_pods_is_this_clusters(tmp_path: Path) -> None:
     """A node that runs in a pod of another cluster."""
     process(tmp_path, 7, f"/kubepods/pod{OUTER}/{ID}/kubelet/kubepods/pod{UID}/{ID}")
 
@@ -57,9 +57,7 @@ def test_a_node_whose_processes_are_invisible_is_said_once(tmp_path: Path, caplo
     assert "hostPID: true" in caplog.text
 
 
-def test_nobody_is_blind_where_there_is_nothing_to_see_or_something_is_seen(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_blindness_is_reported_only_with_something_to_see(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """An idle node; a process that ended beside one that runs."""
     process(tmp_path, 7, "/")
     owners = ProcessOwners(tmp_path)

@@ -170,7 +170,7 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
         assert node.value("gpushare_card_unaccounted_bytes", **other) == 30 * MIB
 
 
-async def test_processes_that_cannot_be_seen_are_nobodys_and_it_is_said(
+async def test_invisible_processes_have_no_pod_and_are_reported(
     simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without hostPID nothing is put on a pod, and no pod is reported to use nothing."""

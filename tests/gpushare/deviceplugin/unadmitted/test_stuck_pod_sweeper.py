@@ -118,7 +118,7 @@ async def test_a_controllers_pod_is_deleted_and_a_bare_one_is_reported() -> None
         assert (node.counted("reported"), node.counted("deleted")) == (3, 1)
 
 
-async def test_without_the_flag_nothing_is_deleted_and_the_flag_is_named() -> None:
+async def test_nothing_is_deleted_without_the_flag_which_is_named() -> None:
     """Reported once, however often it is looked at."""
     async with rig(failed("owned"), delete=False) as node:
         await node.sweeper.look()
@@ -129,7 +129,7 @@ async def test_without_the_flag_nothing_is_deleted_and_the_flag_is_named() -> No
         assert node.counted("reported") == 1
 
 
-async def test_while_the_kubelet_does_not_hold_our_list_nothing_is_stuck() -> None:
+async def test_nothing_is_stuck_while_the_kubelet_lacks_our_list() -> None:
     """The reason has not passed: a replacement would fail as well."""
     async with rig(failed("owned")) as node:
         node.is_served = False
@@ -153,7 +153,7 @@ async def test_the_pod_of_the_same_name_that_came_after_is_left_alone() -> None:
         assert node.counted("deleted") == 0
 
 
-async def test_a_deleted_pod_that_the_watch_still_shows_is_deleted_once() -> None:
+async def test_deleted_pod_still_in_the_watch_is_deleted_once() -> None:
     """It needs no second one, and takes nothing of the budget."""
     async with rig(failed("owned")) as node:
         await node.sweeper.look()

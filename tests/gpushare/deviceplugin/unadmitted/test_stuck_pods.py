@@ -52,7 +52,7 @@ def node(*cards: CardFacts, mode: str = "ids") -> NodeCards:
     return NodeCards(1, mode, "GiB", "boot", cards)
 
 
-def test_a_pod_that_came_while_the_kubelet_started_is_stuck_and_its_controller_replaces_it() -> None:
+def test_pod_from_the_kubelets_start_is_stuck_and_replaced() -> None:
     """The cause is the kubelet's own words."""
     (stuck,) = found(pod(owner=REPLICA_SET))
 
@@ -135,7 +135,7 @@ def test_a_pod_without_slots_is_not_stuck_in_slots_mode() -> None:
     assert len(stuck_pods([pod(limits={"aliyun.com/gpu-slot": 1})], node(card, mode="slots"), {})) == 1
 
 
-def test_a_pod_that_names_our_resource_is_ours_whatever_else_it_asks() -> None:
+def test_pod_that_names_our_resource_is_ours() -> None:
     """The message decides."""
     assert len(found(pod(limits={"nvidia.com/gpu": 1}))) == 1
 

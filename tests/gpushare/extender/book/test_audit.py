@@ -297,7 +297,7 @@ async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytes
     assert any("the watch is behind" in record.message for record in caplog.records)
 
 
-async def test_a_bind_under_way_is_not_drift_and_a_leaked_assumption_is() -> None:
+async def test_bind_under_way_is_not_drift_and_leaked_assumption_is() -> None:
     """Old, with no request under way, and unbound when asked for."""
     async with stage(pod("a", 3)) as on:
         on.clock[0] = 1.0

@@ -86,7 +86,7 @@ class Stage:
         self.cache.assume("n", Booking("u", "d", "p", 3, ((0, 3),)))
 
 
-def test_a_pod_that_is_deleted_before_its_answer_comes_is_not_booked() -> None:
+def test_pod_deleted_before_its_answer_is_not_booked() -> None:
     """Its word was lost when it was bound, not when it went."""
     on = Stage()
     audit, suspect, mark = on.asked(pod())
@@ -95,7 +95,7 @@ def test_a_pod_that_is_deleted_before_its_answer_comes_is_not_booked() -> None:
     assert on.used() == [0, 0]
 
 
-def test_a_pod_that_moves_before_its_answer_comes_stays_where_the_watch_put_it() -> None:
+def test_pod_moved_before_its_answer_stays_with_the_watch() -> None:
     """The answer is the older word."""
     on = Stage()
     audit, suspect, mark = on.asked(pod())
@@ -105,7 +105,7 @@ def test_a_pod_that_moves_before_its_answer_comes_stays_where_the_watch_put_it()
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_a_bind_that_begins_and_ends_between_question_and_answer_keeps_its_card(again: bool) -> None:
+def test_bind_between_question_and_answer_keeps_its_card(again: bool) -> None:
     """Also one that takes an old assumption up again: the answer was given before it."""
     on = Stage()
     on.cache.set_pod(pod(None))
@@ -120,7 +120,7 @@ def test_a_bind_that_begins_and_ends_between_question_and_answer_keeps_its_card(
     assert on.used() == [3, 0]
 
 
-def test_a_pod_that_waits_and_is_bound_before_its_answer_comes_keeps_its_card() -> None:
+def test_waiting_pod_bound_before_its_answer_keeps_its_card() -> None:
     """Only its birth was lost; the bind has read the pod itself."""
     on = Stage()
     audit, suspect, mark = on.asked(pod(None))
@@ -154,7 +154,7 @@ def test_a_young_assumption_is_no_drift_and_an_old_one_is() -> None:
     assert on.cache.pending_pod("d", "p") is not None
 
 
-def test_a_pod_that_has_changed_since_the_list_is_left_to_the_watch() -> None:
+def test_pod_changed_since_the_list_is_left_to_the_watch() -> None:
     """Ahead of the watch it could stand on a card beside one that has yet to leave it, and another card would look free."""
     on = Stage()
     on.cache.set_pod(pod(version="4"))
@@ -254,7 +254,7 @@ def test_odd_pods_are_counted_all_and_remembered_up_to_a_number() -> None:
     assert (len(audit.odd), audit.odd_drift["unplaced"]) == (MOST_ODD, Drift(3 * (MOST_ODD + 5), MOST_ODD + 5))
 
 
-def test_a_card_that_the_node_lacks_places_nothing_unless_it_shows_no_cards() -> None:
+def test_absent_card_places_nothing_unless_no_cards_are_shown() -> None:
     """A node with a plugin that is not up yet has no description of its cards."""
     wrong = pod(card=7)
     wanted = wanted_of(wrong)
@@ -327,7 +327,7 @@ def test_while_nobody_listens_anything_may_have_been_said() -> None:
     assert heard.since("a", mark)
 
 
-def test_only_cards_that_run_more_than_they_have_are_over_committed() -> None:
+def test_only_cards_that_run_too_much_are_over_committed() -> None:
     """Of an unknown card nothing can be known."""
     on = Stage()
     cards = on.cache.devices("n")

@@ -82,9 +82,7 @@ def cache() -> SchedulerCache:
     [(30, 14, 30720, 14336), (30720, 14000, 30, 14), (30, 14, 30, 14)],
     ids=["GiB to MiB", "MiB to GiB", "same unit"],
 )
-def test_a_booking_keeps_its_memory_when_the_node_changes_its_unit(
-    before: int, units: int, after: int, expected: int
-) -> None:
+def test_booking_keeps_its_memory_when_the_unit_changes(before: int, units: int, after: int, expected: int) -> None:
     """Pods of the Go plugin outlive a change of its unit, and a card is not promised twice."""
     cache = SchedulerCache()
     cache.set_node(node(memory=before))
@@ -238,7 +236,7 @@ def test_the_api_is_the_truth_about_a_bound_pod(cache: SchedulerCache) -> None:
     assert used(cache) == [3, 0]
 
 
-def test_a_pod_assumed_on_two_nodes_ends_on_the_one_where_it_is_bound(cache: SchedulerCache) -> None:
+def test_pod_assumed_on_two_nodes_ends_on_its_bound_one(cache: SchedulerCache) -> None:
     """The outcome of a first bind was not known when a second node was tried."""
     cache.set_node(node("m"))
     cache.assume("n", booking("a", 3, 0))
@@ -436,7 +434,7 @@ def test_what_was_read_of_a_node_does_not_change(cache: SchedulerCache) -> None:
     assert cache.snapshot().nodes["n"].devices[0].used == 3
 
 
-def test_a_wish_that_is_written_on_a_running_pod_does_not_touch_its_booking(cache: SchedulerCache) -> None:
+def test_wish_on_a_running_pod_does_not_touch_its_booking(cache: SchedulerCache) -> None:
     """Readable or not: it has its card. A group counts from then on."""
     running = pod("a", 3, on="n", card=0)
     for wish in ({"gpushare.aliyun.com/policy": "nonsense"}, {"gpushare.aliyun.com/same-card": "g"}):
@@ -558,7 +556,7 @@ def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
     assert dict(free) == {"n": 8000}
 
 
-def test_what_an_eviction_costs_is_known_once_the_api_shows_the_pod_bound(cache: SchedulerCache) -> None:
+def test_eviction_cost_is_known_once_the_pod_shows_as_bound(cache: SchedulerCache) -> None:
     """An assumed pod is no victim: its scheduler may not know it."""
     cache.assume("n", booking("a", 3, 0))
     assert [one.evictable for one in cache.snapshot().nodes["n"].bookings] == [None]

@@ -79,7 +79,7 @@ async def following(stage: Stage) -> AsyncIterator[SchedulerCache]:
             await asyncio.wait([running])
 
 
-async def test_a_node_that_is_heard_of_after_its_pods_is_judged_with_them() -> None:
+async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
     """A large cluster's nodes come page by page, and its pods need not wait for them."""
     stage = Stage(pod("odd", IDX="7"), pod("right", IDX="1"))
     stage.watches = [[event("ADDED", node(2))]]

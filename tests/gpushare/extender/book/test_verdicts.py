@@ -37,7 +37,7 @@ def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
     assert (verdicts.of("ns", "q"), verdicts.of("other", "p")) == (None, None)
 
 
-def test_a_pod_is_due_when_it_was_refused_everywhere_and_nobody_asked_for_a_while() -> None:
+def test_pod_is_due_if_refused_everywhere_and_not_asked_about() -> None:
     """Its scheduler had the time to ask again; and each one that is asked for starts over."""
     verdicts = Verdicts()
     verdicts.note(pod("refused"), Request(3), REFUSED, b"", 0)
@@ -51,7 +51,7 @@ def test_a_pod_is_due_when_it_was_refused_everywhere_and_nobody_asked_for_a_whil
     assert due(verdicts, FIRST_PATIENCE + 1, *everybody) == []
 
 
-def test_a_pod_that_is_called_in_vain_is_called_less_and_less_often() -> None:
+def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
     """Also if it is asked for in between: something else keeps it from its card."""
     verdicts = Verdicts()
     verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
@@ -75,7 +75,7 @@ def test_a_pod_that_waits_no_more_is_forgotten() -> None:
     assert (len(verdicts), verdicts.of("ns", "bound")) == (0, None)
 
 
-def test_those_that_waited_longest_come_first_and_not_all_at_once() -> None:
+def test_longest_waiting_pods_come_first_a_few_at_a_time() -> None:
     """A turn is short."""
     verdicts = Verdicts()
     for name in "abcd":

@@ -78,7 +78,7 @@ async def stage() -> AsyncIterator[Stage]:
         yield Stage(api, waker, cache, verdicts, clock, told)
 
 
-async def test_a_pod_that_would_get_a_card_and_is_not_asked_for_is_called() -> None:
+async def test_pod_that_would_fit_and_is_not_asked_about_is_called() -> None:
     """D29: by an annotation of a node that has room, in one write; and not again immediately."""
     async with stage() as on:
         on.refuse(pod("p", 8))
@@ -98,7 +98,7 @@ async def test_one_call_is_for_all() -> None:
         assert len(await on.turn(5)) == 1
 
 
-async def test_nobody_is_called_who_would_be_refused_again_or_waits_no_more() -> None:
+async def test_no_pod_is_called_that_would_be_refused_or_is_bound() -> None:
     """Too large; bound in between."""
     async with stage() as on:
         on.refuse(pod("large", 9))

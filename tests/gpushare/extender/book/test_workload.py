@@ -118,7 +118,7 @@ def test_what_somebody_says_is_expected_wins() -> None:
     assert workload.outlook() is said
 
 
-def test_free_cpu_is_what_is_allocatable_without_what_pods_ask_for() -> None:
+def test_free_cpu_is_allocatable_without_the_pods_requests() -> None:
     """Never less than nothing; whichever comes first, pod or node; each change names its node."""
     workload = Workload(counts_cpu=True)
     assert workload.set_pod(pod("a", "1500m"), "n") == ("n",)

@@ -24,7 +24,7 @@ HELD = ((0, "a", 10), (1, "b", 3))
 CLUSTER = Snapshot({"free": FREE, "full": FULL})
 
 
-def test_every_card_says_what_it_has_what_is_wanted_and_why_it_does_not_do() -> None:
+def test_every_card_shows_its_room_the_request_and_the_reason() -> None:
     """The node that has room first; then what was answered last beside what would be answered now."""
     last = {"free": wire.REASON_NO_CARD_FITS, "gone": wire.REASON_UNKNOWN_NODE}
     found = explain(Question(Request(6)), CLUSTER, last, ["full", "gone", "free"])
@@ -108,7 +108,7 @@ def test_a_node_that_fits_names_no_pods() -> None:
     assert found["judged"].startswith("cards only: nodeSelector,")
 
 
-def test_of_a_large_cluster_the_nodes_with_most_room_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_with_most_room_of_a_large_cluster_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are counted; a question must not hold up schedulers."""
     monkeypatch.setattr(module, "MOST_NODES", 2)
     nodes = {name: lay_out(name, (Device(0, 14, used),), []) for name, used in (("a", 13), ("b", 12), ("c", 11))}
@@ -134,9 +134,7 @@ def test_of_a_large_cluster_the_nodes_with_most_room_are_described(monkeypatch: 
     st.integers(1, 10),
     st.sampled_from([Wishes(), Wishes(whole=True), Wishes(uuids=frozenset({"gpu-a"}))]),
 )
-def test_a_node_holds_a_pod_exactly_where_one_of_its_cards_has_no_reason_against_it(
-    devices: list[Device], units: int, wishes: Wishes
-) -> None:
+def test_node_holds_a_pod_exactly_if_a_card_has_no_reason(devices: list[Device], units: int, wishes: Wishes) -> None:
     """The explanation is the decision."""
     cards = tuple(Device(i, d.total, d.used, d.healthy, d.uuid) for i, d in enumerate(devices))
     node, asked = lay_out("n", cards, []), Question(Request(units, wishes=wishes))

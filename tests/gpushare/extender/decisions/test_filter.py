@@ -98,7 +98,7 @@ SLOTTED = lay_out("slotted", (Device(0, 80, 20, slots=2, slots_used=1), Device(1
 SLOTS = Snapshot({"slotted": SLOTTED, "free": FREE})
 
 
-def test_a_card_of_a_node_in_slots_mode_fits_only_with_a_slot_for_each_container() -> None:
+def test_card_in_slots_mode_fits_with_a_slot_per_container() -> None:
     """The memory of a card with booked slots is out of reach; waiting cures that."""
     assert filter_nodes(Question(Request(60, 1)), ["slotted"], SLOTS).fitting == ["slotted"]
     assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
@@ -154,7 +154,7 @@ def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Dev
     ),
     st.integers(1, 12),
 )
-def test_the_short_way_of_plain_requests_gives_the_reasons_of_the_long_way(devices: list[Device], units: int) -> None:
+def test_plain_requests_fast_path_gives_the_same_reasons(devices: list[Device], units: int) -> None:
     """A node's precomputed answer is the same as a look at every card, word for word."""
     info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
     result = filter_nodes(Question(Request(units)), ["n"], Snapshot({"n": info}))
@@ -162,7 +162,7 @@ def test_the_short_way_of_plain_requests_gives_the_reasons_of_the_long_way(devic
     assert [*result.failed, *result.unresolvable, ""][0] == reason_against(info, Question(Request(units)))
 
 
-def test_a_pod_whose_own_words_make_no_sense_is_refused_on_every_node_for_good() -> None:
+def test_pod_with_senseless_annotations_is_refused_everywhere() -> None:
     """As unresolvable: the end of other pods does not mend an annotation."""
     assert refuse_everywhere("bad wish", ["a", "b", "a"]) == FilterResult([], {}, {"bad wish": ["a", "b"]})
     assert refuse_everywhere("bad wish", []) == FilterResult([], {}, {})

@@ -54,7 +54,7 @@ def test_an_unknown_node_is_an_error_that_names_it() -> None:
     assert inspect_node(CLUSTER, "nope") == {"nodes": [], "error": "node nope is not known to the extender"}
 
 
-def test_slots_mode_is_described_in_mebibytes_and_with_the_originals_keys() -> None:
+def test_slots_mode_shows_mebibytes_with_the_originals_keys() -> None:
     """Readers of /inspect know no slots: they see the exact amounts."""
     node = lay_out("s", (Device(0, 81920, slots=2),), [Booking("1", "default", "a", 8138, ((0, 8138),))])
     card = {"id": 0, "totalGPU": 81920, "usedGPU": 8138}

@@ -59,7 +59,7 @@ def test_the_fewest_of_equal_priority_end() -> None:
     assert victims(info, ask(8), "a") == {"z"}
 
 
-def test_a_node_on_which_no_end_of_lower_priority_frees_a_card_is_dropped() -> None:
+def test_node_without_a_card_freed_by_lower_priority_is_dropped() -> None:
     """Each card has one that may not be evicted."""
     info = node(on(0, "a", 5, 10), on(0, "b", 3), on(1, "c", 5, 50), on(1, "d", 3))
 
@@ -87,7 +87,7 @@ def test_whoever_goes_anyway_is_the_first_to_go() -> None:
     assert victims(info, ask(8), "a") == {"b"}
 
 
-def test_a_pod_that_a_used_up_budget_protects_is_kept_where_another_can_go() -> None:
+def test_pod_of_a_used_up_budget_is_kept_if_another_can_go() -> None:
     """Though its priority is the lower one; and the answer counts those that could not be kept."""
     document = {"metadata": {"namespace": "ns"}, "spec": {"selector": {"matchLabels": {"app": "db"}}}}
     budget = msgspec.convert(document, DisruptionBudget)
@@ -115,7 +115,7 @@ def test_a_proposed_victim_that_gives_no_card_is_spared() -> None:
     assert victims(info, asks_cpu, "c") == {"a"}
 
 
-def test_a_proposed_victim_is_not_spared_where_it_is_needed_for_something_else() -> None:
+def test_proposed_victim_needed_for_other_resources_is_kept() -> None:
     """Processor that the others do not give, or more than resources: then the pod would not fit, and they died for nothing."""
     proposed = on(1, "c", 1, 1, cpu=500)
     info = node(on(0, "a", 8, 2, cpu=400), on(1, "b", 7, 50), proposed)
@@ -127,7 +127,7 @@ def test_a_proposed_victim_is_not_spared_where_it_is_needed_for_something_else()
     assert victims(tangled, ask(8), "c") == {"a", "c"}
 
 
-def test_a_proposed_victim_is_not_spared_where_the_sum_over_the_node_needs_it() -> None:
+def test_proposed_victim_needed_by_the_nodes_sum_is_kept() -> None:
     """A pod without a card (bound past the extender) counts in the scheduler's sum: a card's room alone is not enough."""
     lost = replace(on(0, "lost", 8, 50), shares=())
     info = node(on(0, "a", 8, 2), on(1, "c", 1, 1), lost)
@@ -150,7 +150,7 @@ def test_a_pod_that_the_api_has_not_shown_bound_is_no_victim() -> None:
     assert victims(info, ask(8), "b") == {"b"}
 
 
-def test_a_node_that_is_not_known_is_dropped_and_one_for_a_pod_without_a_card_kept() -> None:
+def test_unknown_node_is_dropped_and_cardless_pods_one_kept() -> None:
     """The latter is the scheduler's business alone."""
     proposed = {"gone": Victims(("a",), 1)}
 
@@ -173,7 +173,7 @@ PODS = st.lists(
 
 
 @given(PODS, st.integers(1, 8), st.integers(1, 4), st.data())
-def test_after_the_victims_the_pod_has_a_card_and_nobody_of_its_priority_ended(
+def test_victims_make_room_and_none_has_the_pods_priority(
     pods: list[tuple[int, int, int, int]], units: int, priority: int, data: st.DataObject
 ) -> None:
     """For any proposal, on cards that may be over-full; and a node is dropped only if all lower pods are not enough."""

@@ -84,7 +84,7 @@ def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
     assert len(set(found.values())) == 1
 
 
-def test_a_node_that_does_not_hold_the_pod_or_is_unknown_gets_nothing() -> None:
+def test_node_that_is_unknown_or_too_small_scores_nothing() -> None:
     """It is not the judge of that here, but it must not win."""
     asked = Question(Request(12))
 
@@ -100,7 +100,7 @@ CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()
 
 
 @given(st.lists(CARDS, min_size=1, max_size=5), st.integers(1, 20), st.sampled_from(wire.POLICIES))
-def test_a_score_is_a_whole_number_from_0_to_10_for_every_node_asked(
+def test_score_is_a_whole_number_from_0_to_10_for_each_node(
     nodes: list[list[tuple[int, int, bool]]], units: int, policy: str
 ) -> None:
     """EXT-016: kube-scheduler does not clamp, and refuses a fraction."""

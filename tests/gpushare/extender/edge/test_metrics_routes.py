@@ -74,7 +74,7 @@ async def test_nothing_else_is_there_and_nothing_can_be_changed() -> None:
     assert [answer.status_code for answer in posted] == [405, 405]
 
 
-async def test_a_failing_scrape_is_an_error_and_the_next_one_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_scrape_is_an_error_and_the_next_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     """The traceback is the log's, not the scraper's."""
 
     class Broken(Collector):

@@ -256,7 +256,7 @@ async def test_two_hundred_requests_on_one_connection() -> None:
             assert int(answer.headers["content-length"]) == len(answer.content)
 
 
-async def test_a_filter_with_two_megabytes_of_nodes_echoes_those_that_fit() -> None:
+async def test_filter_with_two_megabytes_of_nodes_echoes_fitting_ones() -> None:
     """A scheduler without node cache sends every node in full."""
     document = recorded("filter")
     pod = next(pod for pod in document["pods"] if pod["metadata"]["name"] == "seven")
@@ -388,7 +388,7 @@ async def test_a_pod_that_was_refused_is_explained() -> None:
     assert (unknown.status_code, "nobody" in unknown.json()["error"]) == (404, True)
 
 
-async def test_a_pod_that_is_only_thought_of_is_explained_without_effect() -> None:
+async def test_imagined_pod_is_explained_without_effect() -> None:
     """What-if: nothing is written, booked or remembered."""
     api = stub(recorded("filter"))
     async with extender(api) as http:

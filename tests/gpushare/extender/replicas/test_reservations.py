@@ -52,7 +52,7 @@ def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
         decode(text)
 
 
-def test_a_reservation_stays_until_its_pod_is_bound_or_can_never_be() -> None:
+def test_reservation_stays_until_its_pod_is_bound_or_never() -> None:
     """And the newest version of a bound one shows how fresh a book must be."""
     fates = {
         "pending": Fate(State.PENDING),
@@ -72,7 +72,7 @@ def test_a_reservation_stays_until_its_pod_is_bound_or_can_never_be() -> None:
     assert settle(Guard(seen=50), lambda one: fates[one.uid], lambda one: False).seen == 50
 
 
-def test_reservations_lie_on_the_cards_beside_what_the_book_shows() -> None:
+def test_reservations_lie_on_the_cards_beside_the_book() -> None:
     """A pod that it shows is not counted twice."""
     node = lay_out("n", (Device(0, 14), Device(1, 14)), [booking("shown", 4, 1)])
     guard = Guard().with_pod(booking("shown", 4, 1), "me").with_pod(booking("new", 5, 0), "you")

@@ -197,7 +197,7 @@ async def test_audits_are_counted_by_how_they_ended() -> None:
     assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 3, "failed": 1}
 
 
-async def test_each_card_has_its_units_and_where_they_are_known_its_bytes() -> None:
+async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
     """A node of the Go plugin reports neither its unit nor the model of a card."""
     extender = Extender()
     extender.add("a", T4, SICK)
