@@ -71,6 +71,26 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
+# Reasons of the events that our programs write, on pods and (the last five) on nodes. Ours; docs/troubleshooting.md explains each.
+EVENT_HELD: Final = "GPUShareHeld"
+EVENT_NO_CARD: Final = "GPUShareNoCard"
+EVENT_ANNOTATIONS_CHANGED: Final = "GPUShareAnnotationsChanged"
+EVENT_UNADMITTED: Final = "GPUShareUnadmitted"
+EVENT_ENDED_BY_BOOT: Final = "GPUShareEndedByBoot"
+EVENT_NOT_BOOKED: Final = "GPUShareNotBooked"
+# A pod is booked as it was bound, whatever was written on it since.
+EVENT_IGNORED: Final = "GPUShareIgnored"
+EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
+EVENT_MEMORY_OVERUSE_ENDED: Final = "GPUShareMemoryOveruseEnded"
+EVENT_CARD_NOT_BOOKED: Final = "GPUShareCardNotBooked"
+EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
+EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
+EVENT_CARD_NOT_SHARED: Final = "GPUShareCardNotShared"
+EVENT_CARD_UNREADABLE: Final = "GPUShareCardUnreadable"
+EVENT_NO_CARDS: Final = "GPUShareNoCards"
+EVENT_RESOURCE_OWNED: Final = "GPUShareResourceOwned"
+EVENT_UNIT_IN_USE: Final = "GPUShareUnitInUse"
+
 # Variables of a container, set by the device plugin.
 ENV_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"

@@ -37,7 +37,7 @@ async def test_a_pod_that_uses_more_than_it_booked_is_told_and_shown(observed: O
     )
     await observer.running("greedy", "modest", "unseen")
 
-    text = await observed.told("greedy", "GpuMemoryOveruse")
+    text = await observed.told("greedy", "GPUShareMemoryOveruse")
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", "pod", "card") == {("greedy", "0"): 229 * MIB}
     await eventually(
@@ -47,7 +47,7 @@ async def test_a_pod_that_uses_more_than_it_booked_is_told_and_shown(observed: O
     )
     booked = await observed.values("u1", "gpushare_pod_booked_bytes", "pod")
     assert booked == {("greedy",): 1024 * MIB, ("modest",): 2048 * MIB}
-    assert await observed.events("modest", "GpuMemoryOveruse") == []
+    assert await observed.events("modest", "GPUShareMemoryOveruse") == []
 
     # Without --usage bookings are shown and nothing else of pods.
     assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}

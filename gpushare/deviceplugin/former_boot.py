@@ -23,7 +23,6 @@ from gpushare.model.pod import is_lingering
 
 _LOG = logging.getLogger(__name__)
 
-EVENT_ENDED: Final = "GPUShareEndedByBoot"
 _RETRY_SECONDS: Final = 2.0
 _TEXT: Final = (
     "the node has booted since this pod ended, so none of its containers is left, whatever its status shows: "
@@ -43,7 +42,7 @@ async def end_pods_of_former_boot(client: ApiClient, node: NodeStatus, pods: Nod
         ended = await _end(client, pod, node.boot)
         if ended is not None:
             pods.set(ended)
-            await events.record("Pod", pod.metadata, EVENT_ENDED, _TEXT)
+            await events.record("Pod", pod.metadata, wire.EVENT_ENDED_BY_BOOT, _TEXT)
 
 
 async def _end(client: ApiClient, pod: Pod, boot: str) -> Pod | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare import __version__, logs
+from gpushare import __version__, logs, wire
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.node_view import list_all, list_living
@@ -216,7 +216,7 @@ async def _until_units_agree(client: ApiClient, node: NodeStatus, pods: NodePods
                 _LOG.warning("cannot read pods node=%s error=%s", node.name, error)
         return advice(others, node.cards.unit, node.unit_before)
 
-    await wait_while(look, node.metadata, events, "GPUShareUnitInUse")
+    await wait_while(look, node.metadata, events, wire.EVENT_UNIT_IN_USE)
 
 
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:

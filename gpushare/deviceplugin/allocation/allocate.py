@@ -32,6 +32,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from gpushare import wire
 from gpushare.deviceplugin.allocation.admission import Admission
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
@@ -224,7 +225,7 @@ class Allocator:
         if self._metrics is not None:
             self._metrics.hold(error.pod.uid)
             self._metrics.count_repair("held")
-        await self._events.record("Pod", error.pod, "GPUShareHeld", f"{error} ({error.reason.value})")
+        await self._events.record("Pod", error.pod, wire.EVENT_HELD, f"{error} ({error.reason.value})")
 
     async def _counted(self, work: Awaitable[_T]) -> _T:
         """Count a refusal, which ends the pod."""

@@ -155,7 +155,7 @@ class HandBound:
         self._reported.add(pod.metadata.uid)
         text = f"bound past the extender, and node {self._view.node.name} has no card for it: {reason}"
         _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *_named(pod), reason)
-        await self._events.record("Pod", pod.metadata, "GPUShareNoCard", text)
+        await self._events.record("Pod", pod.metadata, wire.EVENT_NO_CARD, text)
 
     async def _place(self, pod: Pod, shares: Shares, sizes: Mapping[int, int]) -> None:
         several = {split_container(pod) or 0: shares} if len(shares) > 1 else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView
 from gpushare.deviceplugin.allocation.write_budget import WriteBudget
 from gpushare.kube.errors import ApiError, ConflictError, NotFoundError
@@ -17,8 +18,6 @@ from gpushare.kube.events import EventRecorder
 from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
-
-REASON = "GPUShareAnnotationsChanged"
 
 
 class Restoration:
@@ -66,7 +65,7 @@ class Restoration:
         _LOG.warning("changed after the bind pod=%s/%s uid=%s annotations=%s", *_named(pod), names)
         then = "it is put back" if self._view.repairs else "repairs are switched off (--repair hold)"
         text = f"annotations were changed after the pod was bound: {names}. The pod keeps what was bound; {then}"
-        await self._events.record("Pod", pod.metadata, REASON, text)
+        await self._events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
 
     async def _put_back(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
         if not changes:
@@ -81,7 +80,7 @@ class Restoration:
     async def _leave_alone(self, pod: Pod) -> None:
         _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *_named(pod))
         text = "its annotations are changed again and again, and are left as they are for a minute. The pod keeps what was bound"
-        await self._events.record("Pod", pod.metadata, REASON, text)
+        await self._events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, text)
 
 
 def _named(pod: Pod) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
+from gpushare import wire
 from gpushare.deviceplugin.cards.card_pods import indices_of
 from gpushare.deviceplugin.cards.publication import CardChange
 from gpushare.deviceplugin.node_pods import NodePods
@@ -22,11 +23,6 @@ from gpushare.nvml.api import Card
 
 _LOG = logging.getLogger(__name__)
 
-EVENT_UNHEALTHY: Final = "GPUShareCardUnhealthy"
-EVENT_RECOVERED: Final = "GPUShareCardRecovered"
-EVENT_NOT_SHARED: Final = "GPUShareCardNotShared"
-EVENT_UNREADABLE: Final = "GPUShareCardUnreadable"
-EVENT_NO_CARDS: Final = "GPUShareNoCards"
 
 # Between two attempts to tell, in seconds; how often at most, then the word is let go.
 _RETRY_SECONDS: Final = 2.0
@@ -54,7 +50,7 @@ class CardNews:
     def tell(self, changes: Iterable[CardChange]) -> None:
         """Cards fell ill or recovered."""
         for change in changes:
-            reason = EVENT_RECOVERED if change.healthy else EVENT_UNHEALTHY
+            reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
             level: _Level = "Normal" if change.healthy else "Warning"
             text = _text(change, self._name)
             self._put(("Node", ObjectMeta(name=self._name), reason, text, level))

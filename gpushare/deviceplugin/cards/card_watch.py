@@ -15,10 +15,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
+from gpushare import wire
 from gpushare.deviceplugin.cards.card_news import (
-    EVENT_NO_CARDS,
-    EVENT_NOT_SHARED,
-    EVENT_UNREADABLE,
     CardNews,
     why_not_shared,
 )
@@ -119,7 +117,7 @@ class CardWatch:
                 return
             if problem != self._trouble:
                 _LOG.warning("no cards to share reason=%s look_again_seconds=%.0f", problem, NO_CARDS_SECONDS)
-                self._news.say(EVENT_NO_CARDS, f"no cards to share: {problem}")
+                self._news.say(wire.EVENT_NO_CARDS, f"no cards to share: {problem}")
                 self._trouble = problem
             await asyncio.sleep(NO_CARDS_SECONDS)
 
@@ -195,7 +193,7 @@ class CardWatch:
                     f"{'' if again.code in CONTAINER_CODES else 'no driver, '}all cards are unhealthy until it is back"
                 )
                 _LOG.warning("%s reason=%s", text, problem)
-                self._news.say(EVENT_NO_CARDS, f"{text}: {problem}")
+                self._news.say(wire.EVENT_NO_CARDS, f"{text}: {problem}")
             self._health.miss_driver(is_away=True)
             self._node.refresh()
             self._hurry()
@@ -268,21 +266,23 @@ class CardWatch:
             self._container.answered()
         if text and text != self._blocked:
             _LOG.warning("this container is kept from a card reason=%s", text)
-            self._news.say(EVENT_UNREADABLE, text)
+            self._news.say(wire.EVENT_CARD_UNREADABLE, text)
         self._blocked = text
 
     def _say_who_is_not_shared(self, survey: Survey) -> None:
         withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self._node.unit))}
         for uuid in withheld.keys() - self._withheld:
             _LOG.warning("not shared uuid=%s reason=%s", uuid, withheld[uuid])
-            self._news.say(EVENT_NOT_SHARED, withheld[uuid])
+            self._news.say(wire.EVENT_CARD_NOT_SHARED, withheld[uuid])
         self._withheld = frozenset(withheld)
 
     def _say_who_is_unknown(self, cards: Iterable[UnreadableCard]) -> None:
         unreadable = frozenset(cards)
         for card in unreadable - self._unreadable:
             _LOG.warning("card cannot be read nvml_index=%d reason=%s", card.index, card.reason)
-            self._news.say(EVENT_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}")
+            self._news.say(
+                wire.EVENT_CARD_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}"
+            )
         self._unreadable = unreadable
 
     def _log_changes(self, cards: Sequence[PhysicalCard], removed: frozenset[str]) -> None:

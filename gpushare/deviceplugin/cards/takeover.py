@@ -48,7 +48,7 @@ async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) 
     async def look() -> str:
         return advice(folder) if owns(checkpoint_in(folder), wire.RESOURCE_MEMORY) else ""
 
-    await wait_while(look, node, events, "GPUShareResourceOwned")
+    await wait_while(look, node, events, wire.EVENT_RESOURCE_OWNED)
 
 
 async def wait_while(look: Callable[[], Awaitable[str]], node: ObjectMeta, events: EventRecorder, event: str) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
+from gpushare import wire
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage import (
@@ -32,10 +33,6 @@ from gpushare.nvml.errors import NvmlError
 from gpushare.plugin_flags import UsageFlags
 
 _LOG = logging.getLogger(__name__)
-
-REASON_OVERUSE = "GpuMemoryOveruse"
-REASON_ENDED = "GpuMemoryOveruseEnded"
-REASON_UNBOOKED = "GpuCardNotBooked"
 
 
 class UsageWatch:
@@ -118,7 +115,7 @@ class UsageWatch:
             f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods were "
             "promised: ask for aliyun.com/gpu-mem, and do not set NVIDIA_VISIBLE_DEVICES"
         )
-        await self._events.record("Pod", pod, REASON_UNBOOKED, text)
+        await self._events.record("Pod", pod, wire.EVENT_CARD_NOT_BOOKED, text)
 
     async def _tell(self, pod: ObjectMeta, use: CardUse) -> None:
         used = (use.used or 0) // MIB
@@ -130,9 +127,9 @@ class UsageWatch:
             f"uses {used} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory that other pods of "
             "the card were promised: ask for more, or have it use less"
         )
-        await self._events.record("Pod", pod, REASON_OVERUSE, text)
+        await self._events.record("Pod", pod, wire.EVENT_MEMORY_OVERUSE, text)
 
     async def _tell_the_end(self, pod: ObjectMeta, use: CardUse) -> None:
         _LOG.info("overuse ended pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, use.on.index)
         text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
-        await self._events.record("Pod", pod, REASON_ENDED, text, "Normal")
+        await self._events.record("Pod", pod, wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from gpushare import wire
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.unadmitted.stuck_pods import DeletionBudget, StuckPod, stuck_pods
 from gpushare.kube.client import ApiClient
@@ -17,7 +18,6 @@ from gpushare.model.cards import NodeCards
 
 _LOG = logging.getLogger(__name__)
 
-REASON: Final = "GPUShareUnadmitted"
 # How often the node's pods are looked through, in seconds: a new pod is soon there, and nothing else waits for it.
 LOOK_SECONDS: Final = 5.0
 DELETIONS_A_MINUTE: Final = 6
@@ -83,7 +83,7 @@ class StuckPodSweeper:
             f"the node's cards could hold it, but no kubelet tries a pod again; {self._what_next(stuck)}. "
             f"The reason: {stuck.cause}"
         )
-        await self._events.record("Pod", pod, REASON, text)
+        await self._events.record("Pod", pod, wire.EVENT_UNADMITTED, text)
 
     def _what_next(self, stuck: StuckPod) -> str:
         if stuck.keep_because:

@@ -9,15 +9,13 @@ import asyncio
 import logging
 from typing import Final
 
+from gpushare import wire
 from gpushare.extender.book.bookings import IGNORED
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)
 
-EVENT: Final = "GPUShareNotBooked"
-# For a pod that is booked as it was bound, whatever was written on it since.
-EVENT_IGNORED: Final = "GPUShareIgnored"
 # Problems of one pod that are reported; its author may write another annotation many times a second.
 _MOST_PROBLEMS: Final = 5
 # Pods that wait for their event; beyond that they are only logged. An API server that stays away must not fill our memory, and
@@ -65,7 +63,9 @@ class OddPods:
                 continue
             is_ignored = problem.startswith(IGNORED)
             message = problem if is_ignored else f"its GPU memory is not, or not all, booked: {problem}"
-            if not await self._events.record("Pod", metadata, EVENT_IGNORED if is_ignored else EVENT, message):
+            if not await self._events.record(
+                "Pod", metadata, wire.EVENT_IGNORED if is_ignored else wire.EVENT_NOT_BOOKED, message
+            ):
                 self._tell(metadata, problem)
                 await asyncio.sleep(_PAUSE_SECONDS)
 

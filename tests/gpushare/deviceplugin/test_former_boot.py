@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from gpushare import wire
 from gpushare.deviceplugin import former_boot
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.former_boot import EVENT_ENDED, end_pods_of_former_boot
+from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
 from gpushare.kube.events import EventRecorder
@@ -75,8 +76,8 @@ async def test_another_boot_ends_the_pods_that_linger() -> None:
     assert await start(api) == ["runs"]
     assert ended(api) == {"shut": "B", "done": "B"}
     assert [(one["reason"], one["regarding"]["name"]) for one in api.events] == [
-        (EVENT_ENDED, "done"),
-        (EVENT_ENDED, "shut"),
+        (wire.EVENT_ENDED_BY_BOOT, "done"),
+        (wire.EVENT_ENDED_BY_BOOT, "shut"),
     ]
 
 

@@ -120,7 +120,7 @@ async def test_overuse_is_told_on_the_pod_once_and_its_end(simulate: Simulate, t
 
         for node.now in (60, 75):
             await node.watch.look()
-        assert node.said() == [("GpuMemoryOveruse", "Warning")]
+        assert node.said() == [("GPUShareMemoryOveruse", "Warning")]
         assert node.api.events[0]["note"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
         assert node.api.events[0]["regarding"]["uid"] == UID
         over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
@@ -130,7 +130,7 @@ async def test_overuse_is_told_on_the_pod_once_and_its_end(simulate: Simulate, t
         node.end(7)
         node.run(8, 1000)
         await node.watch.look()
-        assert node.said()[1:] == [("GpuMemoryOveruseEnded", "Normal")]
+        assert node.said()[1:] == [("GPUShareMemoryOveruseEnded", "Normal")]
         assert node.value("gpushare_pod_overuse_bytes", **over) is None
 
 
@@ -150,7 +150,7 @@ async def test_a_card_that_was_not_booked_counts_too(simulate: Simulate, tmp_pat
         node.run(7, 1, card=1)
         await node.watch.look()
 
-        assert node.said() == [("GpuCardNotBooked", "Warning")]
+        assert node.said() == [("GPUShareCardNotBooked", "Warning")]
 
 
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulat
         await node.watch.look()
 
         assert node.used() is None
-        assert node.said() == [("GpuMemoryOveruse", "Warning")]
+        assert node.said() == [("GPUShareMemoryOveruse", "Warning")]
         assert node.value("gpushare_nvml_errors_total", operation="processes") == 1
         other = {"card": "1", "uuid": node.uuids[1], "model": "Tesla T4"}
         assert node.value("gpushare_card_unaccounted_bytes", **other) == 30 * MIB
@@ -212,7 +212,7 @@ async def test_attack_07_a_process_on_a_card_not_booked_is_reported(simulate: Si
             await node.watch.look()
 
         assert sorted(event["regarding"]["name"] for event in node.api.events) == ["miner", "player"]
-        assert {event["reason"] for event in node.api.events} == {"GpuCardNotBooked"}
+        assert {event["reason"] for event in node.api.events} == {"GPUShareCardNotBooked"}
         theirs = {"namespace": "other", "pod": "miner", "uid": other_pod().uid, "card": "0"}
         assert node.value("gpushare_pod_unbooked_card", **theirs) == 1
         assert node.value("gpushare_pod_used_bytes", **theirs) == 900 * MIB

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from gpushare import wire
 from gpushare.extender.book import odd_pods
 from gpushare.extender.book.bookings import IGNORED
-from gpushare.extender.book.odd_pods import EVENT, EVENT_IGNORED, OddPods
+from gpushare.extender.book.odd_pods import OddPods
 from gpushare.kube.events import EventRecorder
 from gpushare.manifests import ObjectMeta
 from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, client_of, listen
@@ -51,7 +52,7 @@ async def test_what_is_wrong_with_a_pod_is_told_once() -> None:
 
     said = [("p", "one"), ("p", "two"), ("q", "one")]
     assert notes(api) == [(name, f"its GPU memory is not, or not all, booked: {problem}") for name, problem in said]
-    assert {call.body["reason"] for call in api.calls} == {EVENT}
+    assert {call.body["reason"] for call in api.calls} == {wire.EVENT_NOT_BOOKED}
 
 
 async def test_attack_04_an_ignored_change_is_an_event_of_its_own() -> None:
@@ -70,7 +71,7 @@ async def test_attack_04_an_ignored_change_is_an_event_of_its_own() -> None:
 
     ignored = [call.body for call in api.calls if call.body["regarding"]["name"] == "p"]
     assert 1 <= len(ignored) <= 5
-    assert {body["reason"] for body in ignored} == {EVENT_IGNORED}
+    assert {body["reason"] for body in ignored} == {wire.EVENT_IGNORED}
     assert all(body["note"].startswith("later changes of its annotations") for body in ignored)
 
 
