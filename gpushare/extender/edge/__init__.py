@@ -1,2 +1,4 @@
-"""HTTP: sockets and TLS (``http_edge``, ``tls``), bytes (``http_connection``), paths and their permitted clients
-(``routes``, ``metrics_routes``, ``health``)."""
+"""The extender's HTTP: paths and their permitted clients (``routes``, ``metrics_routes``), health (``health``), TLS (``tls``).
+
+The server itself is ``gpushare.serving``.
+"""
