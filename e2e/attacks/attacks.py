@@ -32,10 +32,10 @@ _LINES: Final = 80
 # How many changes an author writes: before the other pod is created, and then at most. How many a second.
 _CHANGES: Final = (120, 720)
 _CHANGES_A_SECOND: Final = 36
-# The writes of the device plugin to one of these pods: those of its start and a few repairs. On top a quarter of a write for each
-# change of its author, because repairs are limited by the minute and a machine may be slow.
-_MOST_WRITES: Final = 10
-_WRITES_FOR_A_CHANGE: Final = 0.25
+# The writes of the device plugin to one of these pods: a few for its start, and eight repairs in each minute. Each repair may
+# have an event, and one more reports that the pod is left alone.
+_WRITES_OF_A_START: Final = 4
+_REPAIRS_A_MINUTE: Final = 8
 
 
 @asynccontextmanager
@@ -76,6 +76,7 @@ async def attack_09(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncI
     """Six running pods on which their author writes other cards, 36 times a second."""
     names = [f"changing-{number}" for number in range(6)]
     written: Counter[str] = Counter()
+    begun = asyncio.get_running_loop().time()
 
     async def write(count: int) -> None:
         for number, name in zip(range(count), itertools.cycle(names), strict=False):
@@ -91,15 +92,16 @@ async def attack_09(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncI
         yield
     writes = Counter(call.path for call in stage.plugin.door.calls if tenant.is_write_to_own(call))
     events = sum(count for path, count in writes.items() if "/events" in path)
-    most = {name: _MOST_WRITES + _WRITES_FOR_A_CHANGE * written[name] for name in names}
-    if events > sum(most.values()):
-        findings.append(f"the plugin wrote {events} events, at most {sum(most.values()):.0f}")
+    minutes = 1 + int((asyncio.get_running_loop().time() - begun) // 60)
+    most = _WRITES_OF_A_START + minutes * _REPAIRS_A_MINUTE
+    if events > len(names) * (most + minutes):
+        findings.append(
+            f"the plugin wrote {events} events in {minutes} minutes, at most {len(names) * (most + minutes)}"
+        )
     for name in names:
         count = writes[f"{tenant.pods}/{name}"]
-        if count > most[name]:
-            findings.append(
-                f"the plugin wrote {name} {count} times, at most {most[name]:.0f}; its author {written[name]} times"
-            )
+        if count > most:
+            findings.append(f"the plugin wrote {name} {count} times, at most {most}; its author {written[name]} times")
 
 
 @asynccontextmanager

@@ -40,6 +40,8 @@ class Restoration:
         bindings = self._view.pods.bindings
         different = bindings.different()
         self._reported = {uid: self._reported[uid] for uid in different if uid in self._reported}
+        # By the window and not by the present difference: an author can make that go and come back at will.
+        self._left_alone &= self._budget.spent(self._monotonic())
         for uid in different:
             pod, changes = self._view.pods.by_uid(uid), bindings.differences(uid)
             if pod is None or not changes:
@@ -48,13 +50,11 @@ class Restoration:
                 if self._reported.get(uid) != changes and self._budget.take(uid, self._monotonic()):
                     await self._report(pod, changes)
             elif self._budget.take(uid, self._monotonic()):
-                self._left_alone.discard(uid)
                 await self._report(pod, changes)
                 await self._put_back(pod, bindings.differences(uid))
             elif uid not in self._left_alone:
                 self._left_alone.add(uid)
                 await self._leave_alone(pod)
-        self._left_alone &= set(different)
 
     async def _report(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
         uid = pod.metadata.uid
