@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from clusters.api_client import Object
 from clusters.resources import NODES
-from clusters.waiting import eventually, meanwhile
+from clusters.waiting import NotReachedError, eventually, meanwhile
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away, why
@@ -81,7 +81,12 @@ class Churn:
         def all_run(pods: list[Object]) -> bool:
             return bool(pods) and all(is_running(pod) and not _leaves(pod) for pod in pods)
 
-        return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
+        try:
+            return await eventually(look, all_run, "every pod runs", seconds=_SETTLE_SECONDS)
+        except NotReachedError as error:
+            raise NotReachedError(
+                f"{error}; the extender's book: {await self._observer.inspect(f'/{self._node}')}"
+            ) from error
 
     async def count_wrong_totals(self, pods: list[Object]) -> None:
         """The names of those that run now."""
