@@ -10,7 +10,7 @@ from typing import Final
 
 import trustme
 
-# Go refuses a certificate whose list of names exists and is empty; a client has no host of its own.
+# Go refuses a certificate with an empty list of names; a client has no host of its own.
 _NO_HOST: Final = "client.invalid"
 # trustme names itself if no organization is given, and an organization is a group.
 _NO_GROUP: Final = "gpushare:clients"

@@ -199,7 +199,7 @@ def _open(tls: ssl.SSLContext | None, headers: Mapping[str, str]) -> aiohttp.Cli
         limit=0,
         ssl=tls or True,
         keepalive_timeout=_IDLE_SECONDS,
-        # Before 3.12.8 asyncio keeps a TLS connection whose peer does not answer the good-bye; later aiohttp warns of this flag.
+        # Before 3.12.8 asyncio keeps a TLS connection if its peer does not answer the good-bye; later aiohttp warns of this flag.
         enable_cleanup_closed=sys.version_info < (3, 12, 8),
     )
     return aiohttp.ClientSession(

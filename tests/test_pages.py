@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-
-import pytest
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.held import HoldReason
+from tests.tracked_files import ROOT, tracked
 
-ROOT = Path(__file__).parent.parent
-SKIPPED = {".venv", ".git", "artefacts", ".pytest_cache"}
-PAGES = sorted(path for path in ROOT.rglob("*.md") if not SKIPPED & set(path.relative_to(ROOT).parts))
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text()
 # A path in backticks: folders and a name with one of the endings of our files.
 _NAMED = re.compile(r"`([\w.-]+(?:/[\w.-]+)*\.(?:py|md|yaml|toml|c|h|proto))`")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
-def _files() -> set[str]:
-    paths = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
-    return {path.as_posix() for path in paths if not SKIPPED & set(path.parts)}
+def _found(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    """Page and match, of all pages."""
+    pages = [name for name in tracked() if name.endswith(".md")]
+    return [(page, text) for page in pages for text in pattern.findall((ROOT / page).read_text())]
 
 
-FILES = _files()
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_of_pages_lead_to_files(page: Path) -> None:
+def test_links_of_pages_lead_to_files() -> None:
     """A link to a file of the repository leads to one that exists."""
-    links = [link for link in _LINK.findall(page.read_text()) if "://" not in link and not link.startswith("mailto:")]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = [(page, link) for page, link in _found(_LINK) if "://" not in link and not link.startswith("mailto:")]
+    assert links
+    assert [(page, link) for page, link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_named_in_pages_exist(page: Path) -> None:
+def test_files_named_in_pages_exist() -> None:
     """A file in backticks is the end of some path of the repository; runs write those in artefacts."""
-    named = {name for name in _NAMED.findall(page.read_text()) if not name.startswith("artefacts/")}
-    assert sorted(name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in FILES)) == []
+    ends = {"/".join(parts[at:]) for parts in (name.split("/") for name in tracked()) for at in range(len(parts))}
+    named = [(page, name) for page, name in _found(_NAMED) if not name.startswith("artefacts/")]
+    assert named
+    assert [(page, name) for page, name in named if name not in ends] == []
 
 
 def test_troubleshooting_explains_every_event_and_reason() -> None:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.pins import findings, unpinned_requirements
+from tests.tracked_files import ROOT, tracked
 
-ROOT = Path(__file__).parents[1]
 LISTS = ROOT / ".ci" / "constraints"
 # Files in which such commands stand for people or as examples.
 NOT_RUN = (".md", ".txt", ".json", ".sum", ".svg", ".png")
 EXAMPLES = ("tests/pins.py", "tests/test_supply_chain.py")
 DIGEST = "@sha256:" + "0" * 64
 COMMIT = "@" + "0" * 40
-
-
-def tracked() -> list[str]:
-    """The files of the repository; its checkout need not be a clone."""
-    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip("this checkout is no clone, so that its files are not known")
-    return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
 def is_read(name: str) -> bool:

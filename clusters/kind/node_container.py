@@ -67,7 +67,7 @@ class NodeContainer:
         await self.execute(*_CONTAINERD, "images", "import", "--no-unpack", archive)
 
     def read_logs(self, pods: str) -> str:
-        """The logs of pods whose ``namespace_name`` begins so, each line as the runtime keeps it; "" if there are none."""
+        """The logs of pods with this beginning of ``namespace_name``, each line as the runtime keeps it; "" if there are none."""
         return self._shell.output(f"cat /var/log/pods/{pods}*/*/*.log")
 
     def close(self) -> None:

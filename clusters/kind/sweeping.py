@@ -22,7 +22,7 @@ LABEL = "io.x-k8s.kind.cluster"
 
 
 async def sweep(folder: Path, environment: Mapping[str, str], *, everywhere: bool = False) -> list[str]:
-    """Remove the containers of this checkout's recorded clusters whose run is gone; returns the names of these clusters.
+    """Remove the containers of this checkout's recorded clusters if their run is gone; returns the names of these clusters.
 
     ``everywhere`` means those of all checkouts. A cluster that cannot be removed now stays recorded for the next sweep. The cluster
     of a live run is never touched, nor one that has no record.

@@ -92,7 +92,7 @@ def _has_failed(init: ContainerState, state: PodState) -> bool:
 
 
 def status_of(state: PodState, now: float, before: Sequence[Object]) -> Object:
-    """The ``status`` to write; ``before`` are the conditions of the last one, whose times stay if nothing changed."""
+    """The ``status`` to write; ``before`` are the conditions of the last one; their times stay if nothing changed."""
     phase = phase_of(state)
     status: Object = {"phase": phase, "startTime": state.started}
     if state.rejection is not None:

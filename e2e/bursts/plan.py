@@ -69,7 +69,7 @@ class Burst:
 
     @property
     def kubelets(self) -> frozenset[str]:
-        """The nodes whose kubelet restarts."""
+        """The nodes on which the kubelet restarts."""
         return frozenset(step.restart_kubelet for step in self.steps if step.restart_kubelet)
 
     @property

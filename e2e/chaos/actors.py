@@ -160,7 +160,7 @@ class Troupe:
         road, account = await self._account("scheduler", "")
         configuration = schedulers.configuration(extenders, httpTimeout=_CALL_TIMEOUT)
         configuration["clientConnection"] = {"kubeconfig": str(account)}
-        # A pod whose attempt failed comes again soon: an actor that is struck down must have work.
+        # A pod comes again soon after a failed attempt: an actor that is struck down must have work.
         configuration |= {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
         path = self._folder / "scheduler.yaml"
         path.write_text(yaml.safe_dump(configuration))

@@ -44,7 +44,7 @@ async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
 
 
 async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observer) -> None:
-    """EXT-017: the second shares the first's card, the third, whose annotation forbids it, does not."""
+    """EXT-017: the second shares the first's card, the third does not, because its annotation forbids it."""
     cards = []
     for pod in (gpu_pod("one", 2, node="a2"), gpu_pod("two", 2, node="a2"), _spread(gpu_pod("three", 2, node="a2"))):
         await observer.create(pod)

@@ -19,7 +19,7 @@ from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
 
-# The node whose kubelet is tried if kubelets are real: one for all cases, as the machine has few processors.
+# The node of the tried kubelet if kubelets are real: one for all cases, as the machine has few processors.
 _WORKER: Final = "a1"
 _NUMBERS = itertools.count(1)
 

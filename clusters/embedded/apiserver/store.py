@@ -56,7 +56,7 @@ class Change:
     def line(self, kind: str) -> bytes:
         """The event as a line of a watch, encoded once for all watches.
 
-        ``LEFT`` is a DELETED for watches whose selection the object has left: it shows the state that they knew, at the
+        ``LEFT`` is a DELETED for watches that selected the object before: it shows the state that they knew, at the
         version of this change.
         """
         line = self._lines.get(kind)
@@ -151,7 +151,7 @@ class Store:
         return stored
 
     def remove(self, resource: Resource, item: Object) -> Stored:
-        """Remove an object whose last state is ``item``; returns that state at the version of the removal."""
+        """Remove an object with ``item`` as its last state; returns that state at the version of the removal."""
         if version := self._versions.get(resource):
             return self._shown(resource, self.remove(version.of, version.stored(item)))
         self.version += 1

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from clusters.embedded.apiserver.objects import Object
 
-# Lists whose elements are merged by a key. A name means the same in all kinds that we know.
+# Lists with elements that are merged by a key. A name means the same in all kinds that we know.
 _MERGE_KEYS: Final = {
     "addresses": "type",
     "conditions": "type",

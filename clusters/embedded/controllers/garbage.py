@@ -12,7 +12,7 @@ Listed = Sequence[tuple[Resource, Object]]
 
 
 def orphans(items: Listed, uids: set[str], kinds: set[str]) -> list[Action]:
-    """Objects all of whose owners are gone. Owners of kinds other than ``kinds`` are not known, and may exist."""
+    """Objects without a living owner. Owners of kinds other than ``kinds`` are not known, and may exist."""
     return [
         Delete(resource, item, is_orphan=True)
         for resource, item in items

@@ -10,7 +10,7 @@ from clusters.resources import RESOURCE_QUOTAS
 
 
 def counted(quotas: Sequence[Object], pods: Sequence[Object]) -> list[Action]:
-    """Writes of the status of quotas whose shown use is another than the counted one."""
+    """Writes of the status of quotas that show another use than the counted one."""
     actions: list[Action] = []
     for quota in quotas:
         namespace, hard = quota["metadata"]["namespace"], hard_of(quota)

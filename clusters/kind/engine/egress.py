@@ -20,7 +20,7 @@ from clusters.kind.engine.errors import EngineError
 
 EGRESS: Final = "GPUSHARE-EGRESS"
 HOST: Final = "GPUSHARE-HOST"
-# A program that gets a reset or an error reports it immediately; one whose packets vanish waits for minutes.
+# A program that gets a reset or an error reports it immediately; one with packets that vanish waits for minutes.
 # The ranges of Services and pods that kind gives a cluster by default.
 CLUSTER_RANGES: Final = ("10.96.0.0/16", "10.244.0.0/16")
 _ERRORS: Final = {"iptables": "icmp-port-unreachable", "ip6tables": "icmp6-port-unreachable"}

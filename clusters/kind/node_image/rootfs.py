@@ -26,7 +26,7 @@ from clusters.kind.node_image.packet_filter import copy_programs
 from clusters.progress import Progress
 
 PACKAGES: Final = Path(__file__).parent / "packages.yaml"
-# The command whose progress is shown.
+# The command that shows its progress.
 COMMAND: Final = "kind-image"
 # Layers of the cache: all of a node's Debian, and what kube-proxy runs of it.
 _NAMES: Final = ("node", "packet-filter")

@@ -77,7 +77,7 @@ def next_step(
 
     ``pods`` are all that are booked on one card of the node, in a fixed order; ``units`` are the sizes of its healthy
     cards; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way.
-    ``untouchable`` are pods that may not move, and with marks that cannot be taken away either.
+    ``untouchable`` are pods that may not move, and keep their marks too.
     """
     return next((step for step in _steps(pods, _Plan(pods, units), settled) if step.uid not in untouchable), None)
 

@@ -251,7 +251,7 @@ def bus(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def told(clean_pynvml: None, tmp_path: Path, bus: Path) -> Iterator[NvmlSession]:
-    """A session on a machine whose kernel reports its cards; put away after the test."""
+    """A session on a machine with a kernel that reports its cards; put away after the test."""
     opened = NvmlSession(None, sysfs=tmp_path / "sys")
     yield opened
     opened.close()

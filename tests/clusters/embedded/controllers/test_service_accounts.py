@@ -32,7 +32,7 @@ def test_a_furnished_namespace_is_left_alone() -> None:
 
 
 def test_a_certificate_that_was_changed_is_put_back() -> None:
-    """Also that of a former cluster, whose state this one goes on from."""
+    """Also that of a former cluster, if this one goes on from its state."""
     changed = named("kube-root-ca.crt", "a", data={"ca.crt": "other"})
     (action,) = furnished([named("a")], [named("default", "a")], [changed], "PEM")
     assert isinstance(action, Patch)

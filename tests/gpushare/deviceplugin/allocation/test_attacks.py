@@ -350,7 +350,7 @@ async def test_attack_09_changing_pods_are_written_a_few_times() -> None:
 
 
 async def test_attack_09_wrong_and_right_in_turn_cause_few_events() -> None:
-    """A pod whose author writes its right card between two wrong ones causes no more events than one that stays wrong."""
+    """An author that writes the right card between two wrong ones causes no more events than one that stays wrong."""
     async with stage([gpu_pod("a", 1, card=0)]) as node:
         await node.admit("a")
         await node.start("a")

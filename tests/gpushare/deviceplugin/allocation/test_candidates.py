@@ -135,7 +135,7 @@ def test_match_passes_over_a_pod_whose_amount_differs() -> None:
 
 
 def test_match_passes_over_a_card_without_room() -> None:
-    """The one of two equal pods whose card has the ids."""
+    """The one of two equal pods that is on the card of the ids."""
     waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
 
     assert match(waiting, offer(3, {0: 2, 1: 3})).pod == "b"

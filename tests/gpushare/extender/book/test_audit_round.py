@@ -284,7 +284,7 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
     ],
 )
 def test_what_the_plugin_let_a_pod_have(annotations: dict[str, str], shares: tuple[tuple[int, int], ...]) -> None:
-    """ASSIGNED shows it; a pod whose card is being changed is held."""
+    """ASSIGNED shows it; a pod is held while its card is being changed."""
     bound = pod(**annotations)
     wanted = wanted_of(bound)
     assert wanted is not None

@@ -539,7 +539,7 @@ def test_an_assumed_pod_has_its_cpu() -> None:
 
 
 def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
-    """As soon as the API server shows it, however late the watch; a pod whose end was seen in between has none."""
+    """As soon as the API server shows it, however late the watch; a pod that was seen to end in between has none."""
     cache = SchedulerCache(Workload(counts_cpu=True))
     cache.set_node(node(cpu="8"))
     free, metadata = cache.snapshot().free_cpu, pod("plain").metadata

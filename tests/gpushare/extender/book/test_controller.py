@@ -37,7 +37,7 @@ def declared(gpus: str, version: str = "2") -> dict[str, Any]:
 
 
 class Stage:
-    """A cluster whose nodes change when the test wants it, and the events about pods."""
+    """A cluster with nodes that change when the test wants it, and the events about pods."""
 
     def __init__(self, *pods: dict[str, Any]) -> None:
         self.api = ScriptedApi(self._answer)
