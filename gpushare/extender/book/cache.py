@@ -109,14 +109,14 @@ class SchedulerCache:
         self.snapshot()
         return self._answers
 
-    def fate_of(self, booking: Booking) -> Fate:
-        """The fate of the pod of another extender's booking."""
-        uid = booking.uid
+    def fate_of(self, pod: Booking | ObjectMeta) -> Fate:
+        """The fate of a pod; UNKNOWN if the watch has not shown it (yet)."""
+        uid = pod.uid
         if uid in self._ended:
             return Fate(State.GONE)
         if uid in self._node_of:
             return Fate(State.BOUND, self._versions.get(uid, 0))
-        pending = self._pending.get((booking.namespace, booking.name))
+        pending = self._pending.get((pod.namespace, pod.name))
         return Fate(State.PENDING if pending is not None and pending.metadata.uid == uid else State.UNKNOWN)
 
     def pending_pod(self, namespace: str, name: str) -> Pod | None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from gpushare.bounds import ANSWERS_KEPT
 from gpushare.extender.decisions.filter import FilterResult
+from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
 
@@ -21,6 +22,7 @@ MOST_PODS: Final = 10_000
 # had a reason to. Each time that it is called in vain it waits twice as long for the next call.
 FIRST_PATIENCE: Final = 5.0
 LAST_PATIENCE: Final = 300.0
+_ENDED: Final = (State.BOUND, State.GONE)
 
 
 @dataclass(slots=True)
@@ -104,19 +106,22 @@ class Verdicts:
         return None
 
     def due(
-        self, now: float, is_pending: Callable[[ObjectMeta], bool], most: int, passed_over: Set[str] = frozenset()
+        self, now: float, fate_of: Callable[[ObjectMeta], Fate], most: int, passed_over: Set[str] = frozenset()
     ) -> Sequence[Verdict]:
-        """Pods that were refused everywhere and have waited long enough, at most ``most``. A pod that is not pending is dropped.
+        """Pods that were refused everywhere and have waited long enough, at most ``most``.
 
-        ``passed_over`` are uids that are not asked for this time.
+        A pod that is bound or gone is dropped. One that our watch does not show is kept for as long as the watch may be behind the
+        scheduler's: the answer of a book that is behind is the one that must be given again. ``passed_over`` are uids that are
+        not asked for this time.
         """
         found: list[Verdict] = []
         for uid, verdict in tuple(self._by_uid.items()):
             if uid in passed_over or now - verdict.waits_since < verdict.patience:
                 continue
-            if not is_pending(verdict.metadata):
+            state = fate_of(verdict.metadata).state
+            if state in _ENDED or (state is State.UNKNOWN and now - verdict.asked_at >= LAST_PATIENCE):
                 self.drop(uid)
-            elif not verdict.fitting and verdict.request is not None:
+            elif state is State.PENDING and not verdict.fitting and verdict.request is not None:
                 found.append(verdict)
                 if len(found) == most:
                     break

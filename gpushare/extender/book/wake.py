@@ -65,7 +65,7 @@ class Waker:
     async def turn(self) -> None:
         """Call the first pod that would get a card; with it come all the others."""
         in_vain: set[Request] = set()
-        due = self._verdicts.due(self._monotonic(), self._cache.is_pending, _PODS_A_TURN, self._looked_at)
+        due = self._verdicts.due(self._monotonic(), self._cache.fate_of, _PODS_A_TURN, self._looked_at)
         for verdict in due:
             assert verdict.request is not None
             if verdict.request not in in_vain:

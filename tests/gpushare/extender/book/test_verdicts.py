@@ -8,9 +8,11 @@ from gpushare.bounds import Bound
 from gpushare.extender.book import verdicts as module
 from gpushare.extender.book.verdicts import FIRST_PATIENCE, LAST_PATIENCE, Verdicts
 from gpushare.extender.decisions.filter import FilterResult
+from gpushare.extender.replicas.reservations import Fate, State
 from gpushare.manifests import ObjectMeta
 from gpushare.model.pod import Request
 
+PENDING = Fate(State.PENDING)
 REFUSED = FilterResult([], {"full": ["a", "b"]}, {"small": ["c"]})
 
 
@@ -19,9 +21,10 @@ def pod(name: str, uid: str = "") -> ObjectMeta:
     return ObjectMeta(name=name, namespace="ns", uid=uid or f"uid-{name}")
 
 
-def due(verdicts: Verdicts, now: float, *pending: str, most: int = 9) -> list[str]:
+def due(verdicts: Verdicts, now: float, *pending: str, most: int = 9, others: State = State.BOUND) -> list[str]:
     """Names of those that are due."""
-    return [one.metadata.name for one in verdicts.due(now, lambda metadata: metadata.name in pending, most)]
+    found = verdicts.due(now, lambda metadata: PENDING if metadata.name in pending else Fate(others), most)
+    return [one.metadata.name for one in found]
 
 
 def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
@@ -57,7 +60,7 @@ def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
     verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
     now, waits = 0.0, []
     for _ in range(9):
-        (one,) = verdicts.due(now + LAST_PATIENCE, lambda _: True, 9)
+        (one,) = verdicts.due(now + LAST_PATIENCE, lambda _: PENDING, 9)
         waits.append(one.patience)
         now += LAST_PATIENCE
         one.called(now)
@@ -66,13 +69,25 @@ def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_a_pod_that_waits_no_more_is_forgotten() -> None:
-    """Bound or gone: as soon as its turn comes."""
+@pytest.mark.parametrize("state", [State.BOUND, State.GONE])
+def test_a_pod_that_waits_no_more_is_forgotten(state: State) -> None:
+    """A pod that is bound or gone is forgotten as soon as its turn comes."""
     verdicts = Verdicts()
-    verdicts.note(pod("bound"), Request(3), REFUSED, b"", 0)
-    assert due(verdicts, 10) == []
+    verdicts.note(pod("ended"), Request(3), REFUSED, b"", 0)
+    assert due(verdicts, 10, others=state) == []
 
-    assert (len(verdicts), verdicts.of("ns", "bound")) == (0, None)
+    assert (len(verdicts), verdicts.of("ns", "ended")) == (0, None)
+
+
+def test_a_pod_that_the_watch_will_show_is_not_forgotten() -> None:
+    """A watch that is behind shows the pod minutes later: until then it is not called, and then it is."""
+    verdicts = Verdicts()
+    verdicts.note(pod("p"), Request(3), REFUSED, b"", 0)
+    assert due(verdicts, LAST_PATIENCE - 1, others=State.UNKNOWN) == []
+    assert due(verdicts, LAST_PATIENCE - 1, "p") == ["p"]
+    assert due(verdicts, LAST_PATIENCE, others=State.UNKNOWN) == []
+
+    assert len(verdicts) == 0
 
 
 def test_longest_waiting_pods_come_first_a_few_at_a_time() -> None:
@@ -91,7 +106,7 @@ def test_who_is_passed_over_leaves_room_for_others() -> None:
     for name in ("a", "b", "c"):
         verdicts.note(pod(name), Request(3), REFUSED, b"", 0)
 
-    assert [found.metadata.name for found in verdicts.due(10, lambda _: True, 1, {"uid-a", "uid-c"})] == ["b"]
+    assert [found.metadata.name for found in verdicts.due(10, lambda _: PENDING, 1, {"uid-a", "uid-c"})] == ["b"]
 
 
 def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,17 @@ async def test_no_pod_is_called_that_would_be_refused_or_is_bound() -> None:
         assert on.verdicts.of("ns", "bound") is None
 
 
+async def test_a_pod_is_called_once_the_book_has_caught_up() -> None:
+    """D29: a pod that was refused by a book behind the scheduler's copy is called after the watch has shown pod and room."""
+    async with stage() as on:
+        waiting = pod("p", 8)
+        result = FilterResult([], {wire.REASON_NO_CARD_FITS: ["n"]}, {})
+        on.verdicts.note(waiting.metadata, request_of(waiting), result, b"", 0)
+        assert [call for _ in range(3) for call in await on.turn(10)] == []
+        on.cache.set_pod(waiting)
+        assert len(await on.turn(1)) == 1
+
+
 async def test_pods_that_nothing_holds_stand_in_nobodys_way() -> None:
     """However many wait longer, with however many requests: a pod that would get a card is reached, again and again."""
     async with stage() as on:
