@@ -17,6 +17,7 @@ UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @pytest.mark.parametrize("name", box_names())
 def test_every_box_loads_under_its_own_driver(name: str) -> None:
+    """Each card of a box is one that its driver knows."""
     box = Box.load(name, seed="node")
     assert all(card.model.name(box.driver) for card in box.cards)
 
@@ -33,10 +34,12 @@ def test_every_box_loads_under_its_own_driver(name: str) -> None:
     ],
 )
 def test_a_box_has_its_cards_in_order(name: str, models: list[str]) -> None:
+    """Models and counts are as the file lists them."""
     assert [card.model.id for card in Box.load(name, seed="node").cards] == models
 
 
 def test_the_cards_of_two_sockets_say_which() -> None:
+    """Half of the eight are on each NUMA node."""
     assert [card.numa for card in Box.load("a100x8", seed="node").cards] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
@@ -45,17 +48,20 @@ def test_the_cards_of_two_sockets_say_which() -> None:
     [("418", "418.87.00", 10010), ("470", "470.161.03", 11040), ("535", "535.104.05", 12020)],
 )
 def test_a_bare_branch_stands_for_a_release_of_it(driver: str, full: str, cuda: int) -> None:
+    """A branch has the CUDA version of that release."""
     box = Box.load("t4x1", seed="node", driver=driver)
 
     assert (box.driver, box.cuda) == (full, cuda)
 
 
 def test_without_a_seed_a_box_is_that_of_one_node() -> None:
+    """The default seed is always the same."""
     assert Box.load("mixed", seed=None) == Box.load("mixed", seed="node")
 
 
 @given(st.text(), st.text())
 def test_uuids_follow_from_the_seed_and_from_nothing_else(one: str, other: str) -> None:
+    """Two seeds share no UUID."""
     first, again, others = (Box.load("mixed", seed=seed) for seed in (one, one, other))
     uuids = {card.uuid for card in first.cards}
     assert first == again
@@ -65,6 +71,7 @@ def test_uuids_follow_from_the_seed_and_from_nothing_else(one: str, other: str) 
 
 
 def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
+    """The argument wins over the file's driver."""
     path = tmp_path / "my.yaml"
     path.write_text('driver: "418.87"\ncards: [{model: t4, count: 2, numa: 1}]')
 
@@ -95,6 +102,7 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, content: str, says: str) -> None:
+    """The place in the file is named."""
     path = tmp_path / "bad.yaml"
     path.write_text(content)
 
@@ -103,11 +111,13 @@ def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, c
 
 
 def test_a_name_that_is_no_box_is_refused_with_the_boxes() -> None:
+    """The error lists the known ones."""
     with pytest.raises(CatalogueError, match=r"no box and no file 't4x9'.*mixed"):
         Box.load("t4x9", seed="node")
 
 
 def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
+    """It is no YAML."""
     path = tmp_path / "raw"
     path.write_bytes(b"\xff\xfe\x00")
 
@@ -116,6 +126,7 @@ def test_a_file_of_bytes_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_box_holds_as_many_cards_as_the_state_file(tmp_path: Path) -> None:
+    """That many are accepted."""
     path = tmp_path / "full.yaml"
     path.write_text(f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}}}]')
 
@@ -148,6 +159,7 @@ def test_a_box_says_what_its_cards_do_not_answer(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_card_can_refuse_is_an_error(tmp_path: Path, refuses: str, says: str) -> None:
+    """Functions and codes are checked."""
     path = tmp_path / "box.yaml"
     path.write_text(f'driver: "535"\ncards: [{{model: t4, refuses: {refuses}}}]')
 

@@ -22,6 +22,7 @@ def state(state_path: Path) -> Iterator[State]:
 
 
 def test_faults_are_listed_as_they_were_asked_for(state: State) -> None:
+    """In the order in which they were added."""
     card = state.cards()[1].uuid
     state.add_fault("nvmlDeviceGetMemoryInfo", card=card, seconds=5)
     state.add_fault("nvmlDeviceGet*", code=999, count=3)
@@ -33,6 +34,7 @@ def test_faults_are_listed_as_they_were_asked_for(state: State) -> None:
 
 
 def test_a_fault_of_the_same_function_and_card_is_replaced(state: State) -> None:
+    """The later one counts."""
     state.add_fault("nvmlInit", code=9)
     state.add_fault("nvmlInit", code=4, count=1)
 
@@ -40,6 +42,7 @@ def test_a_fault_of_the_same_function_and_card_is_replaced(state: State) -> None
 
 
 def test_cleared_faults_are_gone_and_counted(state: State) -> None:
+    """A second clearing finds none."""
     state.add_fault("nvmlInit", code=9)
     state.add_fault("nvmlDeviceGetName", seconds=1)
 
@@ -47,6 +50,7 @@ def test_cleared_faults_are_gone_and_counted(state: State) -> None:
 
 
 def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
+    """The row of a used fault is free."""
     card = state.cards()[0].uuid
     names = sorted(CALLS_OF_A_CARD)
     for name in names[: FAULTS // 2]:
@@ -75,6 +79,7 @@ def test_a_full_table_refuses_and_a_worn_row_is_taken(state: State) -> None:
     ],
 )
 def test_a_function_that_cards_do_not_answer_is_refused(state: State, function: str, says: str) -> None:
+    """A misspelt name gets the nearest one as advice."""
     with pytest.raises(StateError, match=says):
         state.add_fault(function, code=9)
 
@@ -83,6 +88,7 @@ def test_a_function_that_cards_do_not_answer_is_refused(state: State, function: 
 
 @pytest.mark.parametrize("function", ["nvmlInit", "nvmlInit*", "*", "nvmlDeviceGetMemoryInfo_v2", "nvmlEventSetWait"])
 def test_names_versions_and_beginnings_are_functions(state: State, function: str) -> None:
+    """A star may end a name."""
     state.add_fault(function, code=9)
 
     assert state.faults()[0].function == function
@@ -103,6 +109,7 @@ def test_names_versions_and_beginnings_are_functions(state: State, function: str
     ids=str,
 )
 def test_numbers_that_make_no_sense_are_refused(state: State, more: dict[str, int], says: str) -> None:
+    """Code, delay and count have their ranges."""
     with pytest.raises(StateError, match=says):
         state.add_fault("nvmlInit", **more)
 
@@ -114,16 +121,19 @@ def test_numbers_that_make_no_sense_are_refused(state: State, more: dict[str, in
     [("15", 15), ("GPU_IS_LOST", 15), ("gpu-is-lost", 15), ("NVML_ERROR_UNKNOWN", 999), ("12345", 12345)],
 )
 def test_a_code_is_a_number_or_a_name(text: str, code: int) -> None:
+    """Names may be written as NVML, short, or with hyphens."""
     assert parse_code(text) == code
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "", "LOST", "1.5", "2147483648", "\u0663"])
 def test_what_is_no_code_is_refused_with_the_names(text: str) -> None:
+    """The error lists the names."""
     with pytest.raises(StateError, match="GPU_IS_LOST"):
         parse_code(text)
 
 
 def test_every_code_has_its_name() -> None:
+    """A code without one is its number."""
     assert [code_name(code) for code in CODES.values()] == list(CODES)
     assert code_name(12345) == "12345"
 

@@ -25,12 +25,14 @@ WHOLE = {
 
 
 def test_every_change_can_be_said() -> None:
+    """Each change has a command, and the list here names all of them."""
     assert list(WHOLE) == list(CHANGES)
     assert [parse_words(line.split()).command for line in WHOLE.values()] == list(CHANGES)
 
 
 @pytest.mark.parametrize("command", [*CHANGES, "init", "show", "record", "exec", "run"])
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` prints a page and exits with 0."""
     with pytest.raises(SystemExit) as left:
         parse([command, "--help"])
 
@@ -41,6 +43,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
 
 
 def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has a line."""
     with pytest.raises(SystemExit):
         parse(["--help"])
 
@@ -64,6 +67,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_a_wrong_word_hears_what_would_be_right(line: str, says: str) -> None:
+    """The error has the nearest command or key, and the usage."""
     with pytest.raises(UsageError) as wrong:
         parse_words(line.split())
 
@@ -73,6 +77,7 @@ def test_a_wrong_word_hears_what_would_be_right(line: str, says: str) -> None:
 
 
 def test_usage_errors_leave_with_2_and_print_what_would_be_right(capsys: pytest.CaptureFixture[str]) -> None:
+    """The text is on stderr."""
     with pytest.raises(SystemExit) as left:
         parse(["reboto"])
 

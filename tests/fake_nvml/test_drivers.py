@@ -10,26 +10,31 @@ from fake_nvml.errors import CatalogueError
 
 @pytest.mark.parametrize(("driver", "expected"), [("418.87", 418), ("418.87.00", 418), ("535.104.05", 535)])
 def test_branch_is_the_first_number(driver: str, expected: int) -> None:
+    """Versions of two and of three numbers are read."""
     assert branch(driver) == expected
 
 
 @pytest.mark.parametrize("driver", ["", "418", "R418", "418.", "v535.1", "535.104.05.1", "4.1"])
 def test_what_is_no_version_is_refused_with_an_example(driver: str) -> None:
+    """The error has a version as it should be."""
     with pytest.raises(CatalogueError, match=r"418\.87"):
         branch(driver)
 
 
 @pytest.mark.parametrize(("driver", "cuda"), [("418.87.00", 10010), ("470.57.02", 11040), ("535.104.05", 12020)])
 def test_cuda_version_is_the_one_that_came_with_the_branch(driver: str, cuda: int) -> None:
+    """It is a number as NVML writes it."""
     assert cuda_version(driver) == cuda
 
 
 def test_a_branch_between_two_steps_has_the_earlier_one() -> None:
+    """Before the first step there is none."""
     assert at_branch({410: "a", 450: "b"}, 449) == "a"
     assert at_branch({410: "a", 450: "b"}, 450) == "b"
     assert at_branch({410: "a"}, 409) is None
 
 
 def test_a_driver_before_all_is_refused() -> None:
+    """The error says that it is too old."""
     with pytest.raises(CatalogueError, match="older than any"):
         cuda_version("304.1")

@@ -22,6 +22,7 @@ LISTS = {
 
 @pytest.mark.parametrize("driver", LISTS)
 def test_each_era_has_its_symbols(simulate: Simulate, driver: str) -> None:
+    """A function of a later driver raises AttributeError, as ctypes does."""
     simulate("t4x1", driver=driver)
     symbols = {
         "v3": "nvmlDeviceGetComputeRunningProcesses_v3",
@@ -78,4 +79,5 @@ def test_each_branch_stands_between_the_lists_beside_it(branch: int) -> None:
 
 
 def test_a_name_that_is_not_nvmls_is_no_symbol() -> None:
+    """Not even with the newest driver."""
     assert not has_symbol("cuInit", 999)

@@ -65,6 +65,7 @@ def address(card: object) -> int:
 
 
 def test_an_xid_reaches_who_listens_to_the_card(state: State) -> None:
+    """A second wait times out."""
     events = listen(0, 1)
 
     state.post_xid(state.cards()[1].uuid, 31)
@@ -75,6 +76,7 @@ def test_an_xid_reaches_who_listens_to_the_card(state: State) -> None:
 
 
 def test_every_event_set_gets_every_event(state: State) -> None:
+    """Two sets do not take events from each other."""
     one, other = listen(0), listen(0)
 
     state.post_xid(state.cards()[0].uuid, 48)
@@ -83,6 +85,7 @@ def test_every_event_set_gets_every_event(state: State) -> None:
 
 
 def test_events_come_in_order_and_none_of_other_cards(state: State) -> None:
+    """Cards that the set did not register are left out."""
     events = listen(0)
     first, second = (card.uuid for card in state.cards()[:2])
     for uuid, xid in ((first, 13), (second, 79), (first, 94)):
@@ -94,6 +97,7 @@ def test_events_come_in_order_and_none_of_other_cards(state: State) -> None:
 
 
 def test_what_happened_before_the_registration_is_past(state: State) -> None:
+    """Each card counts from its own registration."""
     first, second = (card.uuid for card in state.cards()[:2])
     state.post_xid(first, 13)
     events = listen(0)
@@ -106,6 +110,7 @@ def test_what_happened_before_the_registration_is_past(state: State) -> None:
 
 
 def test_a_wait_ends_at_its_time(state: State, clock: Clock) -> None:
+    """It raises Timeout after the milliseconds that were asked for."""
     with pytest.raises(pynvml.NVMLError_Timeout):
         wait(listen(0), timeout_ms=2500)
 
@@ -113,6 +118,7 @@ def test_a_wait_ends_at_its_time(state: State, clock: Clock) -> None:
 
 
 def test_a_wait_ends_with_the_event(state: State, clock: Clock) -> None:
+    """It does not last until the time-out."""
     clock.meanwhile = lambda: state.post_xid(state.cards()[0].uuid, 62)
 
     assert wait(listen(0), timeout_ms=5000)[1] == 62
@@ -120,6 +126,7 @@ def test_a_wait_ends_with_the_event(state: State, clock: Clock) -> None:
 
 
 def test_lost_card_ends_the_wait_after_its_last_event(state: State, clock: Clock) -> None:
+    """Each later wait ends at once with GpuIsLost."""
     events = listen(0, 1)
     uuid = state.cards()[0].uuid
     state.post_xid(uuid, 79)
@@ -133,6 +140,7 @@ def test_lost_card_ends_the_wait_after_its_last_event(state: State, clock: Clock
 
 
 def test_a_watcher_that_slept_too_long_gets_the_newest(state: State) -> None:
+    """The oldest events are overwritten."""
     events = listen(0)
     for xid in range(1, EVENTS + 11):
         state.post_xid(state.cards()[0].uuid, xid)
@@ -141,6 +149,7 @@ def test_a_watcher_that_slept_too_long_gets_the_newest(state: State) -> None:
 
 
 def test_a_new_box_brings_no_old_events(state: State) -> None:
+    """Events of the former box are past."""
     events = listen(0)
     state.post_xid(state.cards()[0].uuid, 31)
     box = Box.load("mixed", seed="node", driver="535.104.05")
@@ -154,6 +163,7 @@ def test_a_new_box_brings_no_old_events(state: State) -> None:
 
 
 def test_a_card_supports_what_it_can_report(state: State) -> None:
+    """A GeForce has no ECC events."""
     t4, geforce = (pynvml.nvmlDeviceGetHandleByIndex(index) for index in (0, 2))
     events = pynvml.nvmlEventSetCreate()
 
@@ -164,6 +174,7 @@ def test_a_card_supports_what_it_can_report(state: State) -> None:
 
 
 def test_a_freed_set_is_no_set(state: State) -> None:
+    """Waiting on it and freeing it again are invalid."""
     events = listen(0)
     pynvml.nvmlEventSetFree(events)
 
@@ -173,6 +184,7 @@ def test_a_freed_set_is_no_set(state: State) -> None:
 
 
 def test_sets_do_not_survive_a_shutdown(state: State) -> None:
+    """A set of the former session is invalid."""
     events = listen(0)
     pynvml.nvmlShutdown()
     pynvml.nvmlInit()

@@ -31,6 +31,7 @@ def fault(function: str = "nvmlDeviceGetName", *, used: int = 1, card: int = UNK
     ],
 )
 def test_a_name_means_itself_its_versions_or_what_begins_so(pattern: str, function: str, expected: bool) -> None:
+    """A star means a beginning; error texts are never meant."""
     assert names(pattern, function) is expected
 
 
@@ -38,6 +39,7 @@ def test_a_name_means_itself_its_versions_or_what_begins_so(pattern: str, functi
     ("used", "count", "expected"), [(1, FOR_EVER, True), (1, 1, True), (1, 0, False), (0, 5, False)]
 )
 def test_a_row_is_in_force_while_used_and_not_worn_off(used: int, count: int, expected: bool) -> None:
+    """A counted fault ends with its last call."""
     assert in_force(fault(used=used, count=count)) is expected
     assert applies(fault(used=used, count=count), "nvmlDeviceGetName", 0) is expected
 
@@ -47,10 +49,12 @@ def test_a_row_is_in_force_while_used_and_not_worn_off(used: int, count: int, ex
     [(UNKNOWN32, 3, True), (UNKNOWN32, None, True), (3, 3, True), (2, 3, False), (3, None, False)],
 )
 def test_a_card_means_itself_or_any(card: int, slot: int | None, expected: bool) -> None:
+    """A call without a card meets faults of any card only."""
     assert applies(fault(card=card), "nvmlDeviceGetName", slot) is expected
 
 
 def test_the_first_row_that_applies_is_found() -> None:
+    """The order of the table decides."""
     content: StateFile = blank()
     assert find(content, "nvmlDeviceGetName", 0) is None
 
@@ -61,6 +65,7 @@ def test_the_first_row_that_applies_is_found() -> None:
 
 
 def test_the_last_call_ends_a_counted_fault() -> None:
+    """Its row is free then."""
     row = fault(count=2)
     wear(row)
     assert (row.used, row.count) == (1, 1)
@@ -69,6 +74,7 @@ def test_the_last_call_ends_a_counted_fault() -> None:
 
 
 def test_a_fault_for_ever_does_not_wear() -> None:
+    """Its count stays."""
     row = fault()
     wear(row)
     assert (row.used, row.count) == (1, FOR_EVER)

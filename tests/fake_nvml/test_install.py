@@ -27,6 +27,7 @@ def test_another_library_gets_other_functions(tmp_path: Path) -> None:
 
 
 def test_uninstalled_pynvml_looks_for_the_systems_library(state_path: Path) -> None:
+    """Nothing of ours is left in it."""
     State.create(state_path, Box.load("t4x1", seed="node")).close()
     install(state_path, on_purpose=True)
 
@@ -36,6 +37,7 @@ def test_uninstalled_pynvml_looks_for_the_systems_library(state_path: Path) -> N
 
 
 def test_another_library_is_left_alone() -> None:
+    """Only our own stand-in is taken away."""
     other = object()
     pynvml.nvmlLib = other
 
@@ -46,6 +48,7 @@ def test_another_library_is_left_alone() -> None:
 
 
 def test_a_real_driver_stays_in_place(state_path: Path, tmp_path: Path) -> None:
+    """The stand-in is not put below pynvml."""
     with pytest.raises(RealDriverError):
         install(state_path, driver_folder=tmp_path)
 

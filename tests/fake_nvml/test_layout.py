@@ -44,10 +44,12 @@ from fake_nvml.box import MAX_CARDS
     ],
 )
 def test_no_field_moves_without_a_new_version(field: object, offset: int) -> None:
+    """Each offset is that of the C library."""
     assert field.offset == offset  # type: ignore[attr-defined]
 
 
 def test_sizes_are_those_of_version_3() -> None:
+    """The whole file has the size of the C library's struct."""
     assert (layout.VERSION, layout.SIZE) == (3, 221696)
     assert layout.CARDS == MAX_CARDS
 

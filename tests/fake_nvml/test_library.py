@@ -30,6 +30,7 @@ def address(device: object) -> int | None:
     ("driver", "nvml", "cuda"), [("418.87.00", "10.418.87.00", 10010), ("535.104.05", "12.535.104.05", 12020)]
 )
 def test_the_versions_are_those_of_the_driver(simulate: Simulate, driver: str, nvml: str, cuda: int) -> None:
+    """Driver, NVML and CUDA have the versions of one release."""
     simulate(driver=driver)
 
     assert pynvml.nvmlSystemGetDriverVersion() == driver
@@ -38,6 +39,7 @@ def test_the_versions_are_those_of_the_driver(simulate: Simulate, driver: str, n
 
 
 def test_cards_are_listed_in_the_boxs_order(simulate: Simulate) -> None:
+    """Names, UUIDs, indices and minor numbers agree."""
     state = simulate("mixed")
 
     handles = [handle(index) for index in range(pynvml.nvmlDeviceGetCount())]
@@ -49,6 +51,7 @@ def test_cards_are_listed_in_the_boxs_order(simulate: Simulate) -> None:
 
 
 def test_a_card_is_found_by_each_of_its_names(simulate: Simulate) -> None:
+    """UUID, serial number and every spelling of the bus id lead to one handle."""
     state = simulate("t4x2")
     card = handle(1)
     bus = pynvml.nvmlDeviceGetPciInfo(card)
@@ -84,6 +87,7 @@ def test_a_card_is_found_by_each_of_its_names(simulate: Simulate) -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_has_nvmls_own_error(simulate: Simulate, ask: Callable[[], object], error: int) -> None:
+    """Each refusal has the code of the real library, and a text."""
     simulate("mixed", driver="535.104.05")
 
     with pytest.raises(pynvml.NVMLError) as caught:
@@ -94,6 +98,7 @@ def test_what_cannot_be_answered_has_nvmls_own_error(simulate: Simulate, ask: Ca
 
 
 def test_identity_is_the_catalogues(simulate: Simulate) -> None:
+    """Capability, architecture, NUMA node and links are the model's."""
     simulate("a100x8")
     card = handle(5)
 
@@ -112,6 +117,7 @@ def test_identity_is_the_catalogues(simulate: Simulate) -> None:
 
 
 def test_sensors_show_what_was_set(simulate: Simulate) -> None:
+    """Load, temperature, power, ECC counts and advice come from the state file."""
     state = simulate("t4x1", driver="570.124.06")
     uuid = state.cards()[0].uuid
     for key, value in (
@@ -132,6 +138,7 @@ def test_sensors_show_what_was_set(simulate: Simulate) -> None:
 
 
 def test_a_field_that_nobody_knows_fails_alone(simulate: Simulate) -> None:
+    """The other values of the call are answered."""
     simulate("t4x1", driver="535.104.05")
 
     values = pynvml.nvmlDeviceGetFieldValues(handle(0), [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, 1])
@@ -140,6 +147,7 @@ def test_a_field_that_nobody_knows_fails_alone(simulate: Simulate) -> None:
 
 
 def test_memory_before_r510_has_no_reserved_part(simulate: Simulate) -> None:
+    """Used is what the processes use."""
     state = simulate("t4x1", driver="418.87.00")
     state.add_process(state.cards()[0].uuid, 100, 1253, "player")
 
@@ -163,6 +171,7 @@ def test_memory_from_r510_on_counts_the_reserved_part(simulate: Simulate) -> Non
 
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
 def test_process_lists_are_whole(simulate: Simulate, count: int) -> None:
+    """Each version of the call has every process, however many there are."""
     state = simulate("t4x2", driver="535.104.05")
     uuid = state.cards()[1].uuid
     for pid in range(1, count + 1):
@@ -194,6 +203,7 @@ def test_a_size_query_answers_the_count_and_insufficient_size(simulate: Simulate
 
 
 def test_a_text_buffer_that_is_too_short_is_refused(simulate: Simulate) -> None:
+    """It stays empty."""
     simulate("t4x1")
     buffer = ctypes.create_string_buffer(8)
     function = pynvml._nvmlGetFunctionPointer("nvmlDeviceGetName")
@@ -203,6 +213,7 @@ def test_a_text_buffer_that_is_too_short_is_refused(simulate: Simulate) -> None:
 
 
 def test_a_lost_card_keeps_its_place_and_answers_nothing(simulate: Simulate) -> None:
+    """Once it is healthy, its old handle works again."""
     state = simulate("t4x2")
     before = handle(0)
 
@@ -237,6 +248,7 @@ def test_another_box_is_seen_after_a_new_init_only(simulate: Simulate, state_pat
 
 
 def test_init_and_shutdown_are_counted(simulate: Simulate) -> None:
+    """The last shutdown ends the session; error texts are there without one."""
     simulate("t4x1")
     pynvml.nvmlInit()
 
@@ -262,6 +274,7 @@ def test_init_and_shutdown_are_counted(simulate: Simulate) -> None:
     ids=["no file", "another version"],
 )
 def test_without_a_good_state_file_there_is_no_driver(tmp_path: Path, content: bytes | None, error: int) -> None:
+    """A file of another version is a version mismatch."""
     if content is not None:
         (tmp_path / "state").write_bytes(content)
     install(tmp_path / "state", on_purpose=True)
@@ -273,6 +286,7 @@ def test_without_a_good_state_file_there_is_no_driver(tmp_path: Path, content: b
 
 
 def test_an_init_that_shall_fail_fails(simulate: Simulate) -> None:
+    """It raises the error of the state's return code."""
     state = simulate("t4x1")
     pynvml.nvmlShutdown()
     with state._mapped.writing() as content:

@@ -34,6 +34,7 @@ def nowhere() -> Path:
     ],
 )
 def test_each_layer_has_its_variable(layer: str, folder: object, used: str) -> None:
+    """The library in C needs the loader's path, the one in Python the import path."""
     environment, got = child_environment(layer, Path("/run/state"), {"A": "b"}, folder)  # type: ignore[arg-type]
 
     path = {"LD_LIBRARY_PATH": str(FOLDER)} if used == "c" else {"PYTHONPATH": HOOK}
@@ -41,11 +42,13 @@ def test_each_layer_has_its_variable(layer: str, folder: object, used: str) -> N
 
 
 def test_the_library_in_c_is_not_replaced_where_it_was_asked_for() -> None:
+    """Without a compiler it is an error."""
     with pytest.raises(FakeNvmlError, match="no compiler"):
         child_environment("c", Path("/run/state"), {}, nowhere)
 
 
 def test_what_was_on_the_path_comes_after() -> None:
+    """The program's own entries stay."""
     known = {"LD_LIBRARY_PATH": "/a:/b", "PYTHONPATH": "/c"}
 
     assert child_environment("c", Path("/s"), known, here)[0]["LD_LIBRARY_PATH"] == f"{FOLDER}:/a:/b"
@@ -53,6 +56,7 @@ def test_what_was_on_the_path_comes_after() -> None:
 
 
 def test_within_another_exec_nothing_is_twice() -> None:
+    """The environment is the same as after one exec."""
     for layer in ("c", "python"):
         once, _ = child_environment(layer, Path("/s"), {"PYTHONPATH": "/c"}, here)
         twice, _ = child_environment(layer, Path("/s"), once, here)
@@ -62,6 +66,7 @@ def test_within_another_exec_nothing_is_twice() -> None:
 
 @pytest.mark.parametrize("path", ["", "/mine", "/mine::/other"])
 def test_outer_exec_hook_does_not_hide_the_library_in_c(path: str) -> None:
+    """The hook is taken off the import path."""
     outer, _ = child_environment("python", Path("/s"), {"PYTHONPATH": path} if path else {}, here)
 
     inner, _ = child_environment("c", Path("/s"), outer, here)
@@ -71,6 +76,7 @@ def test_outer_exec_hook_does_not_hide_the_library_in_c(path: str) -> None:
 
 
 def test_a_path_of_the_programs_own_stays_as_it_is() -> None:
+    """Even an empty entry stays."""
     environment, _ = child_environment("c", Path("/s"), {"PYTHONPATH": "/mine::/other"}, here)
 
     assert environment["PYTHONPATH"] == "/mine::/other"

@@ -44,6 +44,7 @@ def execute(path: Path, *command: str, layer: str = "auto", **environment: str) 
 
 
 def test_init_makes_the_cards_of_a_box(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints how many cards, which driver, and where."""
     assert main(["init", "--box", "t4x2", "--driver", "535.104.05", "--seed", "node-7"]) == 0
 
     assert capsys.readouterr().out == f"2 simulated cards, driver 535.104.05, in {path}\n"
@@ -52,6 +53,7 @@ def test_init_makes_the_cards_of_a_box(path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_path_on_the_command_line_wins(path: Path, tmp_path: Path) -> None:
+    """The file of the variable is not written."""
     assert main(["init", "--box", "t4x1", "--state", str(tmp_path / "other")]) == 0
 
     assert not path.exists()
@@ -59,6 +61,7 @@ def test_a_path_on_the_command_line_wins(path: Path, tmp_path: Path) -> None:
 
 
 def test_cards_change_by_index_and_by_uuid(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Values and processes are set and removed."""
     main(["init", "--box", "t4x2"])
     capsys.readouterr()
     uuid = str(shown(capsys)[1]["uuid"])
@@ -78,6 +81,7 @@ def test_cards_change_by_index_and_by_uuid(path: Path, capsys: pytest.CaptureFix
 
 
 def test_an_xid_is_an_event(path: Path) -> None:
+    """It is in the state file."""
     main(["init", "--box", "t4x1"])
 
     assert main(["xid", "0", "79"]) == 0
@@ -103,6 +107,7 @@ def test_an_xid_is_an_event(path: Path) -> None:
 def test_what_fails_says_why_and_exits_with_1(
     path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
+    """The reason is on stderr."""
     main(["init", "--box", "t4x1"])
 
     assert main(arguments) == 1
@@ -114,6 +119,7 @@ def test_what_fails_says_why_and_exits_with_1(
 def test_without_a_state_file_every_command_says_init(
     path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
+    """The error has the command that makes one."""
     assert main(command) == 1
 
     assert "fake-nvml init makes one" in capsys.readouterr().err
@@ -125,6 +131,7 @@ def test_without_a_state_file_every_command_says_init(
     ids=" ".join,
 )
 def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
+    """Missing and unknown words both do."""
     with pytest.raises(SystemExit) as left:
         parse(arguments)
 
@@ -132,6 +139,7 @@ def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
 
 
 def test_the_command_keeps_its_own_dashes() -> None:
+    """What follows `--` is the program's."""
     arguments = parse(["exec", "--state", "/x", "--", "prog", "--state", "y", "--", "-c"])
 
     assert (arguments.state, arguments.argv) == ("/x", ["prog", "--state", "y", "--", "-c"])
@@ -139,6 +147,7 @@ def test_the_command_keeps_its_own_dashes() -> None:
 
 @pytest.mark.parametrize("command", [["init"], ["exec", "--", "true"]], ids=lambda c: c[0])
 def test_beside_a_real_driver_a_path_alone_is_no_purpose(path: Path, tmp_path: Path, command: list[str]) -> None:
+    """The variable must be set."""
     command = [command[0], "--state", str(path), *command[1:]]
 
     with pytest.raises(RealDriverError, match="FAKENVML_STATE"):
@@ -148,10 +157,12 @@ def test_beside_a_real_driver_a_path_alone_is_no_purpose(path: Path, tmp_path: P
 
 
 def test_beside_a_real_driver_the_variable_is_a_purpose(path: Path, tmp_path: Path) -> None:
+    """The command runs."""
     assert run(parse(["init"]), {"FAKENVML_STATE": str(path)}, driver_folder=tmp_path) == 0
 
 
 def test_exec_runs_python_on_the_cards(path: Path) -> None:
+    """stderr says that the cards are simulated."""
     main(["init", "--box", "mixed", "--driver", "470.57.02"])
 
     done = execute(path, sys.executable, "-c", ASK)
@@ -161,6 +172,7 @@ def test_exec_runs_python_on_the_cards(path: Path) -> None:
 
 
 def test_exec_takes_the_exit_code_of_the_command(path: Path) -> None:
+    """Any code is passed on."""
     main(["init"])
 
     assert execute(path, "sh", "-c", "exit 7").returncode == 7
@@ -197,6 +209,7 @@ def test_exec_makes_a_relative_path_absolute(path: Path, tmp_path: Path, monkeyp
 
 
 def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line names the card and the change."""
     main(["init", "--box", "t4x2"])
     with State.open(path) as state:
         first, second = (card.uuid for card in state.cards())
@@ -227,6 +240,7 @@ def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture
 
 
 def test_faults_are_listed_for_people_and_for_programs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table, JSON and YAML have the same faults."""
     main(["init", "--box", "t4x1"])
     main(["faults"])
     assert capsys.readouterr().out.endswith("no faults of calls\n")
@@ -248,6 +262,7 @@ def test_faults_are_listed_for_people_and_for_programs(path: Path, capsys: pytes
 
 
 def test_the_table_is_what_is_shown_without_a_wish(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says that the cards are simulated."""
     main(["init", "--box", "t4x1"])
     capsys.readouterr()
 
@@ -259,6 +274,7 @@ def test_the_table_is_what_is_shown_without_a_wish(path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize("layer", ["python", "c"])
 @pytest.mark.parametrize("driver", ["418", "470", "535", "580"])
 def test_exec_puts_a_program_on_either_layer(path: Path, layer: str, driver: str) -> None:
+    """The library in C and the one in Python show the same cards."""
     main(["init", "--box", "t4x2", "--driver", driver])
     code = f"{ASK}; print(type(pynvml.nvmlLib).__name__)"
 
@@ -270,6 +286,7 @@ def test_exec_puts_a_program_on_either_layer(path: Path, layer: str, driver: str
 
 
 def test_exec_without_a_compiler_goes_on_in_python(path: Path, tmp_path: Path) -> None:
+    """If the library in C was asked for, it is an error."""
     main(["init"])
     bare = {"PATH": str(tmp_path), "CC": "no-compiler-here", "GPUSHARE_CACHE": str(tmp_path / "cache")}
 
@@ -296,6 +313,7 @@ print(count.value)
 
 
 def test_a_recording_is_a_box(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cards made of it are equal to the recorded ones."""
     main(["init", "--box", "mixed", "--driver", "470", "--seed", "node-7"])
     before = shown(capsys)
     box = tmp_path / "mine.yaml"
@@ -336,6 +354,7 @@ def test_garbled_texts_of_a_driver_are_shown(
 def test_a_scenario_is_checked_whole_before_it_begins(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A wrong later step leaves everything as it was."""
     main(["init", "--box", "t4x2"])
     (tmp_path / "bad.yaml").write_text("- {do: lose 0}\n- {after: 100s, do: lose 7}\n")
 
@@ -368,6 +387,7 @@ def test_what_runs_long_ends_by_ctrl_c(path: Path, tmp_path: Path, stopped: list
 
 
 def test_a_reader_that_has_enough_is_no_error_to_report(path: Path) -> None:
+    """A closed pipe ends the command without a traceback."""
     main(["init", "--box", "a100x8"])
     with subprocess.Popen(
         [sys.executable, "-m", "fake_nvml.main", "show", "-w"],

@@ -36,6 +36,7 @@ def state(state_path: Path) -> Iterator[State]:
 
 
 def test_a_reader_in_another_process_sees_a_change_at_once(state: State) -> None:
+    """Nothing is cached."""
     reader = start("for _ in sys.stdin: print(state.cards()[0].used_mib, flush=True)", state.path)
     assert reader.stdin is not None
     assert reader.stdout is not None
@@ -50,6 +51,7 @@ def test_a_reader_in_another_process_sees_a_change_at_once(state: State) -> None
 
 
 def test_writers_in_several_processes_lose_nothing_of_each_other(state: State) -> None:
+    """Every process that they added is there."""
     code = "for pid in range(int(sys.argv[2]), int(sys.argv[3])): state.add_process(state.cards()[0].uuid, pid, 1, 'p')"
     writers = [start(code, state.path, str(first), str(first + 60)) for first in (1, 61, 121)]
     for writer in writers:
@@ -61,6 +63,7 @@ def test_writers_in_several_processes_lose_nothing_of_each_other(state: State) -
 
 
 def test_writers_in_several_threads_lose_nothing_of_each_other(state: State) -> None:
+    """Every process that they added is there."""
     uuid = state.cards()[0].uuid
 
     def write(first: int) -> None:
@@ -77,6 +80,7 @@ def test_writers_in_several_threads_lose_nothing_of_each_other(state: State) -> 
 
 
 def test_a_writer_in_another_process_keeps_others_out(state: State) -> None:
+    """The lock is held for as long as the write."""
     writer = start("with state._mapped.writing():\n    print(flush=True)\n    sys.stdin.read()", state.path)
     assert writer.stdin is not None
     assert writer.stdout is not None
@@ -90,6 +94,7 @@ def test_a_writer_in_another_process_keeps_others_out(state: State) -> None:
 
 
 def test_a_writer_in_another_thread_keeps_others_out(state: State) -> None:
+    """A write begins after the one before has ended."""
     uuid = state.cards()[0].uuid
     wrote = threading.Event()
 
@@ -135,6 +140,7 @@ while not select.select([sys.stdin], [], [], 0)[0]:
 
 
 def test_after_a_writer_was_killed_within_a_write_all_goes_on(state: State) -> None:
+    """Readers do not wait, and the next write makes the file whole."""
     code = """
 with state._mapped.writing() as content:
     content.cards[0].utilization = 50
@@ -156,6 +162,7 @@ with state._mapped.writing() as content:
 
 
 def test_a_refused_change_leaves_the_file_readable(state: State) -> None:
+    """The write has ended."""
     with pytest.raises(StateError):
         state.set_value("GPU-no", "utilization", "1")
 
@@ -189,6 +196,7 @@ def test_a_file_for_reading_only_can_be_read(state: State, monkeypatch: pytest.M
     ids=["empty", "text", "newer", "cut off"],
 )
 def test_another_file_is_refused_and_kept(tmp_path: Path, content: bytes, says: str) -> None:
+    """Neither opening nor creating changes a byte of it."""
     path = tmp_path / "file"
     path.write_bytes(content)
 
@@ -201,16 +209,19 @@ def test_another_file_is_refused_and_kept(tmp_path: Path, content: bytes, says: 
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
+    """The error has the command."""
     with pytest.raises(StateError, match="fake-nvml init"):
         MappedState.open(tmp_path / "none")
 
 
 def test_a_folder_is_no_state_file(tmp_path: Path) -> None:
+    """The error says that it cannot be opened."""
     with pytest.raises(StateError, match="cannot be opened"):
         State.open(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """The error says so."""
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StateError, match="cannot be written"):

@@ -66,6 +66,7 @@ def test_a_recorded_box_answers_as_that_box(
 
 
 def test_a_recording_says_what_was_simulated_and_answered(recorded: dict[str, Any]) -> None:
+    """Each answer of each card is in it by the name of its call."""
     assert (recorded["simulated"], recorded["driver"]) == (True, "570.124.06")
     assert recorded["system"]["nvmlSystemGetCudaDriverVersion"] == 12080
     first = recorded["cards"][0]["recorded"]
@@ -78,6 +79,7 @@ def test_a_recording_says_what_was_simulated_and_answered(recorded: dict[str, An
 
 
 def test_what_a_driver_did_not_answer_is_recorded_by_its_code(state_path: Path, clean_pynvml: None) -> None:
+    """Missing functions and lost cards have codes, too."""
     with State.create(state_path, Box.load("mixed", seed="node-1", driver="470")) as state:
         state.add_fault("nvmlDeviceGetPowerUsage", code=999)
         state.lose(state.cards()[1].uuid)
@@ -93,6 +95,7 @@ def test_what_a_driver_did_not_answer_is_recorded_by_its_code(state_path: Path, 
 
 
 def test_a_card_that_answered_nothing_is_lost(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
+    """It keeps its place in the box."""
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:
         state.lose(state.cards()[0].uuid)
     content = record(state=state_path, library=None)
@@ -103,11 +106,13 @@ def test_a_card_that_answered_nothing_is_lost(state_path: Path, tmp_path: Path, 
 
 
 def test_a_recorded_box_begins_idle(recorded: dict[str, Any], state_path: Path, tmp_path: Path) -> None:
+    """Processes are not taken over."""
     with State.create(state_path, loaded(tmp_path, recorded)) as state:
         assert (state.cards()[0].used_mib, state.cards()[0].processes) == (0, ())
 
 
 def test_another_node_with_recorded_cards_has_uuids_of_its_own(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """The recorded UUIDs are those of one node alone."""
     own = [card.uuid for card in Box.load("a100x8", seed="node-1").cards]
 
     assert [card.uuid for card in loaded(tmp_path, recorded).cards] == own
@@ -116,6 +121,7 @@ def test_another_node_with_recorded_cards_has_uuids_of_its_own(recorded: dict[st
 
 
 def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """The error says to record them under the other one."""
     with pytest.raises(CatalogueError, match="recorded under driver 570.124.06; record them under 535.104.05 too"):
         loaded(tmp_path, recorded, driver="535")
 
@@ -139,6 +145,7 @@ def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str
 def test_a_recording_that_somebody_spoiled_is_refused(
     recorded: dict[str, Any], tmp_path: Path, call: str, answer: object
 ) -> None:
+    """The card is named."""
     spoiled = copy.deepcopy(recorded)
     spoiled["cards"][3]["recorded"][call] = answer
 
@@ -162,6 +169,7 @@ def test_a_long_garbled_name_is_cut_to_what_a_card_holds(recorded: dict[str, Any
 
 @pytest.mark.parametrize("calls", [None, [], "much"])
 def test_a_recording_of_nothing_is_refused(recorded: dict[str, Any], tmp_path: Path, calls: object) -> None:
+    """The card is named."""
     recorded["cards"][0]["recorded"] = calls
 
     with pytest.raises(CatalogueError, match=r"cards\[0\]: recorded is not what"):
@@ -180,6 +188,7 @@ def test_what_was_not_even_asked_is_not_known(recorded: dict[str, Any], tmp_path
 
 
 def test_where_there_is_no_nvml_it_says_so(tmp_path: Path, clean_pynvml: None) -> None:
+    """A missing library and a missing driver are told apart."""
     with pytest.raises(RecordError, match="no NVML to record"):
         record(state=None, library=tmp_path / "libnvidia-ml.so.1")
     with pytest.raises(RecordError, match="Driver Not Loaded"):
@@ -187,6 +196,7 @@ def test_where_there_is_no_nvml_it_says_so(tmp_path: Path, clean_pynvml: None) -
 
 
 def test_a_driver_that_stops_to_answer_is_an_error(state_path: Path, clean_pynvml: None) -> None:
+    """The session is closed."""
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:
         state.add_fault("nvmlDeviceGetCount", code=999)
 
@@ -225,6 +235,7 @@ def test_each_function_keeps_each_code_it_was_recorded_with(
 def test_a_card_whose_handle_failed_fails_with_that_code(
     state_path: Path, tmp_path: Path, clean_pynvml: None, layer: str, code: str
 ) -> None:
+    """Both layers answer the recorded code."""
     State.create(state_path, Box.load("t4x2", seed="node-1")).close()
     content = record(state=state_path, library=None)
     content["cards"][0]["recorded"] = {"nvmlDeviceGetHandleByIndex": {"returns": code}}
@@ -236,6 +247,7 @@ def test_a_card_whose_handle_failed_fails_with_that_code(
 
 @pytest.mark.parametrize("code", ["MUCH", "-3", "65536"])
 def test_a_code_that_is_none_is_refused(recorded: dict[str, Any], tmp_path: Path, code: str) -> None:
+    """The card is named."""
     recorded["cards"][0]["recorded"]["nvmlDeviceGetPowerUsage"] = {"returns": code}
 
     with pytest.raises(CatalogueError, match=r"cards\[0\]: recorded is not what"):
@@ -312,6 +324,7 @@ def test_memory_that_nobody_says_is_not_supported(recorded: dict[str, Any], stat
 
 
 def test_values_that_change_are_recorded(state_path: Path, tmp_path: Path, clean_pynvml: None) -> None:
+    """Compute mode, persistence and fan come back."""
     with State.create(state_path, Box.load("gtx1080tix1", seed="node-1", driver="535")) as state:
         for key, value in (("compute-mode", "exclusive-process"), ("persistence", "on"), ("fan", "61")):
             state.set_value(state.cards()[0].uuid, key, value)
@@ -335,6 +348,7 @@ def test_the_newer_temperature_is_enough(recorded: dict[str, Any], tmp_path: Pat
 
 
 def test_a_value_that_is_set_is_said_from_then_on(state_path: Path) -> None:
+    """A value that the card did not answer can be given to it."""
     with State.create(state_path, Box.load("vgpu", seed="node-1")) as state:
         assert state.cards()[0].temperature is None
         state.set_value(state.cards()[0].uuid, "temperature", "70")
@@ -342,6 +356,7 @@ def test_a_value_that_is_set_is_said_from_then_on(state_path: Path) -> None:
 
 
 def test_calls_without_a_place_are_named(recorded: dict[str, Any], tmp_path: Path) -> None:
+    """They are listed as dropped."""
     recorded["cards"][0]["recorded"]["nvmlDeviceGetMood"] = "calm"
 
     assert loaded(tmp_path, recorded).dropped == {"nvmlDeviceGetMood"}

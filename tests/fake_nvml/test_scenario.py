@@ -56,6 +56,7 @@ def play(state: State, path: Path, clock: Clock) -> list[str]:
 
 
 def test_steps_happen_in_order_at_their_times(state: State, tmp_path: Path, clock: Clock) -> None:
+    """Each step is printed with its time."""
     path = written(
         tmp_path,
         "about: all units\nsteps:\n"
@@ -91,6 +92,7 @@ def test_a_late_step_does_not_delay_the_next(state: State, tmp_path: Path, clock
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_run(state: State, path: Path, clock: Clock) -> None:
+    """Every step of each is played."""
     assert len(play(state, path, clock)) == len(scenario.load(path))
 
 
@@ -120,6 +122,7 @@ def test_the_examples_run(state: State, path: Path, clock: Clock) -> None:
     ],
 )
 def test_a_bad_scenario_is_refused_with_its_step(tmp_path: Path, text: str, says: str) -> None:
+    """The file, the step and the fault are named."""
     path = written(tmp_path, text)
 
     with pytest.raises(ScenarioError, match=rf"(?s)my\.yaml.*{says}"):
@@ -127,6 +130,7 @@ def test_a_bad_scenario_is_refused_with_its_step(tmp_path: Path, text: str, says
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    """The error says that it cannot be read."""
     with pytest.raises(ScenarioError, match="cannot be read"):
         scenario.load(tmp_path / "no.yaml")
 
@@ -155,6 +159,7 @@ def test_what_cannot_work_is_refused_before_the_first_step(
 
 
 def test_a_step_that_others_made_impossible_says_which(state: State, tmp_path: Path, clock: Clock) -> None:
+    """The step is named while the scenario runs."""
     path = written(tmp_path, "- {after: 1s, do: lose 1}\n")
     steps = scenario.load(path)
     scenario.check(state, path, steps)

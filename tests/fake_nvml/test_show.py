@@ -26,6 +26,7 @@ def content(state_path: Path) -> StateFile:
 
 
 def test_json_has_what_programs_ask_for(content: StateFile) -> None:
+    """Units are in the names of the fields."""
     data = json.loads(render("json", content))
 
     assert (data["simulated"], data["driver"], data["cuda"]) == (True, "418.87.00", "10.1")
@@ -41,6 +42,7 @@ def test_json_has_what_programs_ask_for(content: StateFile) -> None:
 
 
 def test_json_says_what_is_wrong_with_the_library(content: StateFile) -> None:
+    """Faults and a failing init are in it."""
     data = as_data(content)
 
     assert data["init_fails"] is None
@@ -58,10 +60,12 @@ def test_json_says_what_is_wrong_with_the_library(content: StateFile) -> None:
 
 
 def test_yaml_says_the_same_as_json(content: StateFile) -> None:
+    """Both are equal as data."""
     assert yaml.safe_load(render("yaml", content)) == json.loads(render("json", content))
 
 
 def test_the_table_is_of_the_same_cards(content: StateFile) -> None:
+    """It has every UUID."""
     page = render("table", content)
 
     assert "418.87.00" in page

@@ -25,6 +25,7 @@ def state(state_path: Path) -> Iterator[State]:
 
 
 def test_a_new_state_shows_the_box_idle(state: State) -> None:
+    """Names, totals and UUIDs are the box's."""
     cards = state.cards()
     assert [card.name for card in cards] == ["Tesla T4", "Tesla T4", "GeForce GTX 1080 Ti"]
     assert [card.total_mib for card in cards] == [15079, 15079, 11178]
@@ -35,10 +36,12 @@ def test_a_new_state_shows_the_box_idle(state: State) -> None:
 
 
 def test_a_geforce_has_no_serial_number(state: State) -> None:
+    """A Tesla has one."""
     assert [bool(card.serial) for card in state.cards()] == [True, True, False]
 
 
 def test_processes_use_memory_of_their_card_only(state: State) -> None:
+    """One pid may be on two cards."""
     first, second, _ = (card.uuid for card in state.cards())
 
     state.add_process(first, 100, 1253, "player")
@@ -50,6 +53,7 @@ def test_processes_use_memory_of_their_card_only(state: State) -> None:
 
 
 def test_a_process_that_asks_again_is_the_same_process(state: State) -> None:
+    """Its amount is replaced, not added."""
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 100, 15000, "player")
 
@@ -59,6 +63,7 @@ def test_a_process_that_asks_again_is_the_same_process(state: State) -> None:
 
 
 def test_a_full_card_refuses_and_says_what_is_free(state: State) -> None:
+    """Nothing is changed."""
     uuid = state.cards()[2].uuid
     state.add_process(uuid, 100, 11000, "player")
 
@@ -69,6 +74,7 @@ def test_a_full_card_refuses_and_says_what_is_free(state: State) -> None:
 
 
 def test_what_the_driver_keeps_is_not_free(state_path: Path) -> None:
+    """Reserved memory cannot be given to a process."""
     with State.create(state_path, Box.load("t4x1", seed="node", driver="535.104.05")) as state:
         (card,) = state.cards()
         assert (card.total_mib, card.reserved_mib, card.used_mib) == (15360, 393, 0)
@@ -78,6 +84,7 @@ def test_what_the_driver_keeps_is_not_free(state_path: Path) -> None:
 
 
 def test_a_process_that_ended_leaves_nothing(state: State) -> None:
+    """A second removal finds none."""
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 100, 5000, "player")
 
@@ -88,11 +95,13 @@ def test_a_process_that_ended_leaves_nothing(state: State) -> None:
 
 @pytest.mark.parametrize(("pid", "mib"), [(0, 1), (-1, 1), (2**31, 1), (1, -1)])
 def test_what_can_be_no_process_is_refused(state: State, pid: int, mib: int) -> None:
+    """Pid and amount have their ranges."""
     with pytest.raises(StateError, match="a pid is from 1"):
         state.add_process(state.cards()[0].uuid, pid, mib, "player")
 
 
 def test_an_unknown_card_is_refused_by_every_change(state: State) -> None:
+    """The error says that there is no such card."""
     for change in (
         lambda: state.add_process("GPU-no", 1, 1, "player"),
         lambda: state.remove_process("GPU-no", 1),
@@ -106,6 +115,7 @@ def test_an_unknown_card_is_refused_by_every_change(state: State) -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 63, "x" * 64, "ü" * 40, "\udcff", "a\nb"])
 def test_any_name_of_a_process_fits(state: State, name: str) -> None:
+    """It is cut at a whole character."""
     uuid = state.cards()[0].uuid
 
     state.add_process(uuid, 100, 1, name)
@@ -115,6 +125,7 @@ def test_any_name_of_a_process_fits(state: State, name: str) -> None:
 
 
 def test_a_full_process_table_refuses_and_keeps_all(state: State) -> None:
+    """The row of an ended process is free."""
     uuid = state.cards()[0].uuid
     for pid in range(1, PROCESSES + 1):
         state.add_process(uuid, pid, 1, "player")
@@ -139,6 +150,7 @@ def test_a_full_process_table_refuses_and_keeps_all(state: State) -> None:
     ],
 )
 def test_a_value_that_is_set_is_the_cards(state: State, key: str, value: str, field: str, expected: object) -> None:
+    """The other cards keep theirs."""
     state.set_value(state.cards()[0].uuid, key, value)
 
     assert getattr(state.cards()[0], field) == expected
@@ -147,12 +159,14 @@ def test_a_value_that_is_set_is_the_cards(state: State, key: str, value: str, fi
 
 @pytest.mark.parametrize(("value", "number"), [("node-reboot", 2), ("2", 2), ("none", 0)])
 def test_an_advice_is_set_by_name_or_number(state: State, value: str, number: int) -> None:
+    """Both mean the same."""
     state.set_value(state.cards()[0].uuid, "recovery-action", value)
 
     assert state.cards()[0].recovery_action == number
 
 
 def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
+    """It cannot be less than they use, or more than there is."""
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 100, 1000, "player")
 
@@ -181,6 +195,7 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(state: State, key: str, value: str, says: str) -> None:
+    """Nothing is changed."""
     before = state.cards()
 
     with pytest.raises(StateError, match=says):
@@ -204,11 +219,13 @@ def test_every_key_takes_its_largest_value(state_path: Path) -> None:
 
 @pytest.mark.parametrize("xid", [0, -1, 2**32])
 def test_what_can_be_no_xid_is_refused(state: State, xid: int) -> None:
+    """It is a number from 1 on."""
     with pytest.raises(StateError, match="Xid"):
         state.post_xid(state.cards()[0].uuid, xid)
 
 
 def test_a_new_box_in_the_same_file_replaces_the_old_for_all(state: State, state_path: Path) -> None:
+    """A state that is open shows the new cards."""
     state.add_process(state.cards()[0].uuid, 100, 1, "player")
 
     State.create(state_path, Box.load("t4x1", seed="node-2", driver="535.104.05")).close()
@@ -218,6 +235,7 @@ def test_a_new_box_in_the_same_file_replaces_the_old_for_all(state: State, state
 
 
 def test_a_closed_state_says_so(state: State) -> None:
+    """Closing it twice is no error."""
     state.close()
     state.close()
 
@@ -252,6 +270,7 @@ def test_used_memory_is_that_of_the_processes_within_the_card(
 
 
 def test_a_lost_card_keeps_its_place_until_it_is_repaired(state: State) -> None:
+    """The repair takes the advice away, too."""
     first, second, third = (card.uuid for card in state.cards())
     state.set_value(second, "recovery-action", "gpu-reset")
 
@@ -265,6 +284,7 @@ def test_a_lost_card_keeps_its_place_until_it_is_repaired(state: State) -> None:
 
 
 def test_pulled_card_leaves_its_slot_with_processes_and_faults(state: State) -> None:
+    """The other cards move up in the list, not in the file."""
     first, second, third = (card.uuid for card in state.cards())
     for uuid in (first, second):
         state.add_process(uuid, 100, 500, "player")
@@ -291,6 +311,7 @@ def test_the_last_slot_is_given_back(state: State) -> None:
 
 
 def test_a_card_that_is_plugged_in_takes_the_lowest_free_slot(state: State) -> None:
+    """Events from before it came are not its own."""
     first, second, third = (card.uuid for card in state.cards())
     state.remove_card(second)
     state.post_xid(first, 31)
@@ -307,6 +328,7 @@ def test_a_card_that_is_plugged_in_takes_the_lowest_free_slot(state: State) -> N
 
 
 def test_no_card_ever_gets_the_uuid_of_one_before(state: State) -> None:
+    """Twenty added and twenty exchanged cards have forty UUIDs."""
     uuids = set()
     for _ in range(20):
         uuid = state.add_card("t4")
@@ -318,6 +340,7 @@ def test_no_card_ever_gets_the_uuid_of_one_before(state: State) -> None:
 
 
 def test_a_full_box_refuses_another_card(state: State) -> None:
+    """Nothing is changed."""
     for _ in range(CARDS - 3):
         state.add_card("t4")
     before = state.cards()
@@ -329,6 +352,7 @@ def test_a_full_box_refuses_another_card(state: State) -> None:
 
 
 def test_a_card_that_the_driver_does_not_know_is_refused(state: State) -> None:
+    """The error says which driver the card needs."""
     before = bytes(state.read())
 
     with pytest.raises(CatalogueError, match="needs 550 or newer"):
@@ -342,6 +366,7 @@ def test_a_card_that_the_driver_does_not_know_is_refused(state: State) -> None:
 
 @pytest.mark.parametrize("uuid", ["", "GPU-", "card", "GPU-a b", "GPU-" + "a" * 81, "GPU-ü", "MIG-1"])
 def test_what_can_be_no_uuid_is_refused(state: State, uuid: str) -> None:
+    """The card keeps its own."""
     known = state.cards()[0].uuid
 
     with pytest.raises(StateError, match="no card's UUID"):
@@ -351,6 +376,7 @@ def test_what_can_be_no_uuid_is_refused(state: State, uuid: str) -> None:
 
 
 def test_no_two_cards_have_one_uuid(state: State) -> None:
+    """Neither by a change nor by a new card."""
     first, second, _ = (card.uuid for card in state.cards())
 
     with pytest.raises(StateError, match="already"):
@@ -360,6 +386,7 @@ def test_no_two_cards_have_one_uuid(state: State) -> None:
 
 
 def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
+    """It has the model and the place of the former one."""
     before = state.cards()[0]
     state.add_process(before.uuid, 100, 500, "player")
     state.post_xid(before.uuid, 48, lose=True)
@@ -375,6 +402,7 @@ def test_a_swapped_card_is_idle_healthy_and_another(state: State) -> None:
 
 
 def test_a_swapped_card_without_a_serial_number_has_none(state: State) -> None:
+    """A GeForce stays one."""
     state.change_uuid(state.cards()[2].uuid)
 
     assert state.cards()[2].serial == ""
@@ -382,6 +410,7 @@ def test_a_swapped_card_without_a_serial_number_has_none(state: State) -> None:
 
 @pytest.mark.parametrize("still_lost", [False, True])
 def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, still_lost: bool) -> None:
+    """Values, processes and faults are gone; a broken card may stay lost."""
     before, generation = state.cards(), state.read().header.generation
     state.add_process(before[0].uuid, 100, 500, "player")
     state.set_value(before[1].uuid, "memory-used", "100")
@@ -404,6 +433,7 @@ def test_a_reboot_leaves_the_cards_and_nothing_of_what_happened(state: State, st
     [(31, 0, 0, 0), (48, 0, 1, 1), (63, 0, 1, 1), (64, 0, 1, 1), (79, 0, 0, 2), (92, 16, 0, 0), (7777, 0, 0, 0)],
 )
 def test_an_xid_leaves_what_its_row_says(state: State, xid: int, corrected: int, uncorrected: int, action: int) -> None:
+    """ECC counts and the advice follow from the catalogue."""
     state.post_xid(state.cards()[0].uuid, xid)
 
     card = state.cards()[0]
@@ -412,6 +442,7 @@ def test_an_xid_leaves_what_its_row_says(state: State, xid: int, corrected: int,
 
 
 def test_a_card_without_ecc_counts_no_errors(state: State) -> None:
+    """It has the advice all the same."""
     uuid = state.cards()[2].uuid
 
     state.post_xid(uuid, 48)
@@ -420,6 +451,7 @@ def test_a_card_without_ecc_counts_no_errors(state: State) -> None:
 
 
 def test_a_lesser_advice_does_not_take_back_a_greater(state: State) -> None:
+    """A reboot stays advised after a milder Xid."""
     uuid = state.cards()[0].uuid
     state.post_xid(uuid, 79)
 
@@ -430,6 +462,7 @@ def test_a_lesser_advice_does_not_take_back_a_greater(state: State) -> None:
 
 
 def test_every_change_of_a_missing_card_is_refused(state: State) -> None:
+    """Nothing is changed."""
     before = state.cards()
     for change in (
         lambda: state.lose("GPU-no"),
@@ -448,6 +481,7 @@ def test_every_change_of_a_missing_card_is_refused(state: State) -> None:
 
 @pytest.mark.parametrize("code", [-1, 2**31])
 def test_what_can_be_no_return_code_of_init_is_refused(state: State, code: int) -> None:
+    """It is a number from 0 on."""
     with pytest.raises(StateError, match="return codes are numbers"):
         state.set_init_return(code)
 

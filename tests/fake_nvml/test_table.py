@@ -59,10 +59,12 @@ def cards(state_path: Path) -> list[CardState]:
 
 
 def test_the_page_is_what_readers_of_nvidia_smi_expect(cards: list[CardState]) -> None:
+    """It is compared line by line."""
     assert table("418.87.00", "10.1", cards) == PAGE
 
 
 def test_a_box_without_cards_says_so() -> None:
+    """The page has its lines all the same."""
     page = table("535.104.05", "12.2", [])
 
     assert "No cards" in page
@@ -70,6 +72,7 @@ def test_a_box_without_cards_says_so() -> None:
 
 
 def test_what_is_wrong_with_the_library_stands_below() -> None:
+    """A failing init and the number of faults are the last lines."""
     page = table("535.104.05", "12.2", [], [CallFault("nvmlInit*", None, 999, 0, None)], 9)
 
     assert page.splitlines()[-2:] == [

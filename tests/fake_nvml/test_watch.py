@@ -42,6 +42,7 @@ def pages(state: State, out: io.StringIO, sleeps: int, act: Callable[[int], None
 
 
 def test_a_change_is_printed_at_the_next_look(state: State) -> None:
+    """The page before it is printed, too."""
     uuid = state.cards()[0].uuid
 
     def change(number: int) -> None:
@@ -55,8 +56,10 @@ def test_a_change_is_printed_at_the_next_look(state: State) -> None:
 
 
 def test_without_a_change_it_is_printed_each_second(state: State) -> None:
+    """Looks in between print nothing."""
     assert pages(state, io.StringIO(), 25).count('"simulated": true') == 3
 
 
 def test_a_terminal_shows_the_last_page_only(state: State) -> None:
+    """Each page clears the screen."""
     assert pages(state, Terminal(), 12).count("\x1b[H\x1b[J{") == 2

@@ -145,6 +145,7 @@ def test_cards_are_watched_unless_told_otherwise() -> None:
 
 @pytest.mark.parametrize("flags", [["--cool-down", "soon"], ["--survey-interval", "0"], ["--cool-down=-1s"]])
 def test_times_of_the_watch_must_make_sense(flags: list[str]) -> None:
+    """Texts, zero and negative times are usage errors."""
     with pytest.raises(UsageError, match="takes|time such as"):
         device_plugin_settings(["--node-name", "n", *flags], {})
 

@@ -139,6 +139,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def test_a_pod_goes_through_filter_and_bind_of_the_extender(cluster: Cluster) -> None:
+    """The event says where it was assigned."""
     await cluster.add_node()
     await cluster.schedule()
     await cluster.add_pod()
@@ -149,6 +150,7 @@ async def test_a_pod_goes_through_filter_and_bind_of_the_extender(cluster: Clust
 
 
 async def test_what_was_there_before_the_scheduler_is_scheduled_too(cluster: Cluster) -> None:
+    """Pods and nodes of before its start are listed."""
     await cluster.add_pod()
     await cluster.add_node()
     await cluster.schedule()
@@ -157,6 +159,7 @@ async def test_what_was_there_before_the_scheduler_is_scheduled_too(cluster: Clu
 
 
 async def test_a_pod_that_asks_no_card_is_bound_without_the_extender(cluster: Cluster) -> None:
+    """The extender is not called."""
     await cluster.add_node()
     await cluster.schedule()
     await cluster.add_pod(units=0)
@@ -166,6 +169,7 @@ async def test_a_pod_that_asks_no_card_is_bound_without_the_extender(cluster: Cl
 
 
 async def test_a_pod_of_another_scheduler_is_left_alone(cluster: Cluster) -> None:
+    """It stays unbound."""
     await cluster.add_node()
     await cluster.schedule()
     await cluster.add_pod("theirs", schedulerName="other")
@@ -195,6 +199,7 @@ async def test_a_refused_pod_says_why_and_waits_for_room(cluster: Cluster) -> No
 
 
 async def test_refused_pod_wakes_by_a_node_and_not_by_a_config_map(cluster: Cluster) -> None:
+    """A node's annotation is an event to the scheduler, a ConfigMap is none."""
     await cluster.add_node()
     cluster.refuse = True
     await cluster.schedule()
@@ -216,6 +221,7 @@ async def test_refused_pod_wakes_by_a_node_and_not_by_a_config_map(cluster: Clus
 
 
 async def test_the_same_refusal_again_is_a_series(cluster: Cluster) -> None:
+    """The event is counted, not written again."""
     await cluster.add_node()
     cluster.refuse = True
     await cluster.schedule()
@@ -232,6 +238,7 @@ async def test_the_same_refusal_again_is_a_series(cluster: Cluster) -> None:
 
 
 async def test_extender_that_is_down_is_an_error_until_it_is_back(cluster: Cluster) -> None:
+    """The pod waits as after an error, and is bound then."""
     await cluster.add_node()
     await cluster.extender.stop()
     await cluster.schedule()
@@ -245,6 +252,7 @@ async def test_extender_that_is_down_is_an_error_until_it_is_back(cluster: Clust
 
 
 async def test_the_api_server_may_come_late(cluster: Cluster) -> None:
+    """The scheduler lists again until the server answers."""
     await cluster.server.stop()
     scheduler = await cluster.schedule()
     cluster.server = EmbeddedApi()
@@ -358,6 +366,8 @@ async def test_a_failed_bind_gives_those_who_wait_another_try(cluster: Cluster) 
 
 
 async def test_pod_bound_by_a_late_answer_is_not_tried_again(cluster: Cluster) -> None:
+    """A pod that the API shows bound leaves the queue, and its room is used."""
+
     async def bind_and_fail(call: Call) -> Answer:
         if call.verb != "bind":
             return await accept_all(call)
@@ -386,6 +396,8 @@ async def test_pod_bound_by_a_late_answer_is_not_tried_again(cluster: Cluster) -
 
 
 async def test_a_pod_deleted_while_it_is_being_bound_leaves_no_trace(cluster: Cluster) -> None:
+    """Its room is free for the next pod."""
+
     async def delete_first(call: Call) -> Answer:
         if call.verb == "bind" and call.message["PodName"] == "p1":
             await cluster.api.delete(PODS, "p1", "default", grace_seconds=0)
@@ -402,6 +414,7 @@ async def test_a_pod_deleted_while_it_is_being_bound_leaves_no_trace(cluster: Cl
 
 
 async def test_gates_hold_a_pod_back(cluster: Cluster) -> None:
+    """The pod is bound once its gates are removed."""
     await cluster.add_node()
     await cluster.schedule()
     await cluster.add_pod("gated", schedulingGates=[{"name": "wait"}])
@@ -414,6 +427,7 @@ async def test_gates_hold_a_pod_back(cluster: Cluster) -> None:
 
 
 async def test_a_restarted_scheduler_counts_what_is_bound(cluster: Cluster) -> None:
+    """The new scheduler reads the pods of each node."""
     await cluster.add_node(units=10)
     first = await cluster.schedule()
     await cluster.add_pod(units=8)

@@ -25,31 +25,37 @@ def test_the_player_holds_what_the_demo_held(image):
 
 
 def test_an_unknown_image_runs_until_it_is_stopped():
+    """It has the default behaviour."""
     assert Behaviours.load().of("example.com/who/knows:7") == Behaviour()
 
 
 def test_a_behaviour_with_a_tag_wins_over_one_without():
+    """A registry before the name does not matter."""
     behaviours = Behaviours([Behaviour(images=("a/b",), does="any"), Behaviour(images=("a/b:v1",), does="v1")])
 
     assert [behaviours.of(image).does for image in ("a/b:v1", "r.io/a/b:v1", "a/b:v2")] == ["v1", "v1", "any"]
 
 
 def test_a_namespace_is_no_registry():
+    """The name without its namespace is not tried."""
     assert "gpu-player" not in names_of("cheyang/gpu-player:v2")
 
 
 def test_one_image_has_one_behaviour():
+    """A second one is an error."""
     with pytest.raises(BehaviourError, match="two behaviours"):
         Behaviours([Behaviour(images=("a",)), Behaviour(images=("a",))])
 
 
 def test_a_command_replaces_what_the_image_does():
+    """A pod with a command of its own holds no memory."""
     behaviour = Behaviours.load().of("cheyang/gpu-player:v2", ("sh", "-c", "echo hi; exit 3"))
 
     assert (behaviour.holds_mib, behaviour.prints, behaviour.exits_after, behaviour.exit_code) == (0, ("hi",), 0, 3)
 
 
 def test_variables_change_single_numbers():
+    """The rest stays as the image has it."""
     environment = {"SIMULATED_HOLDS_MIB": "77", "SIMULATED_EXITS_AFTER": "0.5"}
     behaviour = Behaviours.load().of("cheyang/gpu-player:v2", (), environment)
 
@@ -57,6 +63,7 @@ def test_variables_change_single_numbers():
 
 
 def test_a_variable_that_is_no_number_is_refused():
+    """The error has the name and the text."""
     with pytest.raises(BehaviourError, match="SIMULATED_EXIT_CODE='many' is not a number"):
         Behaviours.load().of("x", (), {"SIMULATED_EXIT_CODE": "many"})
 
@@ -75,6 +82,7 @@ def test_a_variable_that_is_no_number_is_refused():
     ids=["no images", "no map", "unknown field", "no list", "no list of times", "no times", "no number"],
 )
 def test_a_wrong_file_is_refused_with_its_name(tmp_path, content, text):
+    """The error also says what is wrong."""
     path = tmp_path / "wrong.yaml"
     path.write_text(content)
 
@@ -83,6 +91,7 @@ def test_a_wrong_file_is_refused_with_its_name(tmp_path, content, text):
 
 
 def test_the_readme_lists_every_behaviour():
+    """The table and the files name the same images."""
     table = (FOLDER / "README.md").read_text()
     behaviours = Behaviours.load()
     for line in table.splitlines():

@@ -29,6 +29,7 @@ from clusters.images.command import Outcome, outcome_of
     ids=str,
 )
 def test_simple_commands_are_run_and_others_left_to_the_image(command, outcome):
+    """A few shell commands are imitated; anything else is not guessed."""
     assert outcome_of(command, {"B": "2", "A": "1"}) == outcome
 
 

@@ -10,10 +10,12 @@ NODE = {"cpu": "1", "memory": "1Gi", "pods": "2", RESOURCE: "4"}
 
 
 def test_what_fits_is_let_in():
+    """The sum of the pods is what the node has."""
     assert resource_rejection(pod("p", container("x", 2)), [pod("q", container("x", 2))], NODE, {}) is None
 
 
 def test_the_resource_that_is_short_names_the_reason():
+    """Reason and message are the kubelet's."""
     rejection = resource_rejection(pod("p", container("x", 3)), [pod("q", container("x", 2))], NODE, {})
 
     assert rejection == Rejection(
@@ -23,6 +25,7 @@ def test_the_resource_that_is_short_names_the_reason():
 
 
 def test_a_full_node_is_out_of_pods():
+    """The number of pods is checked first."""
     others = [pod("q", container("x")), pod("r", container("x"))]
 
     rejection = resource_rejection(pod("p", container("x", 9)), others, NODE, {})
@@ -32,6 +35,7 @@ def test_a_full_node_is_out_of_pods():
 
 
 def test_extended_resource_unknown_to_the_node_is_not_checked():
+    """The kubelet passes over resources that its node does not have."""
     strange = {"name": "x", "image": "i", "resources": {"limits": {"other.com/thing": "1"}}}
 
     assert resource_rejection(pod("p", strange), [], NODE, {}) is None

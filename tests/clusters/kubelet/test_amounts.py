@@ -24,11 +24,13 @@ from tests.clusters.kubelet.pods_of_tests import container, pod
     ],
 )
 def test_quantities_are_read(text, amount):
+    """Every suffix of Kubernetes is exact."""
     assert amount_of(text) == amount
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "1 Gi", "1KiB", "0x10", "--1"])
 def test_other_texts_are_refused(text):
+    """The error says that it is no quantity."""
     with pytest.raises(ValueError, match="is not a quantity"):
         amount_of(text)
 
@@ -42,4 +44,5 @@ def test_parallel_containers_add_up_and_start_may_need_more():
 
 
 def test_kubernetes_own_resources_are_not_extended():
+    """A name needs a domain that is not Kubernetes' own."""
     assert [is_extended(name) for name in ("cpu", "aliyun.com/gpu-mem", "x.kubernetes.io/y")] == [False, True, False]

@@ -37,12 +37,14 @@ def test_the_variable_says_which_cards_are_seen(state, value, indices):
 
 
 def test_a_card_may_be_named_by_its_uuid(state):
+    """Indices and UUIDs may stand in one list, and its order counts."""
     first, second = state.cards()
 
     assert visible_cards(f"{second.uuid},0", state.cards()) == (second, first)
 
 
 def test_memory_is_written_into_the_state_file_and_taken_out(state):
+    """Another process sees the memory while the process lives."""
     cards, uuid = StateFileCards(state), state.cards()[1].uuid
     cards.add_process(uuid, 5_000_000, 1253, "python")
 
@@ -53,6 +55,7 @@ def test_memory_is_written_into_the_state_file_and_taken_out(state):
 
 
 def test_a_full_card_says_that_cuda_is_out_of_memory(state):
+    """The text is the one that programs print."""
     cards, uuid = StateFileCards(state), state.cards()[0].uuid
 
     with pytest.raises(CardError, match="CUDA out of memory"):
@@ -60,6 +63,7 @@ def test_a_full_card_says_that_cuda_is_out_of_memory(state):
 
 
 def test_a_node_without_cards_gives_none():
+    """No process can be put on one either."""
     assert visible_cards("all", NoCards().cards()) == ()
     with pytest.raises(CardError, match="the node has none"):
         NoCards().add_process("GPU-x", 1, 1, "p")

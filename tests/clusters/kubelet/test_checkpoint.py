@@ -42,6 +42,7 @@ allocations = st.builds(
 
 @given(st.lists(allocations, unique_by=lambda a: a.key))
 def test_what_is_written_is_read(many):
+    """Any allocations come back equal."""
     book = DeviceBook()
     for allocation in many:
         book.store(allocation)
@@ -83,10 +84,12 @@ def test_a_file_of_a_kubelet_before_1_20_is_refused():
 
 
 def test_no_file_is_a_new_machine(tmp_path):
+    """Nothing is restored."""
     assert not checkpoint.restore(tmp_path, DeviceBook())
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"Data":{},"Checksum":1}', b"\xff"], ids=repr)
 def test_a_broken_file_is_refused_with_a_reason(content):
+    """Empty, foreign and damaged files are told apart by the text."""
     with pytest.raises(checkpoint.CheckpointError, match="checksum|not a checkpoint"):
         checkpoint.decode(content)

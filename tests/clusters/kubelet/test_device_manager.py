@@ -44,6 +44,7 @@ async def test_the_plugins_preference_is_obeyed(node):
 
 
 async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node):
+    """Ids that exist are taken, the others replaced."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
     plugin.prefer = lambda available, must, size: ["a", "nonsense"]
 
@@ -56,6 +57,7 @@ async def test_a_preference_that_makes_no_sense_is_filled_up_at_random(node):
 
 
 async def test_a_plugin_that_offers_no_preference_is_not_asked(node):
+    """Its options say so."""
     plugin = await node.plug(Plugin(ids("abc")))
 
     await admit(node, pod("p", container("x", 2)))
@@ -64,6 +66,7 @@ async def test_a_plugin_that_offers_no_preference_is_not_asked(node):
 
 
 async def test_a_preference_that_fails_fails_the_pod(node):
+    """The kubelet's text has the plugin's error."""
     plugin = await node.plug(Plugin(ids("abc"), prefers=True))
     plugin.prefer_error = "no idea"
 
@@ -86,6 +89,7 @@ async def test_ids_of_an_ended_init_container_are_used_again(node):
 
 
 async def test_where_reuse_is_enough_no_preference_is_asked(node):
+    """A container that gets the ids of an init container needs no others."""
     plugin = await node.plug(Plugin(ids("abcd"), prefers=True))
 
     await admit(node, pod("p", container("app", 1), inits=(container("init", 2),)))
@@ -106,6 +110,7 @@ async def test_a_sidecar_keeps_its_ids(node):
 
 
 async def test_an_allocate_error_names_code_and_text(node):
+    """The pod fails with the plugin's error, and its ids are free again."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.allocate_error = "no card for you"
 
@@ -118,6 +123,7 @@ async def test_an_allocate_error_names_code_and_text(node):
 
 
 async def test_devices_of_an_ended_pod_serve_the_next(node):
+    """They are released when another pod is admitted."""
     await node.plug(Plugin(ids("abc")))
     first, second = pod("p", container("x", 3)), pod("q", container("x", 3))
     await admit(node, first)
@@ -142,6 +148,7 @@ async def test_plugin_is_asked_about_the_same_ids_before_each_start(node):
 
 
 async def test_a_refused_start_says_why(node):
+    """The error has the code and the text of PreStartContainer."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     plugin.pre_start_error = "not your card"
     await admit(node, pod("p", container("x", 1)))
@@ -151,6 +158,7 @@ async def test_a_refused_start_says_why(node):
 
 
 async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node):
+    """PreStartContainer is called only if the options ask for it."""
     plugin = await node.plug(Plugin(ids("abc")))
     await admit(node, pod("p", container("x", 1)))
 
@@ -160,6 +168,7 @@ async def test_a_plugin_that_does_not_want_to_be_asked_is_not(node):
 
 
 async def test_a_container_waits_for_its_plugin_to_come_back(node):
+    """A start without the plugin is an error that is tried again."""
     plugin = await node.plug(Plugin(ids("abc"), pre_start=True))
     await admit(node, pod("p", container("x", 1)))
     await plugin.stop()
@@ -187,6 +196,7 @@ async def test_after_a_restart_the_answer_is_remembered(node):
 
 
 async def test_a_broken_checkpoint_is_left_aside(node):
+    """The kubelet starts without devices."""
     await node.stop()
     (node.folder / "kubelet_internal_checkpoint").write_text("{")
 
@@ -195,6 +205,7 @@ async def test_a_broken_checkpoint_is_left_aside(node):
 
 
 async def test_a_resource_that_no_plugin_owns_is_not_allocated(node):
+    """The pod is admitted without it."""
     await node.plug(Plugin(ids("abc")))
 
     await admit(node, pod("p", {"name": "x", "image": "i", "resources": {"limits": {"other.com/thing": "1"}}}))

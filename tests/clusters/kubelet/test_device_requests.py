@@ -17,6 +17,7 @@ def answer(cdi=(), annotations=None, mounts=()):
 
 
 def test_answers_of_all_plugins_merge_with_each_device_once():
+    """CDI names come from fields and from annotations."""
     found = requests_of(
         [
             answer(cdi=["nvidia.com/gpu=0"], mounts=["/a"]),
@@ -40,6 +41,7 @@ def test_answers_of_all_plugins_merge_with_each_device_once():
     ids=["variable", "nothing", "cdi", "mounts", "mounts without the folder"],
 )
 def test_cards_are_visible_as_nvidias_runtime_would_show_them(variable, requests, visible):
+    """The variable, CDI names and mounts decide, in the runtime's order."""
     environment = {} if variable is None else {"NVIDIA_VISIBLE_DEVICES": variable}
 
     assert visible_devices(environment, requests) == visible

@@ -26,6 +26,7 @@ def test_a_list_replaces_the_one_before():
 
 
 def test_a_lost_plugin_leaves_capacity_without_allocatable():
+    """Its devices are unhealthy, but still counted."""
     book = book_of("a", "b")
     book.mark_unhealthy(R)
 
@@ -33,6 +34,7 @@ def test_a_lost_plugin_leaves_capacity_without_allocatable():
 
 
 def test_a_plugin_lost_before_its_first_list_counts_zero():
+    """The resource is known all the same."""
     book = DeviceBook()
     book.mark_unhealthy(R)
 
@@ -50,6 +52,7 @@ def test_a_plugin_lost_before_its_first_list_counts_zero():
     ids=["sick", "few", "taken"],
 )
 def test_a_choice_that_cannot_be_made_says_why(prepare, text):
+    """Sick, missing and taken devices give the kubelet's texts."""
     book = book_of("a", "b")
     prepare(book)
 
@@ -58,6 +61,7 @@ def test_a_choice_that_cannot_be_made_says_why(prepare, text):
 
 
 def test_sick_device_of_a_restarting_container_is_an_error():
+    """A container does not get another device than it had."""
     book = book_of("a", "b")
     book.store(Allocation("p", "c", R, ("a",)))
     book.replace_devices(R, [Device("a", healthy=False), Device("b")])
@@ -67,6 +71,7 @@ def test_sick_device_of_a_restarting_container_is_an_error():
 
 
 def test_devices_of_ended_pods_come_back_when_somebody_looks():
+    """They stay in use until the living pods are known."""
     book = book_of("a")
     book.store(Allocation("ended", "c", R, ("a",)))
 
@@ -76,6 +81,7 @@ def test_devices_of_ended_pods_come_back_when_somebody_looks():
 
 
 def test_wishes_count_as_far_as_they_are_free():
+    """Ids that are taken, unknown or named twice are replaced."""
     choice = Choice(reused=("r",), available=frozenset("abc"), missing=2)
 
     chosen = complete(choice, ["r", "z", "b", "b"], random.Random(1))
@@ -130,6 +136,7 @@ def test_reusable_ids_come_first(reusable, size, seed):
 
 
 def test_the_same_seed_gives_the_same_ids():
+    """Another seed gives others."""
     choice = Choice((), frozenset(map(str, range(100))), 5)
 
     assert complete(choice, (), random.Random(7)) == complete(choice, (), random.Random(7))

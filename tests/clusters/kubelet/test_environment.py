@@ -12,6 +12,7 @@ def merged(env, from_plugins):
 
 
 def test_the_pods_own_variable_wins_over_the_plugins():
+    """A pod can take the plugin's variable away."""
     env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}, {"name": "MINE"}]
 
     assert merged(env, {"NVIDIA_VISIBLE_DEVICES": "0", "OTHER": "x"}) == {
@@ -22,6 +23,7 @@ def test_the_pods_own_variable_wins_over_the_plugins():
 
 
 def test_fields_of_the_pod_are_known_and_other_sources_left_out():
+    """Names, node and annotations are read; secrets are not."""
     paths = ["metadata.name", "spec.nodeName", "metadata.annotations['ALIYUN_COM_GPU_MEM_IDX']", "status.unknown"]
     env = [{"name": str(n), "valueFrom": {"fieldRef": {"fieldPath": path}}} for n, path in enumerate(paths)]
     env.append({"name": "secret", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}})
@@ -30,6 +32,7 @@ def test_fields_of_the_pod_are_known_and_other_sources_left_out():
 
 
 def test_gpu_variables_are_sorted_and_others_left_out():
+    """The log of a container shows only what concerns cards."""
     environment = {"PATH": "/", "NVIDIA_VISIBLE_DEVICES": "0", "CGPU_DISABLE": "true", "ALIYUN_COM_GPU_MEM_IDX": "0"}
 
     assert gpu_lines(environment) == ["ALIYUN_COM_GPU_MEM_IDX=0", "CGPU_DISABLE=true", "NVIDIA_VISIBLE_DEVICES=0"]

@@ -40,6 +40,7 @@ async def lister(kubelet, call):
 
 
 async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
+    """Labels, conditions, capacity, address and port are as a kubelet writes them."""
     node = api.node()
 
     assert node["metadata"]["labels"]["gpushare"] == "true"
@@ -57,6 +58,7 @@ async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
 
 
 async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api, plugin):
+    """Sick devices reduce allocatable; without the plugin it is 0."""
     plugin.announce({f"id-{n}": n < 6 for n in range(10)})
     await until(lambda: api.node()["status"]["allocatable"][RESOURCE] == "6")
     assert api.node()["status"]["capacity"][RESOURCE] == "10"
@@ -128,6 +130,7 @@ async def test_the_pods_own_variable_wins(kubelet, api, plugin, state):
 
 
 async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state):
+    """Its log says that CUDA is out of memory."""
     state.add_process(state.cards()[0].uuid, 77, 14_500, "somebody")
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Failed")
@@ -187,6 +190,7 @@ async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api,
 
 
 async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api):
+    """Reason and message are the kubelet's."""
     await api.put(pod("p", {"name": "x", "image": "i", "resources": {"requests": {"cpu": "9"}}}))
     await until(lambda: api.phase("p") == "Failed")
 
@@ -195,6 +199,7 @@ async def test_too_much_of_a_plain_resource_is_out_of(kubelet, api):
 
 
 async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plugin):
+    """Ordinary ones have ended before the pod runs."""
     inits = (
         container("first", 1, command=["true"]),
         container("side", restartPolicy="Always"),
@@ -212,6 +217,7 @@ async def test_init_containers_run_in_order_and_sidecars_stay(kubelet, api, plug
 
 
 async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api):
+    """Its other containers never start."""
     inits = (container("first", command=["false"]),)
     await api.put(pod("p", container("main"), inits=inits, restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Failed")
@@ -224,6 +230,7 @@ async def test_failing_init_container_fails_a_pod_without_restarts(kubelet, api)
     [("true", "Never", "Succeeded"), ("false", "Never", "Failed"), ("true", "OnFailure", "Succeeded")],
 )
 async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase):
+    """The phase follows from the codes and the restart policy."""
     await api.put(pod("p", container("main", command=[command]), restartPolicy=policy))
     await until(lambda: api.phase("p") == phase)
 
@@ -231,6 +238,7 @@ async def test_a_pod_ends_by_its_exit_codes(kubelet, api, command, policy, phase
 
 
 async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api, plugin):
+    """Allocate is called once, PreStartContainer at each start."""
     await api.put(pod("p", container("main", 2, command=["false"])))
     await until(lambda: len(plugin.asked("pre_start")) >= 3, "restarts")
 
@@ -241,6 +249,7 @@ async def test_restarted_container_keeps_its_ids_and_asks_each_time(kubelet, api
 
 
 async def test_devices_of_an_ended_pod_are_free_for_the_next(kubelet, api, plugin):
+    """A second pod gets all of them."""
     await api.put(pod("p", container("main", 10, command=["true"]), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Succeeded")
 
@@ -314,6 +323,8 @@ async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin):
 
 
 async def test_pod_resources_refuses_a_burst(kubelet, api):
+    """The rate limit is the kubelet's."""
+
     async def many(stub):
         return await asyncio.gather(
             *[stub.List(podresources_pb2.ListPodResourcesRequest()) for _ in range(30)], return_exceptions=True
@@ -349,6 +360,7 @@ async def test_a_restart_keeps_containers_and_their_devices(kubelet, api, plugin
 
 
 async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin):
+    """Devices of a plugin that is not back are unhealthy."""
     await kubelet.restart()
     await api.put(pod("p", container("main", 1)))
     await until(lambda: api.phase("p") == "Failed")
@@ -358,6 +370,7 @@ async def test_pod_before_the_plugin_after_a_restart_fails(kubelet, api, plugin)
 
 
 async def test_containers_of_pods_that_vanished_meanwhile_are_ended(kubelet, api, plugin, state):
+    """A kubelet that starts cleans up."""
     await api.put(pod("p", container("main", 10, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
     await kubelet.stop(keep_containers=True)
@@ -394,6 +407,7 @@ async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, a
 
 
 async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugin):
+    """Capacity that another program wrote stays."""
     await kubelet.stop()
     await api.client.request(
         "PATCH", "/api/v1/nodes/n1/status", body={"status": {"capacity": {"aliyun.com/gpu-count": "1"}}}
@@ -417,6 +431,7 @@ async def test_an_api_server_that_is_away_loses_nothing(kubelet, api, plugin):
 
 
 async def test_stop_ends_everything(kubelet, api, plugin, state):
+    """Processes end, and the pod's status stays as it was."""
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2")))
     await until(lambda: api.phase("p") == "Running")
     await kubelet.stop()
@@ -458,6 +473,7 @@ async def test_changed_annotation_lets_a_waiting_container_try_now(kubelet, api,
 
 
 async def test_a_second_deletion_with_less_patience_is_sooner(kubelet, api, plugin):
+    """The shorter grace period counts."""
     env = [{"name": "SIMULATED_STOP_SECONDS", "value": "3000"}]
     await api.put(pod("p", container("main", 1, image="simulated/slow-stopper", env=env)))
     await until(lambda: api.phase("p") == "Running")

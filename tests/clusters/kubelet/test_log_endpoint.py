@@ -72,6 +72,7 @@ async def http(source):
     ],
 )
 async def test_a_log_is_served_as_text(http, path, status, text):
+    """Every query of `kubectl logs` is obeyed, or refused with the kubelet's text."""
     answer = await http.get(path)
 
     assert (answer.status_code, answer.text) == (status, text)
@@ -80,10 +81,12 @@ async def test_a_log_is_served_as_text(http, path, status, text):
 
 @pytest.mark.parametrize("path", ["/pods", "/pods/"])
 async def test_the_pods_are_listed(http, path):
+    """With and without the last slash."""
     assert (await http.get(path)).json()["items"] == [{"metadata": {"namespace": "default", "name": "p"}}]
 
 
 async def test_what_is_not_served_says_what_is(http):
+    """Other paths and methods have the statuses of HTTP."""
     assert (await http.get("/metrics")).status_code == 404
     assert (await http.post("/pods")).status_code == 405
 
@@ -113,6 +116,7 @@ async def test_a_log_is_followed_until_its_container_ends(http, source):
 
 
 async def test_the_log_of_an_ended_container_is_not_waited_for(http, source):
+    """Following it ends with its last line."""
     source.run.finish(0)
 
     assert (await http.get("/containerLogs/default/p/main?follow=true")).text == "one\ntwo\ndrei ä\n"
@@ -131,6 +135,7 @@ async def test_a_log_that_is_followed_ends_when_the_kubelet_stops(source):
 
 
 async def test_a_limit_ends_a_log_that_is_followed(http):
+    """The answer ends at the byte that was asked for."""
     answer = await http.get("/containerLogs/default/p/main?follow=true&limitBytes=5")
 
     assert answer.text == "one\nt"

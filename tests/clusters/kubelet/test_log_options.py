@@ -24,6 +24,7 @@ LINES = [Line(10.0, "one"), Line(20.0, "two"), Line(30.5, "three")]
     ],
 )
 def test_a_query_is_read_as_kubectl_sends_it(query, options):
+    """Unknown parameters are passed over."""
     assert options_of(query, 1000.0) == options
 
 
@@ -39,6 +40,7 @@ def test_a_query_is_read_as_kubectl_sends_it(query, options):
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(query, status):
+    """The status is the one that a kubelet answers."""
     with pytest.raises(QueryError) as refusal:
         options_of(query, 1000.0)
 
@@ -53,5 +55,6 @@ def test_last_lines_are_counted_before_old_ones_are_left_out():
 
 
 def test_timestamps_have_nine_digits():
+    """The fraction of a second is written in full, as Go's RFC3339Nano with padding."""
     assert LogOptions(timestamps=True).text(LINES[2:]) == b"1970-01-01T00:00:30.500000000Z three\n"
     assert nanoseconds(0.0) == "1970-01-01T00:00:00.000000000Z"

@@ -34,6 +34,7 @@ async def test_a_lease_is_the_nodes_and_is_renewed(api, lease):
 
 
 async def test_without_a_node_there_is_no_lease(api, lease):
+    """A lease without its owner is not created."""
     with pytest.raises(ApiError):
         await lease.renew()
 
@@ -46,5 +47,6 @@ async def test_a_lease_that_somebody_deleted_comes_back(kubelet, api):
 
 
 def test_a_node_is_alive_as_often_as_its_clock_says():
+    """At ten times the speed both intervals are a tenth."""
     assert Timings().at_speed(10).heartbeat == 1.0
     assert Timings().at_speed(10).report == 30.0

@@ -14,6 +14,7 @@ R = "example.com/slice"
 
 
 def test_devices_are_the_kubelets_other_amounts_the_operators():
+    """The kubelet overwrites its devices' amounts and keeps the rest."""
     capacity, allocatable = resources_of(Machine("n1"), {R: Count(9, 4)}, {R: "77", "aliyun.com/gpu-count": "2"})
 
     assert (capacity[R], allocatable[R]) == ("9", "4")

@@ -54,6 +54,7 @@ def state_of(*containers, policy="Always", **more):
     ],
 )
 def test_the_phase_follows_from_the_containers(state, phase):
+    """Init containers, sidecars, restart policy and deletion count as in a kubelet."""
     assert phase_of(state) == phase
 
 
@@ -72,6 +73,7 @@ def test_a_condition_keeps_its_time_until_it_changes():
 
 
 def test_a_container_that_waits_after_a_failure_shows_both():
+    """The wait is its state, the failure its last state."""
     waiting = Waiting("CrashLoopBackOff", "back-off 10s")
     (shown,) = status_of(state_of(one(Kind.APP, 1, 2, waiting=waiting)), NOW, [])["containerStatuses"]
 
@@ -81,6 +83,7 @@ def test_a_container_that_waits_after_a_failure_shows_both():
 
 
 def test_a_running_container_shows_the_end_before():
+    """The exit code of the life before is its last state."""
     (shown,) = status_of(state_of(one(Kind.APP, 7, running=True)), NOW, [])["containerStatuses"]
 
     assert shown["state"] == {"running": {"startedAt": "2023-11-14T22:13:20Z"}}
@@ -89,6 +92,7 @@ def test_a_running_container_shows_the_end_before():
 
 @pytest.mark.parametrize(("inits", "reason"), [((), "ContainerCreating"), ((one(Kind.INIT),), "PodInitializing")])
 def test_a_container_before_its_start_says_what_it_waits_for(inits, reason):
+    """A pod with init containers has a reason of its own."""
     status = status_of(state_of(*inits, one()), NOW, [])
 
     assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": reason}}
@@ -98,6 +102,7 @@ def test_a_container_before_its_start_says_what_it_waits_for(inits, reason):
     ("seconds", "text"), [(10, "10s"), (0.5, "0.5s"), (160, "2m40s"), (300, "5m0s"), (3600, "1h0m0s")]
 )
 def test_a_duration_reads_as_in_go(seconds, text):
+    """Minutes and hours are written out."""
     assert go_duration(seconds) == text
 
 

@@ -9,6 +9,7 @@ def writer_of(api, item):
 
 
 async def test_only_the_newest_of_several_states_is_written(api):
+    """A state that is there already is not written again."""
     item = pod("p", container("main"))
     await api.put(item)
     writer = writer_of(api, item)
@@ -33,6 +34,7 @@ async def test_a_pod_that_is_gone_is_let_go(api):
 
 
 async def test_an_event_names_pod_and_reason(api):
+    """Its message has at most 1024 characters."""
     writer = writer_of(api, pod("p", container("main")))
     await writer.warn("Failed", "x" * 2000)
     (event,) = api.events()

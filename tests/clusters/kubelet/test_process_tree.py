@@ -10,6 +10,7 @@ UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
 
 
 def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path):
+    """The group names the pod's uid, and is gone with the process."""
     tree = ProcessTree(tmp_path / "proc")
     tree.add(7, UID)
     tree.add(8, UID)
@@ -26,6 +27,7 @@ def test_a_process_has_a_control_group_named_as_containerd_does(tmp_path):
 
 
 async def test_process_exists_while_its_container_holds_the_card(tmp_path, state):
+    """The process of the card's list is found in the tree until the container ends."""
     behaviours = Behaviours((Behaviour(images=("app",), holds_mib=100),))
     runtime = Runtime(behaviours, StateFileCards(state), lambda: 0.0, ProcessTree(tmp_path / "proc"))
     container = Container("main", "app", Kind.APP, {}, {}, (), ())

@@ -28,6 +28,7 @@ async def test_plugin_is_asked_for_options_before_register_returns(node):
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
+    """The error says what to do, and no device is known."""
     with pytest.raises(grpc.aio.AioRpcError, match="serve before it registers"):
         await register(node.folder, "nobody.sock")
 
@@ -45,6 +46,7 @@ async def test_a_refused_plugin_gets_through_as_soon_as_it_serves(node):
 
 
 async def test_a_plugin_whose_options_fail_is_never_used(node):
+    """Its devices are not even listed."""
     plugin = Plugin(ids("a"))
     plugin.options_error = "no options today"
     await plugin.serve(node.folder / "p.sock")
@@ -67,6 +69,7 @@ async def test_a_plugin_whose_options_fail_is_never_used(node):
     ids=["version", "no domain", "kubernetes' own"],
 )
 async def test_a_wrong_registration_is_refused(node, wrong, text):
+    """Version and resource name are checked, with the kubelet's texts."""
     with pytest.raises(grpc.aio.AioRpcError, match=text):
         await register(node.folder, "p.sock", **wrong)
 
@@ -82,10 +85,12 @@ async def test_a_wrong_registration_is_refused(node, wrong, text):
     ],
 )
 def test_extended_resources_have_a_domain_of_their_own(name, valid):
+    """Kubernetes' own domains, and the prefix of quotas, are refused."""
     assert is_extended_resource(name) is valid
 
 
 async def test_each_list_is_the_full_list(node):
+    """A device that a new list lacks is gone."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.announce({"a": True, "b": False})
 
@@ -108,6 +113,7 @@ async def test_a_list_just_below_4_mib_is_taken(node):
 
 
 async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node):
+    """The kubelet does not call ListAndWatch again."""
     plugin = await node.plug(Plugin(ids("abc")))
     plugin.end_stream()
 
@@ -116,6 +122,7 @@ async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node):
 
 
 async def test_a_list_that_fails_at_once_leaves_the_resource_at_zero(node):
+    """The resource is known without a device."""
     plugin = Plugin(ids("a"))
     plugin.list_error = "broken"
     await node.plug(plugin)
@@ -133,6 +140,7 @@ async def test_after_the_grace_period_the_capacity_is_zero_too(node):
 
 
 async def test_a_plugin_that_comes_back_is_taken_again(node):
+    """Its devices are healthy again."""
     plugin = await node.plug(Plugin(ids("abc")))
     await plugin.stop()
     await until(lambda: node.devices.book.counts() == {RESOURCE: Count(3, 0)})
@@ -175,6 +183,7 @@ async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node):
 
 
 async def test_resource_counts_zero_from_restart_to_registration(node):
+    """Capacity and allocatable are both 0 until then."""
     plugin = await node.plug(Plugin(ids("abc")))
     await node.stop()
     await node.start()
@@ -186,11 +195,13 @@ async def test_resource_counts_zero_from_restart_to_registration(node):
 
 
 def test_a_path_that_no_socket_takes_is_refused_with_advice(tmp_path):
+    """Unix sockets have paths of about a hundred characters."""
     with pytest.raises(ValueError, match="use a shorter root"):
         socket_path(tmp_path / ("x" * 100), "kubelet.sock")
 
 
 def test_only_sockets_are_removed(folder):
+    """Other files of the folder stay."""
     (folder / "checkpoint").write_text("kept")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "s.sock"))

@@ -22,6 +22,7 @@ def runtime_of(*behaviours, cards=None):
     ("stop_seconds", "grace", "code"), [(0, 30, 143), (0.02, 30, 143), (60, 0.02, 137)], ids=["obeys", "slow", "killed"]
 )
 async def test_container_ends_when_it_obeys_or_its_grace_is_over(stop_seconds, grace, code):
+    """One that does not end in its grace period is killed with 137."""
     runtime = runtime_of(Behaviour(images=("app",), stop_seconds=stop_seconds))
     run = runtime.start("uid", container(), {})
     run.stop(grace)
@@ -31,6 +32,7 @@ async def test_container_ends_when_it_obeys_or_its_grace_is_over(stop_seconds, g
 
 
 async def test_a_second_word_makes_the_end_sooner_never_later():
+    """The shortest grace period counts."""
     runtime = runtime_of(Behaviour(images=("app",), stop_seconds=600))
     run = runtime.start("uid", container(), {})
     run.stop(300)
@@ -41,6 +43,7 @@ async def test_a_second_word_makes_the_end_sooner_never_later():
 
 
 async def test_container_that_ends_during_its_stop_has_its_own_code():
+    """The code is not that of the signal."""
     runtime = runtime_of(Behaviour(images=("app",), exits_after=0.01, exit_code=5, stop_seconds=600))
     run = runtime.start("uid", container(), {})
     run.stop(300)
@@ -49,6 +52,7 @@ async def test_container_that_ends_during_its_stop_has_its_own_code():
 
 
 async def test_memory_is_held_by_a_pid_that_no_kernel_gives(state):
+    """A simulated process cannot be mistaken for a real one."""
     runtime = runtime_of(Behaviour(images=("app",), holds_mib=100), cards=StateFileCards(state))
     run = runtime.start("uid", container(), {"NVIDIA_VISIBLE_DEVICES": "0"})
     (process,) = state.cards()[0].processes
@@ -60,6 +64,7 @@ async def test_memory_is_held_by_a_pid_that_no_kernel_gives(state):
 
 
 async def test_a_restart_counts_and_keeps_the_life_before():
+    """Of several lives the last two are kept."""
     runtime = runtime_of(Behaviour(images=("app",), exits_after=0, exit_code=1))
     for _ in range(4):
         await runtime.start("uid", container(), {}).ended()
@@ -70,6 +75,7 @@ async def test_a_restart_counts_and_keeps_the_life_before():
 
 
 async def test_a_wrong_override_ends_the_container_with_the_reason():
+    """It ends as one that could not be started."""
     run = runtime_of().start("uid", container(), {"SIMULATED_HOLDS_MIB": "a lot"})
 
     ended = await asyncio.wait_for(run.ended(), 5)

@@ -18,6 +18,7 @@ ARGUMENTS = (
 
 
 def test_glances_shows_cards_and_memory(node: Node, installed: Callable[..., Client]) -> None:
+    """Names, memory, temperature and load are those of the state file."""
     (line,) = node.ask(installed(*GLANCES), *ARGUMENTS).splitlines()
 
     cards = ast.literal_eval(line.removeprefix("gpu: "))

@@ -26,6 +26,7 @@ def test_nothing_answers_before_init_and_after_the_last_shutdown(any_nvml: Probe
 
 
 def test_codes_have_texts_at_any_time(any_nvml: Probed) -> None:
+    """Also after a shutdown; an unknown code has a text of its own."""
     any_nvml.nvmlInit()
     any_nvml.nvmlShutdown()
 
@@ -35,6 +36,7 @@ def test_codes_have_texts_at_any_time(any_nvml: Probed) -> None:
 
 
 def test_a_card_has_one_handle_by_whatever_name_it_is_found(any_nvml: Probed) -> None:
+    """Index, UUID and every spelling of the bus id lead to it."""
     any_nvml.nvmlInit()
     for index in range(any_nvml.nvmlDeviceGetCount()):
         card = any_nvml.nvmlDeviceGetHandleByIndex(index)
@@ -47,6 +49,7 @@ def test_a_card_has_one_handle_by_whatever_name_it_is_found(any_nvml: Probed) ->
 
 
 def test_handles_stay_the_same_over_a_new_init(any_nvml: Probed) -> None:
+    """A caller may keep them."""
     any_nvml.nvmlInit()
     before = any_nvml.nvmlDeviceGetHandleByIndex(0)
     any_nvml.nvmlShutdown()
@@ -56,6 +59,7 @@ def test_handles_stay_the_same_over_a_new_init(any_nvml: Probed) -> None:
 
 
 def test_a_card_that_is_not_there_is_not_found(any_nvml: Probed) -> None:
+    """An index is invalid, a UUID or bus id is not found."""
     any_nvml.nvmlInit()
     count = any_nvml.nvmlDeviceGetCount()
 
@@ -65,6 +69,7 @@ def test_a_card_that_is_not_there_is_not_found(any_nvml: Probed) -> None:
 
 
 def test_null_is_no_handle(any_nvml: Probed) -> None:
+    """Every question refuses it as an invalid argument."""
     any_nvml.nvmlInit()
 
     for name in ("Name", "UUID", "MemoryInfo", "UtilizationRates", "SupportedEventTypes"):
@@ -72,6 +77,7 @@ def test_null_is_no_handle(any_nvml: Probed) -> None:
 
 
 def test_memory_adds_up(any_nvml: Probed) -> None:
+    """Total is the sum of the parts, in both structs."""
     any_nvml.nvmlInit()
     card = any_nvml.nvmlDeviceGetHandleByIndex(0)
 
@@ -84,6 +90,7 @@ def test_memory_adds_up(any_nvml: Probed) -> None:
 
 
 def test_an_unknown_struct_version_is_refused(any_nvml: Probed) -> None:
+    """Without the second struct the function does not exist."""
     any_nvml.nvmlInit()
     card = any_nvml.nvmlDeviceGetHandleByIndex(0)
     if not any_nvml.has("nvmlDeviceGetMemoryInfo_v2"):
@@ -94,6 +101,7 @@ def test_an_unknown_struct_version_is_refused(any_nvml: Probed) -> None:
 
 
 def test_a_text_that_does_not_fit_is_not_cut(any_nvml: Probed) -> None:
+    """A buffer one byte too short stays empty."""
     any_nvml.nvmlInit()
     card = any_nvml.nvmlDeviceGetHandleByIndex(0)
     uuid = any_nvml.nvmlDeviceGetUUID(card)
@@ -105,6 +113,7 @@ def test_a_text_that_does_not_fit_is_not_cut(any_nvml: Probed) -> None:
 
 
 def test_an_event_set_without_events_times_out(any_nvml: Probed) -> None:
+    """Both immediately and after a wait."""
     any_nvml.nvmlInit()
     events = any_nvml.nvmlEventSetCreate()
     any_nvml.nvmlDeviceRegisterEvents(any_nvml.nvmlDeviceGetHandleByIndex(0), XID, events)
@@ -115,6 +124,7 @@ def test_an_event_set_without_events_times_out(any_nvml: Probed) -> None:
 
 
 def test_an_event_type_that_is_none_is_refused(any_nvml: Probed) -> None:
+    """A bit that no event has cannot be registered."""
     any_nvml.nvmlInit()
     card = any_nvml.nvmlDeviceGetHandleByIndex(0)
     events = any_nvml.nvmlEventSetCreate()

@@ -20,6 +20,7 @@ def cards(nvml: Probed) -> list[dict[str, int]]:
 
 
 def test_it_says_what_the_box_says(nvml: Probed, state: State, layer: Layer) -> None:
+    """Names, ids and capabilities are those of the box's cards."""
     first, second, geforce = cards(nvml)
 
     assert nvml.nvmlSystemGetDriverVersion() == layer.driver
@@ -40,6 +41,7 @@ def test_it_says_what_the_box_says(nvml: Probed, state: State, layer: Layer) -> 
 
 
 def test_what_it_cannot_answer_is_not_supported_and_not_absent(nvml: Probed) -> None:
+    """A caller gets a code, not a missing symbol."""
     (card, *_) = cards(nvml)
 
     for name in ("VbiosVersion", "BAR1MemoryInfo", "BoardId"):
@@ -62,6 +64,7 @@ def test_an_idle_card_has_the_speeds_of_its_model(nvml: Probed, state: State) ->
 
 
 def test_a_card_works_at_full_speed(nvml: Probed, state: State) -> None:
+    """A card with load has the clocks, link and modes that were set."""
     (card, *_) = cards(nvml)
     uuid = state.cards()[0].uuid
     for key, value in (
@@ -78,6 +81,7 @@ def test_a_card_works_at_full_speed(nvml: Probed, state: State) -> None:
 
 
 def test_the_sensors_show_what_was_set(nvml: Probed, state: State, branch: int) -> None:
+    """Load, temperature, power and ECC counts come from the state file."""
     uuid = state.cards()[0].uuid
     for key, value in (
         ("utilization", "40"), ("memory-utilization", "7"), ("temperature", "81"), ("power", "66"),
@@ -116,6 +120,7 @@ def test_what_a_card_refuses_is_answered_by_its_code(nvml: Probed, state: State,
 
 
 def test_newest_temperature_function_exists_with_newest_driver(nvml: Probed, branch: int, layer: Layer) -> None:
+    """Its answer is that of the older function."""
     if layer.pynvml or branch < 570:
         assert nvml.has("nvmlDeviceGetTemperatureV") is (branch >= 570)
         return
@@ -125,6 +130,7 @@ def test_newest_temperature_function_exists_with_newest_driver(nvml: Probed, bra
 
 
 def test_a_working_card_is_in_another_performance_state(nvml: Probed, state: State) -> None:
+    """An idle card is in P8, one with load in P0."""
     (card, *_) = cards(nvml)
     assert nvml.nvmlDeviceGetPerformanceState(card) == 8
 
@@ -133,6 +139,7 @@ def test_a_working_card_is_in_another_performance_state(nvml: Probed, state: Sta
 
 
 def test_the_recovery_action_is_known_to_new_drivers(nvml: Probed, state: State, branch: int) -> None:
+    """Before 550 field 230 is not supported."""
     state.set_value(state.cards()[0].uuid, "recovery-action", "1")
     (card, *_) = cards(nvml)
 
@@ -146,6 +153,7 @@ def test_the_recovery_action_is_known_to_new_drivers(nvml: Probed, state: State,
 
 
 def test_memory_is_split_as_the_driver_splits_it(nvml: Probed, state: State, branch: int) -> None:
+    """The oldest struct counts reserved memory as used."""
     uuid = state.cards()[0].uuid
     state.add_process(uuid, 100, 1000, "player")
     total, reserved = state.cards()[0].total_mib, state.cards()[0].reserved_mib
@@ -184,6 +192,7 @@ def test_process_lists_are_whole(nvml: Probed, state: State, branch: int, count:
 
 
 def test_a_size_query_answers_the_count(nvml: Probed, state: State, branch: int) -> None:
+    """A call without an array says how many processes there are."""
     (card, *_) = cards(nvml)
     for pid in (1, 2, 3):
         state.add_process(state.cards()[0].uuid, pid, 1, "player")
@@ -196,6 +205,7 @@ def test_a_size_query_answers_the_count(nvml: Probed, state: State, branch: int)
 
 
 def test_the_driver_decides_which_functions_there_are(nvml: Probed, branch: int) -> None:
+    """Each function exists from its driver on."""
     since = {
         "nvmlDeviceGetComputeRunningProcesses": 0,
         "nvmlEventSetWait_v2": 450,
@@ -226,6 +236,7 @@ def test_todays_process_list_raises_on_an_old_driver(nvml: Probed, branch: int, 
 
 
 def test_topology_is_the_boxs(nvml: Probed, state: State, branch: int) -> None:
+    """The NUMA node is the one of the box, and there is no NVLink."""
     (card, *_) = cards(nvml)
 
     assert nvml.code("nvmlDeviceGetNvLinkState", card, 0) == NOT_SUPPORTED
@@ -236,6 +247,7 @@ def test_topology_is_the_boxs(nvml: Probed, state: State, branch: int) -> None:
 
 
 def test_a_lost_card_keeps_its_index_and_answers_nothing(nvml: Probed, state: State) -> None:
+    """Once repaired, its old handle works again."""
     before, other, _ = cards(nvml)
     state.lose(state.cards()[0].uuid)
 
@@ -250,6 +262,7 @@ def test_a_lost_card_keeps_its_index_and_answers_nothing(nvml: Probed, state: St
 
 
 def test_a_removed_card_is_lost_until_init_and_then_not_listed(nvml: Probed, state: State) -> None:
+    """The others move up with the next init."""
     first, second, third = cards(nvml)
     uuids = [card.uuid for card in state.cards()]
     state.remove_card(uuids[1])
@@ -267,6 +280,7 @@ def test_a_removed_card_is_lost_until_init_and_then_not_listed(nvml: Probed, sta
 
 
 def test_an_added_card_is_seen_after_init(nvml: Probed, state: State) -> None:
+    """A session does not learn of a card that came later."""
     state.add_card("t4")
 
     assert nvml.nvmlDeviceGetCount() == 3
@@ -278,6 +292,7 @@ def test_an_added_card_is_seen_after_init(nvml: Probed, state: State) -> None:
 
 
 def test_another_card_in_the_slot_is_another_card(nvml: Probed, state: State) -> None:
+    """The handle of the former card is lost."""
     before = cards(nvml)[0]
     new = state.change_uuid(state.cards()[0].uuid)
 
@@ -288,6 +303,7 @@ def test_another_card_in_the_slot_is_another_card(nvml: Probed, state: State) ->
 
 
 def test_what_happened_survives_a_new_init(nvml: Probed, state: State) -> None:
+    """Losses and values are in the state file, not in the session."""
     uuid = state.cards()[1].uuid
     state.set_value(uuid, "temperature", "77")
     state.lose(state.cards()[0].uuid)
@@ -299,6 +315,7 @@ def test_what_happened_survives_a_new_init(nvml: Probed, state: State) -> None:
 
 
 def test_without_a_state_file_there_is_no_driver(nvml: Probed, state: State) -> None:
+    """nvmlInit answers DRIVER_NOT_LOADED."""
     nvml.reset()
     state.path.unlink()
 
@@ -307,6 +324,7 @@ def test_without_a_state_file_there_is_no_driver(nvml: Probed, state: State) -> 
 
 @pytest.mark.parametrize("damage", [b"", b"FAKENVML\x7f"], ids=["empty", "another version"])
 def test_a_state_file_of_another_version_is_a_version_mismatch(nvml: Probed, state: State, damage: bytes) -> None:
+    """An empty file is one, too."""
     nvml.reset()
     state.path.write_bytes(damage)
 
@@ -314,6 +332,7 @@ def test_a_state_file_of_another_version_is_a_version_mismatch(nvml: Probed, sta
 
 
 def test_after_a_writer_died_half_way_reads_go_on(nvml: Probed, state: State) -> None:
+    """A reader does not wait for a writer that was killed."""
     (card, *_) = cards(nvml)
     with state._mapped.writing() as content:
         content.header.sequence -= 1  # even now, so odd at the end: as a writer leaves it that is killed

@@ -29,6 +29,7 @@ def wait(nvml: Probed, events: dict[str, int], timeout_ms: int = 0) -> tuple[int
 
 
 def test_an_event_ends_the_wait_in_another_process(nvml: Probed, state: State) -> None:
+    """The event has card and Xid, and is reported once."""
     events = listen(nvml, 0, 1)
     card = nvml.nvmlDeviceGetHandleByIndex(1)
     nvml.send({"wait": [events, LONG_MS]})
@@ -41,6 +42,7 @@ def test_an_event_ends_the_wait_in_another_process(nvml: Probed, state: State) -
 
 
 def test_every_set_sees_every_event_once_and_in_order(nvml: Probed, state: State) -> None:
+    """Two sets of one process do not take events from each other."""
     one, other = listen(nvml, 0), listen(nvml, 0, 1)
     first, second = (card.uuid for card in state.cards()[:2])
     for uuid, xid in ((first, 13), (second, 48), (first, 94)):
@@ -53,6 +55,7 @@ def test_every_set_sees_every_event_once_and_in_order(nvml: Probed, state: State
 
 
 def test_what_was_before_the_registration_is_past(nvml: Probed, state: State) -> None:
+    """A card reports to a set from its registration on."""
     first, second = (card.uuid for card in state.cards()[:2])
     state.post_xid(first, 13)
     events = listen(nvml, 0)
@@ -64,6 +67,7 @@ def test_what_was_before_the_registration_is_past(nvml: Probed, state: State) ->
 
 
 def test_only_types_that_the_card_reports_can_be_wanted(nvml: Probed, state: State) -> None:
+    """A GeForce has no ECC events."""
     events = nvml.nvmlEventSetCreate()
     tesla, geforce = nvml.nvmlDeviceGetHandleByIndex(0), nvml.nvmlDeviceGetHandleByIndex(2)
 
@@ -74,6 +78,7 @@ def test_only_types_that_the_card_reports_can_be_wanted(nvml: Probed, state: Sta
 
 
 def test_a_freed_set_is_no_set(nvml: Probed) -> None:
+    """Other sets stay valid."""
     events, other = listen(nvml, 0), listen(nvml, 0)
     nvml.nvmlEventSetFree(events)
 
@@ -83,6 +88,7 @@ def test_a_freed_set_is_no_set(nvml: Probed) -> None:
 
 
 def test_sets_do_not_survive_a_shutdown(nvml: Probed) -> None:
+    """A wait on one is an invalid argument."""
     events = listen(nvml, 0)
     nvml.nvmlShutdown()
     nvml.nvmlInit()
@@ -92,6 +98,7 @@ def test_sets_do_not_survive_a_shutdown(nvml: Probed) -> None:
 
 @pytest.mark.parametrize("leaves", ["lost", "removed", "swapped"])
 def test_a_card_that_goes_ends_the_wait_after_its_last_event(nvml: Probed, state: State, leaves: str) -> None:
+    """Lost, removed and swapped cards all do."""
     events = listen(nvml, 0, 1)
     uuid = state.cards()[0].uuid
     state.post_xid(uuid, 79)
@@ -103,6 +110,7 @@ def test_a_card_that_goes_ends_the_wait_after_its_last_event(nvml: Probed, state
 
 
 def test_a_loss_ends_a_wait_that_is_under_way(nvml: Probed, state: State) -> None:
+    """The code is GPU_IS_LOST."""
     events = listen(nvml, 0)
     nvml.send({"wait": [events, LONG_MS]})
 
@@ -114,6 +122,7 @@ def test_a_loss_ends_a_wait_that_is_under_way(nvml: Probed, state: State) -> Non
 
 
 def test_events_of_the_slots_next_card_skip_users_of_the_first(nvml: Probed, state: State) -> None:
+    """A set that knew the former card gets none of the new one's."""
     events = listen(nvml, 0, 1)
     new = state.change_uuid(state.cards()[0].uuid)
     state.post_xid(new, 48)
@@ -122,6 +131,7 @@ def test_events_of_the_slots_next_card_skip_users_of_the_first(nvml: Probed, sta
 
 
 def test_who_slept_too_long_gets_the_newest(nvml: Probed, state: State) -> None:
+    """The oldest events are overwritten."""
     events = listen(nvml, 0)
     for xid in range(1, EVENTS + 11):
         state.post_xid(state.cards()[0].uuid, xid)
@@ -131,6 +141,7 @@ def test_who_slept_too_long_gets_the_newest(nvml: Probed, state: State) -> None:
 
 
 def test_event_of_another_init_reaches_only_new_sets(nvml: Probed, state: State) -> None:
+    """An event from before the init is past."""
     state.post_xid(state.cards()[0].uuid, 48)
     nvml.nvmlShutdown()
     nvml.nvmlInit()

@@ -21,6 +21,7 @@ def handles(nvml: Probed) -> list[dict[str, int]]:
 
 
 def test_fault_fails_one_function_of_one_card_this_many_times(nvml: Probed, state: State) -> None:
+    """Other cards and functions answer, and a used fault is gone."""
     first, second, _ = handles(nvml)
     state.add_fault("nvmlDeviceGetTemperature", card=state.cards()[0].uuid, code=UNKNOWN, count=2)
 
@@ -32,6 +33,7 @@ def test_fault_fails_one_function_of_one_card_this_many_times(nvml: Probed, stat
 
 
 def test_a_fault_for_ever_stays_until_it_is_cleared(nvml: Probed, state: State) -> None:
+    """Without a count it fails each call, of every card."""
     first, second, _ = handles(nvml)
     state.add_fault("nvmlDeviceGetUtilizationRates", code=UNKNOWN)
 
@@ -42,6 +44,7 @@ def test_a_fault_for_ever_stays_until_it_is_cleared(nvml: Probed, state: State) 
 
 
 def test_a_name_without_a_version_means_each_version(nvml: Probed, state: State) -> None:
+    """The fault of a function is met by its v2, too."""
     state.add_fault("nvmlDeviceGetHandleByIndex", card=state.cards()[1].uuid, code=GPU_IS_LOST)
     state.add_fault("nvmlDeviceGetCount", code=UNKNOWN)
 
@@ -50,6 +53,7 @@ def test_a_name_without_a_version_means_each_version(nvml: Probed, state: State)
 
 
 def test_a_star_means_every_name_that_begins_so(nvml: Probed, state: State) -> None:
+    """Error texts are never refused."""
     (card, *_) = handles(nvml)
     state.add_fault("nvmlDeviceGet*", code=UNKNOWN)
 
@@ -64,6 +68,7 @@ def test_a_star_means_every_name_that_begins_so(nvml: Probed, state: State) -> N
 
 
 def test_a_card_is_found_unless_its_own_fault_says_otherwise(nvml: Probed, state: State) -> None:
+    """A fault of one card's look-up leaves the others."""
     one, other, _ = state.cards()
     state.add_fault("nvmlDeviceGetHandleByUUID", card=one.uuid, code=GPU_IS_LOST)
 
@@ -73,6 +78,7 @@ def test_a_card_is_found_unless_its_own_fault_says_otherwise(nvml: Probed, state
 
 
 def test_the_fault_of_a_lost_card_comes_before_its_loss(nvml: Probed, state: State) -> None:
+    """The fault is met first, as the driver would refuse the call first."""
     (card, *_) = handles(nvml)
     uuid = state.cards()[0].uuid
     state.lose(uuid)
@@ -82,6 +88,7 @@ def test_the_fault_of_a_lost_card_comes_before_its_loss(nvml: Probed, state: Sta
 
 
 def test_call_without_a_handle_meets_faults_of_any_card_only(nvml: Probed, state: State) -> None:
+    """A fault of one card needs a call about that card."""
     uuid = state.cards()[0].uuid
     events = nvml.nvmlEventSetCreate()
     state.add_fault("nvmlSystemGetDriverVersion", card=uuid, code=UNKNOWN)
@@ -123,6 +130,7 @@ def test_slow_calls_answer_late_and_right(nvml: Probed, state: State) -> None:
 
 
 def test_init_can_fail_so_many_times(nvml: Probed, state: State) -> None:
+    """Then it succeeds, and the cards are there."""
     nvml.reset()
     state.add_fault("nvmlInit*", code=NO_PERMISSION, count=2)
 
@@ -131,6 +139,7 @@ def test_init_can_fail_so_many_times(nvml: Probed, state: State) -> None:
 
 
 def test_init_answers_what_the_state_says(nvml: Probed, state: State) -> None:
+    """The state's return code holds until it is taken back."""
     nvml.reset()
     state.set_init_return(9)
     assert [nvml.code("nvmlInit") for _ in range(2)] == [9, 9]
@@ -140,6 +149,7 @@ def test_init_answers_what_the_state_says(nvml: Probed, state: State) -> None:
 
 
 def test_uninitialised_calls_use_no_fault_up(nvml: Probed, state: State) -> None:
+    """A call before the init is refused before any fault."""
     nvml.reset()
     state.add_fault("nvmlDeviceGetCount", code=UNKNOWN, count=1)
     assert nvml.code("nvmlDeviceGetCount") == 1
@@ -165,6 +175,7 @@ def test_a_fault_is_met_once_by_all_processes_together(
 
 
 def test_the_first_fault_that_applies_is_the_one_met(nvml: Probed, state: State) -> None:
+    """Faults are met in the order in which they were set."""
     (card, *_) = handles(nvml)
     state.add_fault("nvmlDeviceGetName", code=UNKNOWN, count=1)
     state.add_fault("nvmlDeviceGet*", code=NO_PERMISSION, count=1)

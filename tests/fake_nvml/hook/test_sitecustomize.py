@@ -35,26 +35,31 @@ def python(code: str, environment: dict[str, str], program: str = sys.executable
 
 
 def test_pynvml_finds_the_simulated_cards(environment: dict[str, str]) -> None:
+    """The environment alone is enough."""
     assert python(COUNT, environment) == "3"
 
 
 def test_processes_that_python_starts_find_them_too(environment: dict[str, str]) -> None:
+    """The variables are inherited."""
     code = f"import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', {COUNT!r}], text=True))"
 
     assert python(code, environment) == "3"
 
 
 def test_a_program_without_pynvml_loads_nothing_of_ours(environment: dict[str, str]) -> None:
+    """The hook costs other programs nothing."""
     assert python("import sys; print([name for name in sys.modules if 'nvml' in name])", environment) == "[]"
 
 
 def test_the_module_looks_like_itself(environment: dict[str, str]) -> None:
+    """Its file and its source are those of the real pynvml."""
     code = "import pynvml, inspect; print(pynvml.__file__, len(inspect.getsource(pynvml)) > 1000)"
 
     assert python(code, environment) == f"{pynvml.__file__} True"
 
 
 def test_a_users_own_sitecustomize_runs_too(environment: dict[str, str], tmp_path: Path) -> None:
+    """It is imported as if ours were not there."""
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.mine = 'mine'")
     environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
 
@@ -64,6 +69,7 @@ def test_a_users_own_sitecustomize_runs_too(environment: dict[str, str], tmp_pat
 
 
 def test_a_sitecustomize_that_imports_pynvml_gets_the_cards(environment: dict[str, str], tmp_path: Path) -> None:
+    """The hook is in place before it runs."""
     (tmp_path / "sitecustomize.py").write_text("import pynvml")
     environment["PYTHONPATH"] += os.pathsep + str(tmp_path)
 
@@ -71,12 +77,14 @@ def test_a_sitecustomize_that_imports_pynvml_gets_the_cards(environment: dict[st
 
 
 def test_without_the_variable_it_does_nothing(environment: dict[str, str]) -> None:
+    """pynvml has not loaded a library."""
     del environment["FAKENVML_STATE"]
 
     assert python("import pynvml; print(pynvml.nvmlLib)", environment) == "None"
 
 
 def test_a_missing_pynvml_is_missed_as_ever(environment: dict[str, str]) -> None:
+    """The error is Python's own."""
     code = """
 import sys
 sys.path = [entry for entry in sys.path if 'site-packages' not in entry]
@@ -110,6 +118,7 @@ def test_whoever_loads_the_library_by_its_name_gets_the_same_one(environment: di
 
 
 def test_every_other_library_is_loaded_as_ever(environment: dict[str, str], tmp_path: Path) -> None:
+    """ctypes loads any library but NVML's by its bare name."""
     code = f"""
 import ctypes
 print(ctypes.CDLL(None).getpid() > 0, isinstance(ctypes.CDLL(None, use_errno=True), ctypes.CDLL))

@@ -29,10 +29,12 @@ def built() -> Path:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_each_era_exports_what_its_driver_had_and_nothing_else(built: Path, era: int) -> None:
+    """Our marker is the only addition."""
     assert exported(built / str(era) / LIBRARY) == symbols(era) | {MARKER}
 
 
 def test_the_marker_says_that_the_cards_are_simulated(built: Path) -> None:
+    """A user finds the word in the library."""
     library = ctypes.CDLL(str(built / str(ERAS[-1]) / LIBRARY))
 
     assert (ctypes.c_char * len(MARKER_TEXT)).in_dll(library, MARKER).value.decode() == MARKER_TEXT
@@ -46,6 +48,7 @@ def test_the_marker_says_that_the_cards_are_simulated(built: Path) -> None:
      ("545.23.08", "535"), ("550.54.15", "550"), ("999.1", "615")],
 )  # fmt: skip
 def test_a_driver_gets_the_newest_era_that_it_has(built: Path, driver: str, era: str) -> None:
+    """A driver between two eras gets the older one."""
     folder = library_folder(driver)
 
     assert folder == built / era
@@ -53,6 +56,7 @@ def test_a_driver_gets_the_newest_era_that_it_has(built: Path, driver: str, era:
 
 
 def test_a_driver_that_is_none_is_refused() -> None:
+    """The error says that it is no version."""
     with pytest.raises(CatalogueError, match="no driver version"):
         library_folder("new")
 
@@ -68,6 +72,7 @@ def test_library_loads_by_name_after_it_was_loaded_by_path(built: Path) -> None:
 
 
 def test_the_source_has_no_warnings(tmp_path: Path) -> None:
+    """The compiler takes every warning for an error."""
     try:
         compiler = find_compiler(os.environ)
     except CompilerError as error:
@@ -93,6 +98,7 @@ def test_a_second_build_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """The cache has no half of a build."""
     environment = recording_compiler(tmp_path, fails_at="580.map")
 
     with pytest.raises(CompilerError):
@@ -102,6 +108,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_build_that_another_process_finished_first_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The later of two builds does no harm."""
     environment = recording_compiler(tmp_path)
     compile_only = build.compile_libraries
 
@@ -116,6 +123,7 @@ def test_a_build_that_another_process_finished_first_is_taken(tmp_path: Path, mo
 
 
 def test_other_sources_are_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache's folder follows from the content."""
     environment = recording_compiler(tmp_path)
     first = ensure(environment)
     monkeypatch.setattr(build, "source_files", lambda: {"new.c": ""})
@@ -124,6 +132,7 @@ def test_other_sources_are_another_build(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """The error names the variable that moves it."""
     (tmp_path / "file").write_text("")
 
     with pytest.raises(CompilerError, match="GPUSHARE_CACHE"):
@@ -131,6 +140,7 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_the_users_unless_told(tmp_path: Path) -> None:
+    """It is in the home folder's `.cache`."""
     home = str(tmp_path)
 
     assert build.cache_folder({"HOME": home}) == tmp_path / ".cache/gpushare/fake-nvml"
@@ -139,6 +149,7 @@ def test_the_cache_is_the_users_unless_told(tmp_path: Path) -> None:
 
 
 def test_the_command_says_where_the_libraries_are(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a driver it prints the folder of that driver's era."""
     assert main([]) == 0
     assert capsys.readouterr().out.strip() == str(built)
     assert main(["--driver", "470.57"]) == 0
@@ -146,6 +157,7 @@ def test_the_command_says_where_the_libraries_are(built: Path, capsys: pytest.Ca
 
 
 def test_the_command_fails_with_a_reason(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that is not there is named, and the exit code is 1."""
     monkeypatch.setenv("CC", "no-such-compiler")
 
     assert main([]) == 1

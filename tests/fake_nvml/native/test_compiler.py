@@ -30,6 +30,7 @@ def no_zig(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_users_compiler_comes_first_with_its_options(tmp_path: Path) -> None:
+    """CC may have options."""
     mine = program(tmp_path, "mycc")
     program(tmp_path, "gcc")
 
@@ -39,12 +40,14 @@ def test_the_users_compiler_comes_first_with_its_options(tmp_path: Path) -> None
 
 
 def test_the_systems_compiler_is_found_on_the_path(tmp_path: Path) -> None:
+    """clang does as well as gcc."""
     clang = program(tmp_path, "clang")
 
     assert find_compiler({"PATH": str(tmp_path)}).command == (str(clang),)
 
 
 def test_zig_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes as a Python package."""
     (tmp_path / "ziglang").mkdir()
     (tmp_path / "ziglang" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
@@ -55,11 +58,13 @@ def test_zig_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("no_zig")
 def test_without_any_it_says_what_to_install(tmp_path: Path) -> None:
+    """The error names gcc, clang and zig."""
     with pytest.raises(CompilerError, match="install gcc or clang, or `pip install ziglang`"):
         find_compiler({"PATH": str(tmp_path)})
 
 
 def test_a_compiler_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """No other one is taken in its place."""
     program(tmp_path, "gcc")
 
     with pytest.raises(CompilerError, match="CC is nocc"):
@@ -67,6 +72,7 @@ def test_a_compiler_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_what_the_compiler_says_is_passed_on(tmp_path: Path) -> None:
+    """Its stderr is in the error."""
     program(tmp_path, "cc", "#!/bin/sh\necho 'no room on device' >&2\nexit 1\n")
 
     with pytest.raises(CompilerError, match="no room on device"):
@@ -74,6 +80,7 @@ def test_what_the_compiler_says_is_passed_on(tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_cannot_run_is_named(tmp_path: Path) -> None:
+    """The error is not Python's."""
     program(tmp_path, "cc", "")
     compiler = find_compiler({"PATH": str(tmp_path)})
     (tmp_path / "cc").unlink()
@@ -83,6 +90,7 @@ def test_a_compiler_that_cannot_run_is_named(tmp_path: Path) -> None:
 
 
 def test_another_compiler_on_the_same_path_is_another(tmp_path: Path) -> None:
+    """A changed file changes the identity."""
     program(tmp_path, "cc")
     before = find_compiler({"PATH": str(tmp_path)})
     program(tmp_path, "cc", "#!/bin/sh\nexit 0 # newer\n")

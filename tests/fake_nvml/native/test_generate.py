@@ -8,6 +8,7 @@ from fake_nvml.native.generate import header, stubs, version_script
 
 
 def test_only_what_is_not_answered_gets_a_stub() -> None:
+    """A function that is answered is written by hand."""
     text = stubs()
 
     assert 'int nvmlDeviceGetVbiosVersion(void) { return fakenvml_not_supported("nvmlDeviceGetVbiosVersion"); }' in text
@@ -15,10 +16,12 @@ def test_only_what_is_not_answered_gets_a_stub() -> None:
 
 
 def test_each_answered_function_is_one_of_a_real_library() -> None:
+    """None of ours is invented."""
     assert CALLS.keys() <= frozenset().union(*map(symbols, ERAS))
 
 
 def test_an_era_exports_what_its_driver_had_and_the_marker() -> None:
+    """Everything else is local."""
     old, new = (version_script(branch) for branch in (470, 510))
 
     assert "nvmlDeviceGetMemoryInfo_v2;" in new
@@ -30,6 +33,7 @@ def test_an_era_exports_what_its_driver_had_and_the_marker() -> None:
 
 
 def test_every_offset_is_asserted() -> None:
+    """The compiler checks that C and Python have the same structs."""
     text = header()
 
     assert '_Static_assert(offsetof(Card, memory_total) == 232, "offset of Card.memory_total");' in text
@@ -41,4 +45,5 @@ def test_every_offset_is_asserted() -> None:
 
 
 def test_the_marker_is_no_call() -> None:
+    """It is data, and no function of NVML."""
     assert "fakenvml_version" not in CALLS

@@ -61,6 +61,7 @@ def show(path: Path, box: str) -> None:
 
 
 def test_the_variable_says_where_the_state_is(library: Path, elsewhere: Path, tmp_path: Path) -> None:
+    """It wins over the default places."""
     show(elsewhere / "run" / "state", "t4x1")
     show(tmp_path / "state", "t4x2")
 
@@ -68,6 +69,7 @@ def test_the_variable_says_where_the_state_is(library: Path, elsewhere: Path, tm
 
 
 def test_default_state_is_the_nodes_before_the_librarys(library: Path, elsewhere: Path) -> None:
+    """The file in `/run` wins over the one beside the library."""
     show(library.with_name("fakenvml.state"), "t4x2")
     assert run(INIT, library, environment={}).stdout.split() == ["0", "2"]
 
@@ -76,10 +78,12 @@ def test_default_state_is_the_nodes_before_the_librarys(library: Path, elsewhere
 
 
 def test_without_any_state_there_is_no_driver(library: Path) -> None:
+    """nvmlInit answers DRIVER_NOT_LOADED."""
     assert run(INIT, library, environment={}).stdout.split() == ["9", "0"]
 
 
 def test_library_refuses_beside_a_real_driver_unless_wanted(library: Path, elsewhere: Path) -> None:
+    """The refusal is one line on stderr with the variable to set."""
     (elsewhere / "driver").mkdir()
     show(elsewhere / "run" / "state", "t4x2")
 

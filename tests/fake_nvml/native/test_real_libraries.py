@@ -84,15 +84,18 @@ def functions(library: Path) -> set[str]:
 
 
 def test_each_era_exports_what_the_real_library_exports(functions: set[str], release: str) -> None:
+    """The digest is that of the real library's functions."""
     assert digest(sorted(functions)) == REAL[release][0]
 
 
 def test_each_era_has_the_real_texts_of_codes(library: Path, release: str) -> None:
+    """The digest is that of the real library's texts."""
     assert digest(ask(TEXTS, library, json.dumps(CODES))) == REAL[release][1]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no {DATA}, where the real libraries' functions and texts are")
 def test_functions_and_texts_are_those_of_the_data(functions: set[str], library: Path, release: str) -> None:
+    """Each function and each text is compared with the recorded ones."""
     texts = json.loads((DATA / "error_strings.json").read_text())[release]
 
     assert functions == set((DATA / f"{release}.txt").read_text().split()) - {LEFT_OUT}

@@ -119,6 +119,7 @@ async def test_only_a_status_object_is_quoted() -> None:
 
 
 async def test_no_listener_means_that_nothing_happened() -> None:
+    """A refused connection is certain."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with client_of(f"http://127.0.0.1:{unused.getsockname()[1]}") as client:
@@ -161,12 +162,14 @@ async def test_a_read_comes_back_when_told_to_come_later() -> None:
 
 
 async def test_a_read_does_not_come_back_for_ever() -> None:
+    """A GET that is refused with 429 again and again is an error."""
     error = await refused(Answer(status(429), 429, {"retry-after": "0"}))
 
     assert isinstance(error, TooManyRequestsError)
 
 
 async def test_write_that_must_come_later_is_the_callers_to_repeat() -> None:
+    """The error has the seconds, and nothing is sent twice."""
     api = ScriptedApi(lambda call: Answer(status(429), 429, {"retry-after": "7"}))
     async with listen(api) as url, client_of(url) as client:
         with pytest.raises(TooManyRequestsError) as caught:
@@ -225,6 +228,7 @@ async def test_null_is_absent() -> None:
 
 
 async def test_an_answer_that_is_no_object_is_an_error_with_its_path() -> None:
+    """HTML from a proxy does not end the program."""
     async with listen(ScriptedApi(lambda call: Answer(b"<html>"))) as url, client_of(url) as client:
         with pytest.raises(ApiError, match="/api/v1/nodes/n1"):
             await client.get_node("n1")
@@ -268,6 +272,7 @@ async def test_lines_of_a_watch_are_ended_by_line_feeds_alone() -> None:
 
 
 async def test_a_watch_that_falls_silent_is_an_error() -> None:
+    """The reader does not wait for ever."""
     async with listen(ScriptedApi(lambda call: Watch([HOLD]))) as url, client_of(url) as client:
 
         async def read() -> None:

@@ -254,6 +254,7 @@ def server_side(certificates: Path, *, mutual: bool = False) -> ssl.SSLContext:
 
 
 async def test_client_certificates_as_data_and_as_files(write: Write, nowhere: str, certificates: Path) -> None:
+    """A server that demands one accepts both."""
     cert, key = certificates / "cert.pem", certificates / "key.pem"
     as_data = {
         "client-certificate-data": base64.b64encode(cert.read_bytes()).decode(),
@@ -390,6 +391,7 @@ async def test_in_cluster(
 
 
 async def test_an_explicit_kubeconfig_wins_over_the_cluster(write: Write, tmp_path: Path) -> None:
+    """The mounted token is not sent."""
     (tmp_path / "token").write_text("mounted")
     api = answer_with("mine")
     async with listen(api) as url:
@@ -437,6 +439,7 @@ def test_a_server_that_is_no_url_is_a_usage_error(write: Write, nowhere: str) ->
 
 
 def test_a_missing_kubeconfig_says_what_to_do(nowhere: str) -> None:
+    """The error names the flag."""
     with pytest.raises(UsageError, match="--kubeconfig"):
         config.connect("/does/not/exist", service_account=nowhere)
 

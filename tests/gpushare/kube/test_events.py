@@ -40,6 +40,7 @@ ABOUT_POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p"
 
 
 async def test_an_event_is_written_on_its_object() -> None:
+    """Every field is as events.k8s.io wants it."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "NoCard", "why"))
 
     assert (call.method, call.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/team/events")
@@ -87,6 +88,7 @@ async def test_event_goes_to_the_core_group_if_only_that_exists(
 
 
 async def test_an_event_of_a_node_goes_to_the_default_namespace() -> None:
+    """A node has no namespace of its own."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Node", ObjectMeta(name="n"), "R", "m"))
 
     assert call.path == "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -244,6 +244,7 @@ async def test_who_logs_in_anew_holds_no_connection_meanwhile() -> None:
 
 
 async def test_who_is_not_believed_with_a_new_token_either_is_told_so() -> None:
+    """The second 401 is the caller's error."""
     async with listen(believes("another")) as url, client_of(url, login=Tokens("old", "new")) as client:
         with pytest.raises(UnauthorizedError):
             await client.request("POST", PATH, body={})

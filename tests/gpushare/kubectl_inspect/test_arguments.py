@@ -60,11 +60,13 @@ def test_kubectls_flags_for_lists(words: list[str], expected: dict[str, object])
 
 @pytest.mark.parametrize("words", [[], ["-d=false"], ["-d=F"], ["-v", "3"], ["-alsologtostderr"]])
 def test_no_details(words: list[str]) -> None:
+    """Go's spellings of false and of its log flags are accepted."""
     assert parsed(*words) == PLAIN
 
 
 @pytest.mark.parametrize("words", [["-d", "node1"], ["node1", "-d"], ["-d", "--", "node1"]])
 def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
+    """The name of a node may stand on either side, and after `--`."""
     assert parsed(*words) == Arguments("node1", True, None, None, 10)
 
 
@@ -77,6 +79,7 @@ def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
     ],
 )
 def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
+    """One dash and two are the same."""
     assert parsed(*words) == Arguments(None, False, "f", "c", 5)
 
 
@@ -115,6 +118,7 @@ def test_nonsense_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("flag", ["-h", "--help", "-help"])
 def test_help_names_the_command_as_it_is_typed(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a command of kubectl there."""
     with pytest.raises(SystemExit) as ended:
         parsed(flag)
 
@@ -123,6 +127,7 @@ def test_help_names_the_command_as_it_is_typed(flag: str, capsys: pytest.Capture
 
 
 def test_another_program_name_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Started under its own name, the help has that."""
     with pytest.raises(SystemExit):
         parse("/opt/inspect", ["-h"])
 

@@ -55,6 +55,7 @@ async def test_a_role_without_the_right(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_does_not_answer_in_time(tmp_path: Path) -> None:
+    """The exit code is 1 and stdout is empty."""
     api = StubApi(fault=lambda method, path: "hang")
     code, out, err = await ran(api, tmp_path, "--request-timeout=200ms")
     api.released.set()
@@ -145,6 +146,7 @@ async def test_tables_without_headers(tmp_path: Path) -> None:
 
 
 async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
+    """KUBECONFIG is not read."""
     out, err = io.StringIO(), io.StringIO()
     async with serve(StubApi()) as url:
         asked = arguments.parse("kubectl-x", ["--kubeconfig", kubeconfig(tmp_path, url)])
@@ -154,6 +156,7 @@ async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_kubeconfig_that_is_not_there_is_a_usage_error() -> None:
+    """The exit code is 2, and the file is named."""
     out, err = io.StringIO(), io.StringIO()
     code = run(arguments.parse("kubectl-x", []), {"KUBECONFIG": "/does/not/exist"}, out, err)
 

@@ -142,10 +142,12 @@ def test_the_unit_is_known_or_guessed(units: str, annotations: dict[str, str] | 
 
 @pytest.mark.parametrize("allocatable", [None, {}, {"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": "odd"}])
 def test_a_node_without_card_memory_is_left_out(allocatable: dict[str, str] | None) -> None:
+    """An amount that is 0, absent or unreadable counts as none."""
     assert build([node(allocatable=allocatable)], []) == ((), ())
 
 
 def test_nodes_and_pods_are_sorted_by_name() -> None:
+    """The order of the lists does not matter."""
     reports, _ = build([node("b"), node("a")], [pod("z", "1", node="a"), pod("y", "1", node="a")])
 
     assert ["a", "b"] == [report.name for report in reports]
@@ -163,6 +165,7 @@ def test_what_no_card_is_known_for_is_pending(annotations: dict[str, str] | None
 
 
 def test_an_annotation_that_cannot_be_read_is_said() -> None:
+    """Each such pod is a problem with its name."""
     _, problems = build([node()], [pod("p", "4", on("x")), pod("q", "1.5", on("0")), pod("r", "1", on("0"))])
 
     assert [problem.partition(": ")[0] for problem in problems] == ["pod default/p", "pod default/q"]
@@ -181,6 +184,7 @@ def test_what_does_not_hold_memory_is_not_counted() -> None:
 
 
 def test_evicted_pod_with_a_running_container_holds_its_memory() -> None:
+    """The phase alone does not free it."""
     running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
 
     assert one(pod("p", "4", on("1"), status={"phase": "Failed", "containerStatuses": running})).used == 4
@@ -188,6 +192,7 @@ def test_evicted_pod_with_a_running_container_holds_its_memory() -> None:
 
 @pytest.mark.parametrize("addresses", [None, [], [{"type": "Hostname", "address": "n"}]])
 def test_a_node_without_an_internal_address(addresses: Any) -> None:
+    """Its address is shown as unknown."""
     assert one(addresses=addresses).address == "unknown"
 
 

@@ -99,6 +99,7 @@ def test_percent_is_cut_as_the_original_cuts_it() -> None:
 
 
 def test_over_committed_is_shown_as_it_is() -> None:
+    """The percentage may be more than a hundred."""
     assert "20/16 (125%)" in summary([node("n", {0: 16}, ("p", 20, {0: 20}))])
 
 

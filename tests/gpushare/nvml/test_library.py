@@ -79,6 +79,7 @@ def test_a_driver_without_minor_numbers_hides_no_card(simulate: Simulate) -> Non
 
 @pytest.mark.parametrize("driver", ERAS)
 def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: str) -> None:
+    """They are sorted, and other cards have none of them."""
     state = simulate("mixed", driver=driver)
     uuid = state.cards()[0].uuid
     for pid in range(20, 0, -1):
@@ -91,6 +92,7 @@ def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: st
 
 @pytest.mark.parametrize("driver", ERAS)
 def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -> None:
+    """Compute, graphics and MPS are three lists of NVML; unknown memory is None."""
     state = simulate("t4x1", driver=driver)
     uuid = state.cards()[0].uuid
     for pid in range(1, 6):
@@ -118,6 +120,7 @@ def test_the_oldest_list_is_for_the_oldest_drivers(simulate: Simulate) -> None:
 
 
 def test_a_lost_card_takes_no_other_with_it(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
+    """The others are described, and the reason of the lost one is logged."""
     state = simulate("mixed")
     state.set_value(state.cards()[1].uuid, "state", "lost")
     nvml = open_library(None)
@@ -133,6 +136,7 @@ def test_a_lost_card_takes_no_other_with_it(simulate: Simulate, caplog: pytest.L
 
 
 def test_processes_of_a_lost_card_are_an_error_of_their_own(simulate: Simulate) -> None:
+    """The error has NVML's code and the card."""
     state = simulate("t4x1")
     uuid = state.cards()[0].uuid
     nvml = open_library(None)
@@ -146,6 +150,7 @@ def test_processes_of_a_lost_card_are_an_error_of_their_own(simulate: Simulate) 
 
 
 def test_an_unknown_card_is_not_found(simulate: Simulate) -> None:
+    """The error has its UUID."""
     simulate("t4x1")
 
     with pytest.raises(CardNotFoundError, match="GPU-no"):
@@ -153,12 +158,14 @@ def test_an_unknown_card_is_not_found(simulate: Simulate) -> None:
 
 
 def test_a_machine_without_cards_has_none(simulate: Simulate) -> None:
+    """That is no error."""
     simulate("none")
 
     assert open_library(None).cards() == ()
 
 
 def test_the_numa_node_is_nvmls(simulate: Simulate) -> None:
+    """A driver that knows it is believed."""
     simulate("a100x8")
 
     assert [card.numa for card in open_library(None).cards()] == [0, 0, 0, 0, 1, 1, 1, 1]
@@ -170,6 +177,7 @@ def test_the_numa_node_is_nvmls(simulate: Simulate) -> None:
 def test_where_nvml_does_not_know_the_numa_node_the_kernel_may(
     simulate: Simulate, tmp_path: Path, said: str | None, expected: int | None
 ) -> None:
+    """A text that is no number means that it is not known."""
     simulate("t4x1", driver="418.87.00")
     open_library(None)
     folder = tmp_path / "sys" / "bus/pci/devices/0000:04:00.0"
@@ -183,6 +191,7 @@ def test_where_nvml_does_not_know_the_numa_node_the_kernel_may(
 
 
 def test_mig_mode_is_said_where_there_is_one(simulate: Simulate) -> None:
+    """Only the card in that mode has it."""
     state = simulate("a100x8")
     state.set_value(state.cards()[3].uuid, "mig", "on")
 
@@ -190,6 +199,7 @@ def test_mig_mode_is_said_where_there_is_one(simulate: Simulate) -> None:
 
 
 def test_cards_can_be_asked_again_after_the_machine_changed(simulate: Simulate) -> None:
+    """A new session sees the new cards."""
     nvml = open_library(None) if simulate("t4x1") else None
     assert nvml is not None
     nvml.close()
@@ -199,6 +209,7 @@ def test_cards_can_be_asked_again_after_the_machine_changed(simulate: Simulate) 
 
 
 def test_closing_twice_is_closing_once(simulate: Simulate) -> None:
+    """Another open library stays open."""
     simulate("t4x1")
     one, other = open_library(None), open_library(None)
 
@@ -213,6 +224,7 @@ def test_closing_twice_is_closing_once(simulate: Simulate) -> None:
 
 @pytest.mark.usefixtures("clean_pynvml")
 def test_without_a_kernel_module_there_is_no_driver(tmp_path: Path) -> None:
+    """The error is one of ours."""
     install(tmp_path / "none", on_purpose=True)
 
     with pytest.raises(NoDriverError, match="kernel module is not loaded") as caught:
@@ -230,6 +242,7 @@ def test_without_a_kernel_module_there_is_no_driver(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
+    """pynvml keeps no library then."""
     with pytest.raises(NoDriverError, match=says):
         open_library(path)
 
@@ -258,6 +271,7 @@ def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: 
     ],
 )
 def test_an_init_that_fails_says_what_to_do(tmp_path: Path, code: int, kind: type[NvmlError], says: str) -> None:
+    """The error has the code, and advice if there is any."""
     with pytest.raises(kind, match=says) as caught:
         open_library(str(compile_nvml(tmp_path, init=code)))
 

@@ -91,6 +91,7 @@ def test_nvml_shut_during_a_poll_loses_no_event(
 
 
 def test_a_card_that_answers_again_is_heard_again(simulate: Simulate, session: NvmlSession) -> None:
+    """A card that was lost and repaired reports its Xids."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, _ = uuids(state)
     session.renew()
@@ -373,6 +374,7 @@ def test_a_kernel_that_does_not_tell_is_worth_one_line(
 def test_card_with_a_failed_reader_is_read_at_the_next_count(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
+    """The session is not opened anew for it."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, second = uuids(state)
     told.count()
@@ -402,6 +404,7 @@ def test_without_a_word_of_the_kernel_each_count_opens_nvml_anew(
 
 
 def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
+    """It is unreadable at its index."""
     state = simulate("t4x2")
     first, second = uuids(state)
     state.lose(first)
@@ -447,6 +450,7 @@ def test_an_error_of_one_cards_wait_leaves_the_others(simulate: Simulate, sessio
 
 
 def test_nvml_that_was_shut_down_under_us_is_opened_again(simulate: Simulate, session: NvmlSession) -> None:
+    """The poll raises, and a renewed session reports again."""
     state = simulate("t4x2")
     first, _ = uuids(state)
     with pytest.raises(NotInitializedError):
@@ -509,6 +513,7 @@ def test_who_does_not_listen_hears_nothing(simulate: Simulate) -> None:
 
 
 def test_a_storm_of_events_of_one_card_keeps_no_other_waiting(simulate: Simulate, session: NvmlSession) -> None:
+    """One poll reads events of each card."""
     state = simulate("t4x2")
     first, second = uuids(state)
     session.renew()

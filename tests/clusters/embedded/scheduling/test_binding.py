@@ -47,6 +47,7 @@ async def bind_pod(
 
 
 async def test_a_managed_pod_is_bound_by_the_extender_alone(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """The scheduler asks the extender to bind, and sends nothing to the API server."""
     await bind_pod(POD, api_server, extender)
 
     assert ["bind"] == extender.verbs()
@@ -67,6 +68,7 @@ async def test_any_other_pod_is_bound_directly(api_server: LocalExtender, extend
 
 
 async def test_a_failing_extender_fails_the_bind(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """The error has the extender's status, and the API server is not asked instead."""
     extender.respond = broken
 
     with pytest.raises(BindError, match="code 409"):
@@ -84,6 +86,7 @@ async def test_a_failing_ignorable_extender_is_passed_over(api_server: LocalExte
 
 
 async def test_a_refusal_of_the_api_server_is_the_reason(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """Without an extender that binds, the error is the API server's own text."""
     api_server.respond = broken
 
     with pytest.raises(BindError, match=r"DefaultBinder.*already assigned"):

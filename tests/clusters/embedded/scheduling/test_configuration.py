@@ -38,10 +38,12 @@ def extender(**fields: Any) -> ExtenderConfiguration:
     ids=["none", "other", "limit", "zero", "request", "init", "ephemeral", "pod-level"],
 )
 def test_interested_in_containers_that_name_a_managed_resource(pod: dict[str, Any], interested: bool) -> None:
+    """Requests and limits of ordinary and init containers count, even an amount of 0."""
     assert interested is extender(managed_resources=MANAGED).is_interested(pod)
 
 
 def test_is_interested_in_everything_where_nothing_is_managed() -> None:
+    """An extender without managed resources gets every pod."""
     assert extender().is_interested(make_pod())
 
 
@@ -53,6 +55,7 @@ def test_ignorable_extenders_come_last() -> None:
 
 
 def test_percentage_of_the_profile_wins() -> None:
+    """A profile without a percentage of its own has the one of the configuration."""
     configuration = Configuration(percentage_of_nodes_to_score=30)
 
     assert configuration.percentage_for(Profile()) == 30
@@ -60,6 +63,7 @@ def test_percentage_of_the_profile_wins() -> None:
 
 
 def test_with_url_prefix_moves_one_extender() -> None:
+    """The extender is chosen by its number; a number that does not exist is an error."""
     moved = Configuration((extender(),)).with_url_prefix("http://127.0.0.1:2/x")
 
     assert moved.extenders[0].url_prefix == "http://127.0.0.1:2/x"
@@ -85,14 +89,17 @@ def test_with_url_prefix_moves_one_extender() -> None:
     ],
 )
 def test_validate_names_the_field(configuration: Configuration, text: str) -> None:
+    """Each contradiction in a configuration is refused with the field that has it."""
     with pytest.raises(ConfigurationError, match=text):
         validate(configuration)
 
 
 @pytest.mark.parametrize("name", ["cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.a.com/x", "a.com/", "A b/c"])
 def test_is_extended_resource_refuses(name: str) -> None:
+    """Kubernetes' own names, and texts that are no name, are not extended resources."""
     assert not is_extended_resource(name)
 
 
 def test_is_extended_resource_accepts_ours() -> None:
+    """The name of our memory resource is one."""
     assert is_extended_resource(MEMORY)

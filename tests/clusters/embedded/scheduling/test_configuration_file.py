@@ -24,6 +24,7 @@ def test_parse_of_the_least() -> None:
 
 
 def test_shipped_file_is_valid_and_binds_through_the_extender() -> None:
+    """The file in `deploy` is read as the extender with all four verbs."""
     extender = ExtenderConfiguration(
         "http://127.0.0.1:12345/gpushare-scheduler",
         filter_verb="filter",
@@ -41,6 +42,7 @@ def test_shipped_file_is_valid_and_binds_through_the_extender() -> None:
 
 
 def test_parse_of_everything() -> None:
+    """Every field that is imitated is read, and the others are named as not imitated."""
     configuration = parse(
         HEAD
         + """
@@ -87,6 +89,7 @@ extenders:
 
 
 def test_parse_without_timeout_means_five_seconds() -> None:
+    """No timeout, zero and null are the default of kube-scheduler."""
     for text in ("", "  httpTimeout: 0s\n", "  httpTimeout: null\n"):
         configuration = parse(HEAD + "extenders:\n- urlPrefix: http://127.0.0.1:1\n" + text)
         assert configuration.extenders[0].timeout_seconds == 5
@@ -113,17 +116,20 @@ def test_parse_without_timeout_means_five_seconds() -> None:
     ],
 )
 def test_parse_is_as_strict_as_kube_scheduler(text: str, error: str) -> None:
+    """Unknown fields, wrong types and fields that are set twice are refused."""
     with pytest.raises(ConfigurationError, match=error):
         parse(HEAD + text)
 
 
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3", "v1alpha1"])
 def test_parse_refuses_versions_that_are_no_longer_served(version: str) -> None:
+    """Only v1 of the configuration is read."""
     with pytest.raises(ConfigurationError, match="is not served"):
         parse(HEAD.replace("/v1", f"/{version}"))
 
 
 def test_load_names_the_file(tmp_path: Path) -> None:
+    """A file that is missing or wrong is named in the error."""
     path = tmp_path / "scheduler.yaml"
     with pytest.raises(ConfigurationError, match="scheduler.yaml"):
         load(path)

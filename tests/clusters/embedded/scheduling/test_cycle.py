@@ -86,6 +86,7 @@ async def test_only_nodes_with_enough_in_total_reach_the_extender(cycle_of: Cycl
 
 
 async def test_an_extender_hears_only_of_pods_that_it_manages(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """A pod that names no managed resource is placed without a call."""
     configuration = at(extender, managed_resources=(ManagedResource(MEMORY),))
 
     await cycle_of(cards(2), configuration).place(make_pod(), Profile())
@@ -94,6 +95,7 @@ async def test_an_extender_hears_only_of_pods_that_it_manages(cycle_of: CycleOf,
 
 
 async def test_all_refused_says_why_and_who(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The error counts the nodes of each reason, and names the filters that refused."""
     extender.respond = refusing("n0", "n1")
 
     with pytest.raises(FitError) as caught:
@@ -104,6 +106,7 @@ async def test_all_refused_says_why_and_who(cycle_of: CycleOf, extender: LocalEx
 
 
 async def test_a_silent_extender_is_to_blame_all_the_same(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """An extender that drops a node without a reason is named as the one that refused it."""
     extender.respond = refusing("n0", silent=True)
 
     with pytest.raises(FitError) as caught:
@@ -116,6 +119,7 @@ async def test_a_silent_extender_is_to_blame_all_the_same(cycle_of: CycleOf, ext
 async def test_a_refusal_tells_what_eviction_could_cure(
     cycle_of: CycleOf, extender: LocalExtender, unresolvable: bool
 ) -> None:
+    """FailedNodes can be cured by an eviction, FailedAndUnresolvableNodes cannot."""
     extender.respond = refusing("n0", unresolvable=unresolvable)
 
     with pytest.raises(FitError) as caught:
@@ -125,6 +129,8 @@ async def test_a_refusal_tells_what_eviction_could_cure(
 
 
 async def test_a_node_in_both_maps_is_unresolvable(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The reason of FailedAndUnresolvableNodes counts."""
+
     async def both(call: Call) -> Answer:
         return Answer({"NodeNames": [], "FailedAndUnresolvableNodes": {"n0": "never"}, "FailedNodes": {"n0": "full"}})
 
@@ -137,6 +143,7 @@ async def test_a_node_in_both_maps_is_unresolvable(cycle_of: CycleOf, extender: 
 async def test_extenders_are_asked_in_turn_ignorable_ones_last(
     cycle_of: CycleOf, extender: LocalExtender, other: LocalExtender
 ) -> None:
+    """Each extender gets the nodes that the one before let through."""
     extender.respond = refusing("n0")
     other.respond = refusing("n1")
     configuration = [at(other, ignorable=True), at(extender)]
@@ -147,6 +154,7 @@ async def test_extenders_are_asked_in_turn_ignorable_ones_last(
 
 
 async def test_no_node_left_ends_the_chain(cycle_of: CycleOf, extender: LocalExtender, other: LocalExtender) -> None:
+    """The next extender is not asked about no nodes."""
     extender.respond = refusing("n0")
 
     with pytest.raises(FitError):
@@ -156,6 +164,8 @@ async def test_no_node_left_ends_the_chain(cycle_of: CycleOf, extender: LocalExt
 
 
 async def test_a_failing_extender_fails_the_cycle_unless_ignorable(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """An ignorable extender that fails refuses no node."""
+
     async def broken(call: Call) -> Answer:
         return Answer({}, status=500)
 
@@ -178,12 +188,14 @@ async def test_the_window_rotates(cycle_of: CycleOf, extender: LocalExtender) ->
 
 
 async def test_the_profile_s_percentage_widens_the_window(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """With 100 % an extender gets all nodes that fit."""
     await cycle_of(cards(250), at(extender)).place(POD, Profile(percentage_of_nodes_to_score=100))
 
     assert [250] == [len(names) for names in asked(extender)]
 
 
 async def test_refused_nodes_do_not_use_up_the_window(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The search goes on until enough nodes fit."""
     nodes = [*(make_node(f"plain{number}") for number in range(100)), *cards(150)]
 
     await cycle_of(nodes, at(extender)).place(POD, Profile())
@@ -201,6 +213,7 @@ def scoring(scores: dict[str, int]) -> Any:
 
 
 async def test_the_extender_s_score_decides_between_equal_nodes(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """Scores of nodes that were not asked about change nothing."""
     extender.respond = scoring({"n1": 9, "n0": 1, "unknown": 10})
     cycle = cycle_of(cards(3), at(extender, prioritize_verb="prioritize", weight=1))
 
@@ -209,6 +222,7 @@ async def test_the_extender_s_score_decides_between_equal_nodes(cycle_of: CycleO
 
 
 async def test_a_single_node_is_taken_without_scores(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """Prioritize is not called if one node is left."""
     cycle = cycle_of(cards(1), at(extender, prioritize_verb="prioritize", weight=1))
 
     assert await cycle.place(POD, Profile()) == "n0"
@@ -232,11 +246,13 @@ def nominated(name: str) -> dict[str, Any]:
 
 
 async def test_a_nominated_node_is_asked_about_first_and_alone(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """If it fits, the other nodes are not looked at."""
     assert await cycle_of(cards(3), at(extender)).place(nominated("n1"), Profile()) == "n1"
     assert [["n1"]] == asked(extender)
 
 
 async def test_a_nominated_node_that_does_not_fit_means_all_nodes(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The search goes on with every node."""
     extender.respond = refusing("n1")
 
     assert await cycle_of(cards(2), at(extender)).place(nominated("n1"), Profile()) == "n0"
@@ -244,6 +260,8 @@ async def test_a_nominated_node_that_does_not_fit_means_all_nodes(cycle_of: Cycl
 
 
 async def test_a_failure_for_a_nominated_node_is_only_logged(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The pod is then placed as if it had no nomination."""
+
     async def fail_alone(call: Call) -> Answer:
         return Answer({"NodeNames": call.message["NodeNames"]}, 500 if len(call.message["NodeNames"]) == 1 else 200)
 
@@ -254,10 +272,12 @@ async def test_a_failure_for_a_nominated_node_is_only_logged(cycle_of: CycleOf, 
 
 
 async def test_a_nominated_node_that_is_gone_is_no_matter(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The pod is placed on another node."""
     assert await cycle_of(cards(1), at(extender)).place(nominated("gone"), Profile()) == "n0"
 
 
 async def test_a_daemon_s_pod_looks_at_its_node_only(cycle_of: CycleOf, extender: LocalExtender) -> None:
+    """The node that its affinity names is the only one that is filtered."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     pod = make_pod(limits={MEMORY: "2"}, affinity=affinity)
@@ -271,5 +291,6 @@ async def test_a_daemon_s_pod_looks_at_its_node_only(cycle_of: CycleOf, extender
 
 
 async def test_a_cluster_without_nodes_says_so(cycle_of: CycleOf) -> None:
+    """The error is the one that kube-scheduler has for it."""
     with pytest.raises(NoNodesError):
         await cycle_of([]).place(POD, Profile())

@@ -10,6 +10,7 @@ from clusters.embedded.scheduling.durations import seconds_of
     [("30s", 30), ("1m30s", 90), ("1.5h", 5400), ("250ms", 0.25), ("0", 0), ("-5s", -5), ("+.5s", 0.5), ("10us", 1e-5)],
 )
 def test_seconds_of_reads_what_go_writes(text: str, seconds: float) -> None:
+    """Every unit and sign of Go's durations is read."""
     assert seconds == pytest.approx(seconds_of(text))
 
 

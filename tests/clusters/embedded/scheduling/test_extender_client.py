@@ -41,6 +41,7 @@ def names(nodes: list[NodeInfo]) -> list[str]:
 
 
 async def test_filter_sends_names_as_one_post(extender: LocalExtender) -> None:
+    """The body is kube-scheduler's, with the names of the nodes."""
     client = client_of(extender)
     answer = await client.filter(POD, NODES)
     await client.close()
@@ -52,6 +53,7 @@ async def test_filter_sends_names_as_one_post(extender: LocalExtender) -> None:
 
 
 async def test_filter_trims_slashes_of_the_prefix(extender: LocalExtender) -> None:
+    """A prefix that ends in slashes asks the same path."""
     client = ExtenderClient(ExtenderConfiguration(extender.url + "//", filter_verb="filter", node_cache_capable=True))
     await client.filter(POD, NODES)
     await client.close()
@@ -60,6 +62,7 @@ async def test_filter_trims_slashes_of_the_prefix(extender: LocalExtender) -> No
 
 
 async def test_filter_without_a_verb_calls_nobody(extender: LocalExtender) -> None:
+    """All nodes fit."""
     client = client_of(extender, filter_verb="")
     answer = await client.filter(POD, NODES)
     await client.close()
@@ -69,6 +72,7 @@ async def test_filter_without_a_verb_calls_nobody(extender: LocalExtender) -> No
 
 
 async def test_filter_keeps_the_order_and_the_words_of_the_answer(extender: LocalExtender) -> None:
+    """Keys are read in any case, as Go does."""
     extender.respond = always(
         {"nodenames": ["n3", "n1"], "failednodes": {"n2": "full"}, "FAILEDANDUNRESOLVABLENODES": {"n9": "no card"}}
     )
@@ -132,6 +136,7 @@ async def test_filter_without_a_node_cache_sends_and_reads_nodes(extender: Local
     ids=["unknown-name", "error", "201", "204", "500", "wrong-type", "empty", "bad-node"],
 )
 async def test_filter_fails_as_a_whole(extender: LocalExtender, body: Any, status: int, text: str) -> None:
+    """An answer with a fault anywhere lets no node through."""
     extender.respond = always(body, status)
     client = client_of(extender)
 
@@ -158,6 +163,7 @@ async def test_filter_ends_after_the_timeout(extender: LocalExtender) -> None:
 
 
 async def test_filter_without_a_listener_says_where() -> None:
+    """The error has the method and the URL, as Go writes them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -170,6 +176,7 @@ async def test_filter_without_a_listener_says_where() -> None:
 
 
 async def test_prioritize_weighs_the_scores(extender: LocalExtender) -> None:
+    """Each score is multiplied by the extender's weight."""
     extender.respond = always([{"Host": "n1", "Score": 7}, {"Host": "n9", "Score": 1}])
     client = client_of(extender)
     scores = await client.prioritize(POD, NODES)
@@ -179,6 +186,7 @@ async def test_prioritize_weighs_the_scores(extender: LocalExtender) -> None:
 
 
 async def test_prioritize_with_a_broken_answer_fails(extender: LocalExtender) -> None:
+    """A score that is no whole number is an error."""
     extender.respond = always([{"Host": "n1", "Score": 1.5}])
     client = client_of(extender)
 
@@ -189,6 +197,7 @@ async def test_prioritize_with_a_broken_answer_fails(extender: LocalExtender) ->
 
 
 async def test_bind_sends_names_and_uid(extender: LocalExtender) -> None:
+    """The body is kube-scheduler's."""
     client = client_of(extender)
     await client.bind(POD, "n1")
     await client.close()

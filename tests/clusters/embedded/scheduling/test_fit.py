@@ -52,6 +52,7 @@ def rejection(
 def test_reject_says_why_as_kube_scheduler_does(
     pod: dict[str, Any], node: dict[str, Any], plugin: str, reasons: list[str]
 ) -> None:
+    """Each filter gives its own text, and several resources are named together."""
     found = rejection(pod, node)
 
     assert found is not None
@@ -83,6 +84,7 @@ def test_reject_knows_what_eviction_could_cure(wanted: str, resolvable: bool) ->
 
 
 def test_reject_counts_the_pods_of_a_node() -> None:
+    """A node with as many pods as it may have takes no more."""
     node = make_node(allocatable={"pods": "3"})
 
     assert rejection(make_pod(), node, pod_count=2) is None
@@ -90,6 +92,7 @@ def test_reject_counts_the_pods_of_a_node() -> None:
 
 
 def test_reject_leaves_ignored_resources_to_the_extender() -> None:
+    """A resource with `ignoredByScheduler` is not counted."""
     pod = make_pod(limits={MEMORY: "2"})
 
     assert rejection(pod, make_node(), ignored=frozenset({MEMORY})) is None
@@ -102,6 +105,7 @@ def test_reject_skips_resources_of_which_nothing_is_asked() -> None:
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 50))
 def test_reject_never_over_commits_and_never_refuses_what_fits(total: int, used: int, wanted: int) -> None:
+    """A pod fits exactly if the sum is at most the total."""
     found = rejection(
         make_pod(limits={MEMORY: str(wanted)}), make_node(allocatable={MEMORY: str(total)}), {MEMORY: used}
     )
@@ -138,6 +142,7 @@ def test_reject_with_nominated_yields_to_those_no_less_important(priority: int, 
 
 
 def test_reject_with_nominated_does_not_count_the_pod_itself() -> None:
+    """A pod that is nominated to the node does not stand in its own way."""
     info = node_info(make_node(allocatable={MEMORY: "10"}))
     pod = make_pod("p1", {MEMORY: "8"})
 

@@ -27,6 +27,7 @@ def test_fit_error_without_reasons_ends_after_the_count() -> None:
 
 
 def test_fit_error_counts_nodes_outside_a_narrowed_search() -> None:
+    """Nodes that were not looked at have the reason of what narrowed the search."""
     full = Rejection(NODE_RESOURCES_FIT, ("Too many pods",), resolvable=True)
     diagnosis = Diagnosis(
         3,
@@ -40,17 +41,20 @@ def test_fit_error_counts_nodes_outside_a_narrowed_search() -> None:
 
 
 def test_no_nodes_error_blames_nobody() -> None:
+    """The text is kube-scheduler's, and no filter refused."""
     assert str(NoNodesError()) == "no nodes available to schedule pods"
     assert not NoNodesError().rejectors
 
 
 def test_fit_error_of_the_pod_itself_counts_no_nodes() -> None:
+    """A fault of the pod stands in the place of the nodes' reasons."""
     error = FitError(Diagnosis(3, of_the_pod="pod affinity terms conflict"))
 
     assert str(error) == "0/3 nodes are available: pod affinity terms conflict."
 
 
 def test_fit_error_with_preemption_says_what_came_of_it() -> None:
+    """The message of the preemption follows, and the rejectors stay."""
     error = FitError(Diagnosis(2, silent_rejectors={EXTENDER}))
 
     assert str(error.with_preemption("preemption: none")) == "0/2 nodes are available: preemption: none"

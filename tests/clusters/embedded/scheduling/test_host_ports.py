@@ -36,4 +36,5 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
     ],
 )
 def test_conflict_needs_protocol_port_and_an_address_in_common(used: HostPort, expected: bool) -> None:
+    """The address 0.0.0.0 has every other one in common."""
     assert expected is conflict([("127.0.0.1", "TCP", 80)], [used])

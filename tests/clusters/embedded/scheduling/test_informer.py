@@ -57,4 +57,5 @@ async def test_objects_lost_during_a_broken_watch_come_as_deleted() -> None:
 
 
 async def test_an_object_that_makes_no_sense_does_not_stop_the_others() -> None:
+    """The objects after it are still reported."""
     assert ("ADDED", "b") in await follow(LocalLists(["a", "b"]), until=("ADDED", "b"), broken="a")

@@ -47,6 +47,7 @@ def bound(units: int = 4, **metadata: Any) -> dict[str, Any]:
 
 
 def test_a_waiting_pod_is_queued_once() -> None:
+    """A second event of the same pod does not queue it again."""
     parts = Parts()
     parts.take(make_pod("p1"), "ADDED")
     parts.take(make_pod("p1"))
@@ -57,6 +58,7 @@ def test_a_waiting_pod_is_queued_once() -> None:
 
 
 def test_pods_of_other_schedulers_are_counted_but_not_queued() -> None:
+    """Once bound, they use their node's resources."""
     parts = Parts()
     parts.take(make_pod("p1", schedulerName="other"))
     assert parts.queue.pool_of(UID) is None
@@ -66,6 +68,7 @@ def test_pods_of_other_schedulers_are_counted_but_not_queued() -> None:
 
 
 def test_pod_deleted_during_its_bind_gives_its_room_back() -> None:
+    """The assumed room is free, and a pod that lacks room is woken."""
     parts = Parts()
     parts.refuse("waiting")
     parts.view.assume(make_pod("p1", {MEMORY: "4"}), "n1")
@@ -88,6 +91,7 @@ def test_a_bound_pod_counts_until_it_ends() -> None:
 
 
 def test_a_pod_bound_by_somebody_leaves_the_queue() -> None:
+    """A pod with a node is not scheduled."""
     parts = Parts()
     parts.take(make_pod("p1"))
     parts.take(bound())
@@ -96,6 +100,7 @@ def test_a_pod_bound_by_somebody_leaves_the_queue() -> None:
 
 
 def test_an_assumed_pod_is_not_queued_again_by_its_own_updates() -> None:
+    """It stays counted on its node."""
     parts = Parts()
     parts.view.assume(make_pod("p1", {MEMORY: "4"}), "n1")
     parts.take(make_pod("p1", {MEMORY: "4"}))
@@ -105,6 +110,7 @@ def test_an_assumed_pod_is_not_queued_again_by_its_own_updates() -> None:
 
 
 def test_only_what_makes_room_wakes_who_lacks_room() -> None:
+    """A new or changed pod wakes no pod that lacks room, the end of one does."""
     parts = Parts()
     parts.refuse("waiting", NODE_RESOURCES_FIT)
 
@@ -117,6 +123,7 @@ def test_only_what_makes_room_wakes_who_lacks_room() -> None:
 
 
 def test_event_of_an_assigned_pod_wakes_an_extenders_refusals() -> None:
+    """An extender may answer differently after any event of an assigned pod."""
     parts = Parts()
     parts.refuse("waiting")
     parts.take(bound())
@@ -141,6 +148,7 @@ def test_a_nominated_pod_counts_for_others_until_it_gives_up() -> None:
 
 
 def test_a_nominated_pod_that_is_deleted_gives_up() -> None:
+    """The pods that it kept from its node are woken."""
     parts = Parts()
     parts.refuse("waiting", NODE_RESOURCES_FIT)
     nominated = {**make_pod("p1"), "status": {"nominatedNodeName": "n1"}}
@@ -151,6 +159,7 @@ def test_a_nominated_pod_that_is_deleted_gives_up() -> None:
 
 
 def test_an_ended_pod_wakes_others() -> None:
+    """Deleted and failed pods both free their room."""
     for kind, status in (("DELETED", "Running"), ("MODIFIED", "Failed")):
         parts = Parts()
         parts.take(bound())
@@ -160,6 +169,7 @@ def test_an_ended_pod_wakes_others() -> None:
 
 
 def test_a_waiting_pod_that_is_deleted_wakes_nobody() -> None:
+    """It held no room."""
     parts = Parts()
     parts.refuse("waiting")
     parts.take(make_pod("p1"))
@@ -170,6 +180,7 @@ def test_a_waiting_pod_that_is_deleted_wakes_nobody() -> None:
 
 
 def test_node_annotation_wakes_pods_and_heartbeat_does_not() -> None:
+    """An extender's refusal is tried again after an annotation changed."""
     parts = Parts()
     parts.refuse("waiting")
     node = make_node("n1", {MEMORY: "10"})
@@ -183,6 +194,7 @@ def test_node_annotation_wakes_pods_and_heartbeat_does_not() -> None:
 
 
 def test_a_node_that_is_gone_takes_no_pods() -> None:
+    """It leaves the view."""
     parts = Parts()
     parts.intake.take_node("DELETED", make_node("n1"), 100)
 

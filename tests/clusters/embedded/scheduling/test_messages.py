@@ -40,6 +40,7 @@ def test_filter_request_with_names_to_the_byte() -> None:
 
 
 def test_filter_request_with_nodes_to_the_byte() -> None:
+    """The bytes are those that kube-scheduler sends to an extender without a node cache."""
     expected = (
         f'{{"Pod":{GOLDEN_POD},"Nodes":{{"metadata":{{}},"items":['
         '{"metadata":{"name":"n"},"spec":{},"status":{"allocatable":{"cpu":"1"}}}]},"NodeNames":null}'
@@ -49,6 +50,7 @@ def test_filter_request_with_nodes_to_the_byte() -> None:
 
 
 def test_bind_request_to_the_byte() -> None:
+    """The bytes are those that kube-scheduler sends."""
     expected = '{"PodName":"p","PodNamespace":"ns","PodUID":"u-1","Node":"n1"}'
 
     assert expected == bind_request(POD, "n1").decode()
@@ -73,6 +75,7 @@ def test_decode_filter_in_any_case(case: Any) -> None:
 
 
 def test_decode_filter_takes_null_as_absent() -> None:
+    """Null and a missing field are the same; an empty list is not."""
     answer = dict.fromkeys(["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"])
 
     assert FilterAnswer() == decode_filter(body(answer)) == decode_filter(b"{}") == decode_filter(b"null")
@@ -80,14 +83,17 @@ def test_decode_filter_takes_null_as_absent() -> None:
 
 
 def test_decode_filter_reads_the_first_value_only() -> None:
+    """Go's decoder leaves the rest of the body unread."""
     assert FilterAnswer(["n"]) == decode_filter(b' \n{"NodeNames":["n"]} trailing')
 
 
 def test_decode_filter_of_the_same_key_twice_keeps_the_last() -> None:
+    """Keys that differ in case are the same key."""
     assert FilterAnswer(["b"]) == decode_filter(b'{"NodeNames":["a"],"nodenames":["b"]}')
 
 
 def test_decode_filter_reads_nodes() -> None:
+    """Whole nodes are read from either spelling of the field."""
     answer = decode_filter(body({"nodes": {"metadata": {}, "items": [make_node("n1")]}}))
 
     assert answer.nodes is not None
@@ -115,22 +121,26 @@ def test_decode_filter_reads_nodes() -> None:
     ],
 )
 def test_decode_filter_refuses_what_go_refuses(answer: bytes) -> None:
+    """Wrong types, broken JSON and endless nesting are errors."""
     with pytest.raises(AnswerError):
         decode_filter(answer)
 
 
 def test_decode_filter_with_error_is_always_a_failure() -> None:
+    """Names beside an error do not count."""
     with pytest.raises(AnswerError, match=r"^no cache$"):
         decode_filter(body({"NodeNames": ["n"], "Error": "no cache"}))
 
 
 def test_decode_prioritize() -> None:
+    """Hosts and scores are read in order; a score of null is 0."""
     assert [("a", 7), ("b", 0)] == decode_prioritize(b'[{"Host":"a","Score":7},{"host":"b","score":null}]')
     assert [] == decode_prioritize(b"null")
 
 
 @pytest.mark.parametrize("score", ["1.5", "1.0", "1e1", '"1"', "true", "9223372036854775808"])
 def test_decode_prioritize_refuses_all_but_64_bit_integers(score: str) -> None:
+    """Fractions, texts and numbers that are too large are errors."""
     with pytest.raises(AnswerError):
         decode_prioritize(f'[{{"Host":"a","Score":{score}}}]'.encode())
 
@@ -142,6 +152,7 @@ def test_decode_prioritize_refuses_an_object() -> None:
 
 
 def test_decode_bind() -> None:
+    """Only a text that is not empty is an error."""
     decode_bind(b'{"Error":""}')
     decode_bind(b'{"error":null}')
     with pytest.raises(AnswerError, match=r"^card is gone$"):
@@ -162,6 +173,7 @@ LOW = {**make_pod("low", nodeName="n1"), "kind": "Pod"}
 
 
 def test_preempt_request_with_uids() -> None:
+    """An extender with a node cache gets uids, sorted by node."""
     body = preempt_request(make_pod("high"), {"n2": Victims((), 0), "n1": Victims((LOW,), 1)}, uids_only=True)
     message = json.loads(body)
 
@@ -172,6 +184,7 @@ def test_preempt_request_with_uids() -> None:
 
 
 def test_preempt_request_with_whole_pods() -> None:
+    """An extender without a node cache gets the pods themselves."""
     message = json.loads(preempt_request(make_pod("high"), {"n1": Victims((LOW,), 0)}, uids_only=False))
 
     assert message["NodeNameToMetaVictims"] is None
@@ -179,6 +192,7 @@ def test_preempt_request_with_whole_pods() -> None:
 
 
 def test_decode_preempt() -> None:
+    """Each node has uids and violations; null is a node without victims."""
     body = b'{"nodeNameToMetaVictims":{"n1":{"pods":[{"uid":"x"}],"numPDBViolations":2},"n2":null}}'
 
     assert {"n1": (["x"], 2), "n2": ([], 0)} == decode_preempt(body)

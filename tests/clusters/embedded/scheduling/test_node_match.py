@@ -37,12 +37,14 @@ def by_name(*names: str) -> dict[str, Any]:
     ],
 )
 def test_requirement_of_each_operator(operator: str, values: list[str], label: str | None, holds: bool) -> None:
+    """A missing label and a label that is no number are decided as Kubernetes does."""
     labels = {} if label is None else {"key": label}
 
     assert holds is requirement_holds({"key": "key", "operator": operator, "values": values}, labels)
 
 
 def test_requirement_of_an_unknown_operator_is_an_error() -> None:
+    """It is named."""
     with pytest.raises(ValueError, match="Near"):
         requirement_holds({"key": "key", "operator": "Near"}, {})
 
@@ -62,6 +64,7 @@ def test_accepts_node_by_selector_and_affinity() -> None:
 
 
 def test_named_nodes_only_where_every_term_names_some() -> None:
+    """One term without names means that any node may match."""
     anything = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
 
     assert named_nodes(make_pod()) is None
@@ -83,12 +86,14 @@ def test_named_nodes_only_where_every_term_names_some() -> None:
     ],
 )
 def test_untolerated_taint(tolerations: list[dict[str, str]], kept_away: bool) -> None:
+    """A toleration counts by key, operator, value and effect."""
     taint = untolerated_taint(make_pod(tolerations=tolerations), make_node(taints=[TAINT]))
 
     assert (TAINT if kept_away else None) == taint
 
 
 def test_untolerated_taint_never_is_a_preference() -> None:
+    """PreferNoSchedule keeps no pod away."""
     node = make_node(taints=[{**TAINT, "effect": "PreferNoSchedule"}])
 
     assert untolerated_taint(make_pod(), node) is None

@@ -17,6 +17,7 @@ def test_a_copy_is_for_trying_things_out() -> None:
 
 
 def test_on_node_is_where_the_pod_says_unless_told() -> None:
+    """A node that is given wins over the pod's own."""
     pod = make_pod(nodeName="n1")
 
     assert ["n1", "n2"] == [on_node(pod).node, on_node(pod, "n2").node]

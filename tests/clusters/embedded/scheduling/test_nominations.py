@@ -14,6 +14,7 @@ def on(nominations: Nominations, node: str) -> list[str]:
 
 
 def test_set_goes_by_the_status_unless_told() -> None:
+    """An empty name takes the nomination away."""
     nominations = Nominations()
     nominations.set(nominated())
     assert ["uid-p1"] == on(nominations, "n1")
@@ -26,6 +27,7 @@ def test_set_goes_by_the_status_unless_told() -> None:
 
 
 def test_update_keeps_what_the_api_server_has_not_shown_yet() -> None:
+    """Only a change of the status changes the nomination."""
     nominations = Nominations()
     nominations.set(make_pod("p1"), "n1")
 
@@ -40,6 +42,7 @@ def test_update_keeps_what_the_api_server_has_not_shown_yet() -> None:
 
 
 def test_delete_of_who_is_not_nominated_is_nothing() -> None:
+    """It raises no error."""
     nominations = Nominations()
     nominations.delete("uid-p1")
 

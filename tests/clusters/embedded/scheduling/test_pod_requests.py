@@ -45,10 +45,12 @@ def test_requests_of_a_limit_without_request_is_the_limit() -> None:
 
 
 def test_requests_of_overhead_is_added() -> None:
+    """The overhead of a runtime class counts beside the containers."""
     assert {"cpu": 1250} == requests_of(make_pod(limits={"cpu": "1"}, overhead={"cpu": "250m"}))
 
 
 def test_predicates_of_a_pod() -> None:
+    """Name, gates, end and node are read from the pod."""
     pod = make_pod(schedulingGates=[{"name": "x"}])
 
     assert "default/p1" == full_name(pod)

@@ -58,6 +58,7 @@ def budget(allowed: int, **status: Any) -> Object:
 
 
 def test_the_important_are_put_back_first() -> None:
+    """Of two victims the less important one stays a victim."""
     assert ["low"] == names(victims(node_with(pod("low", 4, 1), pod("middle", 6, 2)), 4))
 
 
@@ -73,6 +74,7 @@ def test_of_equals_the_longest_running_stays() -> None:
 
 
 def test_a_node_without_lower_pods_has_no_victims() -> None:
+    """A pod of equal priority is never evicted."""
     found = victims(node_with(pod("equal", 8, 10)), 4)
 
     assert isinstance(found, Rejection)
@@ -80,6 +82,7 @@ def test_a_node_without_lower_pods_has_no_victims() -> None:
 
 
 def test_a_node_that_is_too_small_even_when_empty_says_why() -> None:
+    """The reason is the one of the filter that still refuses."""
     found = victims(node_with(pod("equal", 8, 10), pod("low", 2)), 4)
 
     assert isinstance(found, Rejection)
@@ -104,6 +107,7 @@ def test_a_budget_protects_as_long_as_there_are_others() -> None:
     ],
 )
 def test_violations_are_counted(given_budget: Object, violations: int) -> None:
+    """Budgets count by namespace, by selector, and without pods that are being disrupted already."""
     info = node_with(pod("one", 5, labels={"app": "a"}), pod("two", 5, labels={"app": "a"}))
     found = victims(info, 10, given_budget)
 
@@ -146,6 +150,7 @@ def test_dry_run_tells_candidates_refusals_and_errors_apart() -> None:
 
 
 def test_dry_run_gives_each_node_its_reason_against_preemption() -> None:
+    """The message is kube-scheduler's."""
     found = dry_run(demand_of(pod("high", 4, 10)), [node_with(pod("equal", 8, 10))], [], lambda name: [])
 
     expected = (
@@ -156,6 +161,7 @@ def test_dry_run_gives_each_node_its_reason_against_preemption() -> None:
 
 
 def test_dry_run_ends_when_there_are_enough_candidates() -> None:
+    """A hundred nodes are enough."""
     nodes = [node_with(pod(f"low-{number}", 8), name=f"n{number}") for number in range(150)]
     found = dry_run(demand_of(pod("high", 4, 10)), nodes, [], lambda name: [])
 

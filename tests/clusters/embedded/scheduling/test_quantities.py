@@ -32,16 +32,19 @@ def test_amount_counts_as_the_scheduler_does(resource: str, quantity: object, ex
 
 @pytest.mark.parametrize("text", ["", "1 Gi", "x", "1KI", "Gi", "1.2.3", "--1", "1e"])
 def test_amount_refuses_what_is_no_quantity(text: str) -> None:
+    """The error has the text."""
     with pytest.raises(ValueError, match="no Kubernetes quantity"):
         amount("memory", text)
 
 
 @given(st.integers(0, 2**32), st.sampled_from(["", "k", "Mi", "Gi"]))
 def test_amount_of_whole_numbers_is_exact(number: int, suffix: str) -> None:
+    """Suffixes multiply by powers of 1000 and 1024."""
     scale = {"": 1, "k": 1000, "Mi": 1024**2, "Gi": 1024**3}[suffix]
 
     assert number * scale == amount("memory", f"{number}{suffix}")
 
 
 def test_amounts_of_nothing_is_nothing() -> None:
+    """A missing map is an empty one."""
     assert {} == amounts(None)

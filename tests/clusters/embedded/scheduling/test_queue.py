@@ -28,6 +28,7 @@ def refused(queue: SchedulingQueue, now: float, rejectors: frozenset[str] = REFU
 
 
 def test_pop_goes_by_priority_then_by_age() -> None:
+    """The older of two equals comes first."""
     queue = SchedulingQueue()
     for time, (name, priority) in enumerate([("a", 0), ("b", 5), ("c", 0), ("d", 5)]):
         queue.add(make_pod(name, priority=priority), time)
@@ -37,10 +38,12 @@ def test_pop_goes_by_priority_then_by_age() -> None:
 
 @given(st.integers(1, 2000))
 def test_backoff_doubles_up_to_the_largest(attempts: int) -> None:
+    """The first failure waits for the initial backoff."""
     assert min(10, 2.0 ** min(attempts - 1, 10)) == SchedulingQueue(1, 10).backoff_of(attempts)
 
 
 def test_a_refused_pod_sleeps_until_something_changes() -> None:
+    """Its backoff alone does not bring it back."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
@@ -61,6 +64,7 @@ def test_woken_pod_skips_its_backoff_while_no_other_is_active() -> None:
 
 
 def test_a_backoff_that_is_over_counts_as_active() -> None:
+    """The pod is ahead of one with a lower priority."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0)
 
@@ -71,6 +75,7 @@ def test_a_backoff_that_is_over_counts_as_active() -> None:
 
 
 def test_a_wake_up_after_the_backoff_is_at_once() -> None:
+    """No further wait follows."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0)
 
@@ -80,6 +85,7 @@ def test_a_wake_up_after_the_backoff_is_at_once() -> None:
 
 
 def test_a_change_that_cannot_help_wakes_nobody() -> None:
+    """The filter that refused is asked whether the change matters."""
     queue = SchedulingQueue()
     refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
 
@@ -89,6 +95,7 @@ def test_a_change_that_cannot_help_wakes_nobody() -> None:
 
 
 def test_a_change_wakes_only_those_whom_it_may_help() -> None:
+    """Room does not help a pod that no label matches."""
     queue = SchedulingQueue()
     refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
 
@@ -110,6 +117,7 @@ def test_a_change_during_the_attempt_is_not_missed() -> None:
 
 
 def test_nobody_to_blame_means_backoff_only() -> None:
+    """A refusal without a rejector is tried again after the backoff."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0, rejectors=frozenset())
 
@@ -131,6 +139,7 @@ def test_a_refusal_after_errors_begins_its_own_backoff() -> None:
 
 
 def test_an_error_means_backoff_that_grows() -> None:
+    """It doubles up to the largest backoff."""
     queue = SchedulingQueue(1, 10)
     queue.add(make_pod("p1"), 0)
     now, waits = 0.0, []
@@ -146,6 +155,7 @@ def test_an_error_means_backoff_that_grows() -> None:
 
 
 def test_a_forgotten_pod_is_tried_again_after_five_minutes() -> None:
+    """A refused pod that nothing wakes is flushed."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
@@ -154,6 +164,7 @@ def test_a_forgotten_pod_is_tried_again_after_five_minutes() -> None:
 
 
 def test_gates_hold_a_pod_until_they_are_gone() -> None:
+    """No event wakes a gated pod."""
     queue = SchedulingQueue()
     gated = make_pod("p1", schedulingGates=[{"name": "x"}])
     queue.add(gated, 0)
@@ -177,6 +188,7 @@ def test_own_change_retries_a_pod_that_an_extender_refused() -> None:
 
 
 def test_an_own_change_that_cannot_help_is_none() -> None:
+    """Another priority does not change a label's refusal."""
     queue = SchedulingQueue()
     refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
 
@@ -186,6 +198,7 @@ def test_an_own_change_that_cannot_help_is_none() -> None:
 
 
 def test_an_own_change_during_the_attempt_is_not_missed() -> None:
+    """The pod goes to the backoff, not to the unschedulable ones."""
     queue = SchedulingQueue(1, 10)
     queue.add(make_pod("p1"), 0)
     item = take(queue, 0)
@@ -214,6 +227,7 @@ def test_a_pod_whose_victims_are_being_evicted_is_held_back() -> None:
 
 
 def test_activate_tries_again_whatever_kept_the_pod() -> None:
+    """A pod that is not there is no error."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
@@ -224,6 +238,7 @@ def test_activate_tries_again_whatever_kept_the_pod() -> None:
 
 
 def test_wake_concerns_only_those_that_are_meant() -> None:
+    """A pod that the caller leaves out stays asleep."""
     queue = SchedulingQueue()
     refused(queue, now=0)
 
@@ -233,6 +248,7 @@ def test_wake_concerns_only_those_that_are_meant() -> None:
 
 
 def test_a_deleted_pod_never_comes_up() -> None:
+    """Its timers are gone, too."""
     queue = SchedulingQueue()
     queue.add(make_pod("p1"), 0)
     queue.delete("uid-p1")

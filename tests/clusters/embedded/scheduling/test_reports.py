@@ -30,6 +30,7 @@ def with_condition(**fields: str) -> dict[str, object]:
 
 
 def test_changed_condition_of_a_new_pod_has_the_time() -> None:
+    """The transition is now."""
     expected = {**CONDITION, "lastProbeTime": None, "lastTransitionTime": AT}
     assert expected == changed_condition(make_pod("p1"), CONDITION, AT)
 
@@ -40,10 +41,12 @@ def test_changed_condition_with_another_message_keeps_the_time() -> None:
 
 
 def test_condition_that_the_pod_already_has_is_not_written() -> None:
+    """Times alone are no change."""
     assert changed_condition(with_condition(lastTransitionTime="2020-01-01T00:00:00Z"), CONDITION, AT) is None
 
 
 def test_event_of_a_failure_names_the_pod() -> None:
+    """Reason, action and message are kube-scheduler's."""
     event = event_of(REPORT, "p1.1", AT)
 
     assert ("default", "uid-p1") == (event["metadata"]["namespace"], event["involvedObject"]["uid"])
@@ -51,6 +54,7 @@ def test_event_of_a_failure_names_the_pod() -> None:
 
 
 def test_changed_condition_names_the_generation_that_it_saw() -> None:
+    """observedGeneration is the pod's."""
     pod = make_pod("p1")
     pod["metadata"]["generation"] = 3
 
@@ -60,6 +64,7 @@ def test_changed_condition_names_the_generation_that_it_saw() -> None:
 
 
 def test_shortened_fits_an_event() -> None:
+    """A long message is cut by bytes, and shows it."""
     assert shortened("short") == "short"
     for message in ("x" * 3000, "ü" * 3000):
         assert len(shortened(message).encode()) <= LONGEST_MESSAGE
@@ -101,6 +106,8 @@ async def test_reporter_says_the_same_again_as_a_series() -> None:
 
 
 async def test_reporter_says_it_anew_when_the_pod_has_changed() -> None:
+    """A pod of another version gets a second event."""
+
     async def respond(call: Call) -> Answer:
         return Answer({}, 201)
 
@@ -112,6 +119,8 @@ async def test_reporter_says_it_anew_when_the_pod_has_changed() -> None:
 
 
 async def test_reporter_takes_a_nomination_away() -> None:
+    """The status is written with null."""
+
     async def respond(call: Call) -> Answer:
         return Answer({}, 201)
 
@@ -122,6 +131,8 @@ async def test_reporter_takes_a_nomination_away() -> None:
 
 
 async def test_reporter_goes_on_after_a_failed_write() -> None:
+    """The next pod's event is written."""
+
     async def respond(call: Call) -> Answer:
         return Answer({"reason": "Forbidden"}, 403 if "p1" in str(call.body) else 201)
 

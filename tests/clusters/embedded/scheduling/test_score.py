@@ -18,6 +18,7 @@ def asking(cpu: str, memory: str) -> Object:
 
 
 def test_least_allocated_prefers_the_emptier_node() -> None:
+    """The score is the free part, after the pod, in percent."""
     empty, half = node_info(NODE), node_info(NODE)
     half.add(on_node(asking("5", "500"), "n1"))
 
@@ -36,6 +37,7 @@ def test_least_allocated_counts_pods_that_ask_for_nothing() -> None:
 
 @given(st.integers(0, 10_000), st.integers(0, 20_000), st.integers(0, 20_000))
 def test_least_allocated_stays_between_0_and_100(capacity: int, used: int, wanted: int) -> None:
+    """Also on nodes that are empty or over-committed."""
     info = node_info(make_node(allocatable={"cpu": f"{capacity}m", "memory": str(capacity)}))
     info.counted = {"cpu": used, "memory": used}
 
@@ -43,6 +45,7 @@ def test_least_allocated_stays_between_0_and_100(capacity: int, used: int, wante
 
 
 def test_balanced_prefers_the_node_that_becomes_more_even() -> None:
+    """A pod without requests gets no such score."""
     lopsided, even = node_info(NODE), node_info(NODE)
     lopsided.add(on_node(asking("5", "1"), "n1"))
 
@@ -51,6 +54,7 @@ def test_balanced_prefers_the_node_that_becomes_more_even() -> None:
 
 
 def test_in_tree_avoids_taints_and_follows_preferences() -> None:
+    """The weights are kube-scheduler's."""
     plain = node_info(make_node("plain"))
     tainted = node_info(make_node("tainted", taints=[{"key": "k", "effect": "PreferNoSchedule"}]))
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["tainted"]}]}
@@ -63,11 +67,13 @@ def test_in_tree_avoids_taints_and_follows_preferences() -> None:
 
 
 def test_with_extenders_scales_ten_to_a_hundred_without_clamping() -> None:
+    """An extender may give more than ten."""
     assert with_extenders(50, 10) == 150
     assert with_extenders(50, 25) == 300
 
 
 def test_pick_best_breaks_ties_at_random_by_the_seed() -> None:
+    """The same seed picks the same node."""
     scores = [("a", 5), ("b", 7), ("c", 7)]
     picks = [pick_best(scores, random.Random(seed)) for seed in range(20)]
 

@@ -62,6 +62,7 @@ async def test_tls_with_a_ca_verifies_the_name(pair: tuple[Path, Path]) -> None:
 
 
 async def test_tls_shows_a_client_certificate(pair: tuple[Path, Path]) -> None:
+    """Without one, a server that wants it refuses the handshake."""
     certificate, key = pair
     ca = certificate.read_bytes()
     await call(
@@ -85,5 +86,6 @@ async def test_tls_shows_a_client_certificate(pair: tuple[Path, Path]) -> None:
     ids=["insecure-with-ca", "no-ca-file", "broken-ca", "no-cert-file"],
 )
 def test_tls_that_cannot_work_is_a_configuration_error(tls: TLSConfiguration) -> None:
+    """The error names the extender's URL."""
     with pytest.raises(ConfigurationError, match="https://x"):
         context_for(ExtenderConfiguration("https://x", tls=tls))

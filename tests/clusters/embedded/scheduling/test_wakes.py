@@ -94,10 +94,12 @@ def port_80(name: str, **spec: Any) -> dict[str, Any]:
 def test_wakes_a_pod_only_for_what_can_change_the_filter_s_mind(
     rejector: str, pod: dict[str, Any], event: ClusterEvent, expected: bool
 ) -> None:
+    """Each filter has the hints of kube-scheduler 1.36."""
     assert expected is wakes(pod, frozenset({rejector}), event)
 
 
 def test_wakes_if_any_rejector_may_change_its_mind() -> None:
+    """One of several is enough."""
     assert wakes(make_pod(), frozenset({NODE_RESOURCES_FIT, NODE_AFFINITY}), event(Change.NODE_ADDED, None, NODE))
 
 
@@ -116,6 +118,7 @@ def test_wakes_if_any_rejector_may_change_its_mind() -> None:
     ids=["nothing", "version", "labels", "annotations", "cordon", "taints", "allocatable", "conditions"],
 )
 def test_node_events_of_each_change(change: dict[str, Any], events: list[Change]) -> None:
+    """Each part of a node has its own event; a new version alone and a cordon have none."""
     assert events == [each.change for each in node_events(NODE, {**NODE, **change})]
 
 
@@ -133,10 +136,12 @@ def test_node_events_ignore_a_heartbeat() -> None:
 
 
 def test_node_events_of_a_new_node() -> None:
+    """It is one event."""
     assert [Change.NODE_ADDED] == [each.change for each in node_events(None, NODE)]
 
 
 def test_own_event_tells_tolerations_from_the_rest() -> None:
+    """Only more or fewer tolerations count as such."""
     pod = make_pod()
 
     assert own_event(pod, {**pod, "status": {}}).change is Change.OWN_UPDATED
@@ -145,6 +150,7 @@ def test_own_event_tells_tolerations_from_the_rest() -> None:
 
 
 def test_assigned_event_of_a_pod_s_life() -> None:
+    """A pod is added when it is bound, and scaled down when it asks for less."""
     pod, bound = make_pod(limits={MEMORY: "2"}), make_pod(limits={MEMORY: "2"}, nodeName="n1")
     smaller = make_pod(limits={MEMORY: "1"}, nodeName="n1")
 

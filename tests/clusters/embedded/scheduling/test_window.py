@@ -34,10 +34,12 @@ def test_window_of_the_default_percentage(nodes: int, names: int) -> None:
 
 @given(st.integers(0, 20_000), st.integers(0, 100))
 def test_window_is_between_100_and_the_cluster(nodes: int, percentage: int) -> None:
+    """No percentage searches less than 100 nodes, or more than there are."""
     found = feasible_nodes_to_find(nodes, percentage)
 
     assert min(nodes, 100) <= found <= max(nodes, 0)
 
 
 def test_window_of_100_percent_is_all() -> None:
+    """Every node is searched."""
     assert 5000 == feasible_nodes_to_find(5000, 100)

@@ -21,6 +21,7 @@ def test_generated_modules_stand_alone(name):
 
 
 def test_a_generated_text_is_adapted():
+    """Imports are absolute, and the descriptors have a pool of their own."""
     source = "import x_pb2 as x__pb2\nDESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'')\n"
 
     assert generate.adapted(source) == (
@@ -30,6 +31,7 @@ def test_a_generated_text_is_adapted():
 
 
 def test_the_wire_has_the_names_that_kubelets_use():
+    """The stubs have every method of the kubelet's three services."""
     from clusters.kubelet.proto import deviceplugin_pb2 as d
     from clusters.kubelet.proto import podresources_pb2 as p
 

@@ -27,10 +27,12 @@ def pod(annotations: dict[str, str], phase: str = "Running") -> Pod:
     ],
 )
 def test_a_pod_names_its_cards_until_it_has_ended(annotations: dict[str, str], phase: str, indices: set[int]) -> None:
+    """An annotation that cannot be read names none."""
     assert indices_of(pod(annotations, phase)) == indices
 
 
 def test_an_index_is_in_use_while_one_pod_names_it() -> None:
+    """Pods without a card use none."""
     pods = [pod({"ALIYUN_COM_GPU_MEM_IDX": "2"}), pod({}), pod({"ALIYUN_COM_GPU_MEM_IDX": "0"})]
 
     assert indices_in_use(pods) == {0, 2}

@@ -355,6 +355,7 @@ async def test_nobody_listens_where_nothing_is_critical(simulate: Simulate) -> N
 
 
 async def test_an_xid_can_be_switched_off(simulate: Simulate) -> None:
+    """Other critical Xids still make their card sick."""
     async with running(simulate("t4x2", driver=NEW), rules=read_rules("48", "")[0]) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
         rig.state.post_xid(rig.uuids[1], 79)
@@ -432,6 +433,7 @@ async def test_without_field_230_no_cool_down_recovers_an_xid(simulate: Simulate
 
 @pytest.mark.parametrize("driver", ["470.57.02", NEW])
 async def test_a_lost_card_that_is_back_recovers_after_a_cool_down(simulate: Simulate, driver: str) -> None:
+    """It does so with and without field 230, and a later Xid counts again."""
     async with running(simulate("t4x2", driver=driver)) as rig:
         rig.state.lose(rig.uuids[0])
         await rig.reached(["lost", ""])

@@ -106,6 +106,7 @@ async def test_a_role_without_the_right_is_no_fault(simulate: Simulate, monkeypa
 async def test_what_was_declared_holds_while_the_api_server_is_away(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """An error of the poll changes nothing."""
     async with following(simulate, monkeypatch) as rig:
         rig.api.config_maps[NAME] = {"gpus": "1"}
         await rig.reached(["", "ConfigMap", ""])

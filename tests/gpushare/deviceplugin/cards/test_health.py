@@ -38,6 +38,7 @@ def verdicts(book: CardHealth) -> list[str]:
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
 def test_an_applications_error_leaves_the_card_well(xid: int) -> None:
+    """These Xids are a program's own fault."""
     book = health()
 
     assert (book.hear(A, xid), verdicts(book)) == (False, ["", ""])
@@ -45,12 +46,14 @@ def test_an_applications_error_leaves_the_card_well(xid: int) -> None:
 
 @pytest.mark.parametrize("xid", [48, 79, 95, 119])
 def test_a_critical_xid_makes_its_card_sick_and_no_other(xid: int) -> None:
+    """The reason is the Xid."""
     book = health()
 
     assert (book.hear(A, xid), verdicts(book)) == (True, [f"Xid {xid}", ""])
 
 
 def test_two_sick_cards_are_two() -> None:
+    """Each has its own reason."""
     book = health()
     book.hear(A, 48)
     book.hear(B, 79)
@@ -77,6 +80,7 @@ def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
 
 
 def test_unread_fault_makes_sick_unless_health_is_off() -> None:
+    """A recovery action that appeared unseen counts as a fault."""
     book, deaf = health(), CardHealth(read_rules("all", "")[0], COOL_DOWN)
 
     assert (book.miss(A), deaf.miss(A)) == (True, False)
@@ -156,6 +160,7 @@ def test_card_with_advice_or_a_mute_driver_stays_sick(action: int | None) -> Non
 
 @pytest.mark.parametrize("disturb", ["silence", "action", "xid", "same xid"])
 def test_a_disturbance_starts_the_cool_down_anew(disturb: str) -> None:
+    """Silence, an advice and any critical Xid all do."""
     book = health()
     book.hear(A, 48)
     book.observe(A, answers=True, action=0, now=0)
@@ -180,6 +185,7 @@ def test_lost_card_recovers_by_answering_under_an_old_driver() -> None:
 
 
 def test_a_lost_card_whose_driver_asks_for_a_reset_stays_lost() -> None:
+    """Answering is not enough."""
     book = health()
     book.lose(A)
     book.observe(A, answers=True, action=1, now=0)
@@ -198,6 +204,7 @@ def test_an_operators_word_recovers_the_cards_that_it_names() -> None:
 
 
 def test_an_operator_names_cards_by_index_or_uuid() -> None:
+    """Entries that name no card are returned apart."""
     assert named_cards(f" 1 ,{A},,7,0x", CARDS.cards) == ((B, A), ("7", "0x"))
 
 

@@ -38,11 +38,13 @@ def test_count_is_there_when_the_kubelets_sum_is_for_these_cards(memory: str | N
 
 
 def test_while_cards_come_or_go_nobody_counts_any() -> None:
+    """The count is 0 until the sum is the new one."""
     assert amounts(node(mem="26"), CARDS, is_moving=True) == {"aliyun.com/gpu-count": "0"}
 
 
 @pytest.mark.parametrize(("is_moving", "count"), [(False, "2"), (True, "0")])
 def test_in_slots_mode_the_sum_is_ours_to_write(is_moving: bool, count: str) -> None:
+    """The kubelet counts slots there, not units."""
     assert amounts(node(mem="7"), SLOTS, is_moving=is_moving) == {
         "aliyun.com/gpu-count": count,
         "aliyun.com/gpu-mem": "150",
@@ -85,6 +87,7 @@ def test_what_others_write_is_not_about_us() -> None:
     ],
 )
 def test_what_we_read_is_about_us(changed: Node) -> None:
+    """Each part that the plugin reads or writes makes a difference."""
     assert about_us(changed) != about_us(node(mem="26", count="2"))
 
 

@@ -19,6 +19,7 @@ A, B, C = card("a", 0), card("b", 1), card("c", 2)
 
 
 def test_cards_that_answer_are_the_cards() -> None:
+    """None is lost or removed."""
     assert count_cards((), [A, B], [], frozenset()) == Roster((A, B))
 
 
@@ -28,6 +29,7 @@ def test_a_lost_card_stays_as_it_was() -> None:
 
 
 def test_a_card_that_is_not_counted_was_taken_out() -> None:
+    """It is removed, not lost."""
     assert count_cards([A, B], [A], [], frozenset()) == Roster((A,), removed=frozenset({"GPU-b"}))
 
 
@@ -46,6 +48,7 @@ def test_a_lost_card_is_recognised_where_the_indices_moved() -> None:
 
 
 def test_an_exchanged_card_is_one_that_went_and_one_that_came() -> None:
+    """The same index does not make it the same card."""
     other = card("x", 1)
 
     assert count_cards([A, B], [A, other], [], frozenset()) == Roster((A, other), removed=frozenset({"GPU-b"}))
@@ -59,6 +62,7 @@ def test_a_withheld_card_is_not_missing() -> None:
 
 
 def test_an_unreadable_card_that_nobody_knows_is_left_out() -> None:
+    """It cannot be shared without a UUID."""
     assert count_cards([], [A], [1], frozenset()) == Roster((A,))
 
 

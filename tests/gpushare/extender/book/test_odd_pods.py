@@ -134,6 +134,7 @@ async def test_the_log_has_more_than_can_be_told(caplog: pytest.LogCaptureFixtur
 
 
 async def test_without_events_the_log_alone_has_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The line has the pod, its uid and the problem."""
     caplog.set_level(logging.WARNING)
     odd = OddPods()
     odd.note(POD, "one")
