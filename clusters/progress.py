@@ -27,7 +27,7 @@ class Progress:
         self._start = time.monotonic()
 
     def __enter__(self) -> Progress:
-        self.say(f"{self.text}{self._expected}")
+        self.line(f"{self.text}{self._expected}")
         self._thread.start()
         return self
 
@@ -37,7 +37,7 @@ class Progress:
         if self._renews:
             self._out.write("\r\033[K")
 
-    def say(self, text: str) -> None:
+    def line(self, text: str) -> None:
         """A line of its own."""
         print(f"{self._command}: {text}, {time.monotonic() - self._start:.0f} s", file=self._out, flush=True)
 

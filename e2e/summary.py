@@ -16,7 +16,7 @@ from e2e.catalogue import write
 from e2e.device_plugin.catalogue import CATALOGUE as DEVICE_PLUGIN
 from e2e.extender.catalogue import CATALOGUE as EXTENDER
 from e2e.parity import catalogue, differences
-from e2e.report.said import heard
+from e2e.report.case_notes import notes_about
 
 # How long a node may take to show a fault, in seconds.
 _PROMISED_SECONDS: Final = 2.0
@@ -34,7 +34,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _differences(reporter: pytest.TerminalReporter) -> None:
-    shown, rows = set(heard(reporter, SHOWN)), differences.load()
+    shown, rows = set(notes_about(reporter, SHOWN)), differences.load()
     if shown and rows:
         reporter.section(f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run")
         reporter.write_line(differences.report(rows))
@@ -43,7 +43,7 @@ def _differences(reporter: pytest.TerminalReporter) -> None:
 
 
 def _bursts(reporter: pytest.TerminalReporter) -> None:
-    results = [Result(**one) for one in heard(reporter, "burst")]
+    results = [Result(**one) for one in notes_about(reporter, "burst")]
     if results:
         seed = results[0].seed.partition("/")[0]
         reporter.section(f"{len(results)} random bursts; again: --burst-seed {seed}")
@@ -51,7 +51,7 @@ def _bursts(reporter: pytest.TerminalReporter) -> None:
 
 
 def _faults(reporter: pytest.TerminalReporter) -> None:
-    measured = heard(reporter, "fault")
+    measured = notes_about(reporter, "fault")
     if measured:
         slow = sum(1 for seconds, _ in measured if seconds > _PROMISED_SECONDS)
         reporter.section(f"faults: {len(measured)} shown by the node, {slow} later than {_PROMISED_SECONDS:g} s")
@@ -64,7 +64,7 @@ def _texts(reporter: pytest.TerminalReporter) -> None:
         ("churn", "restarts under churn"),
         ("chaos", "two extenders and a scheduler, killed, paused and cut off"),
     ):
-        texts = heard(reporter, about)
+        texts = notes_about(reporter, about)
         if texts:
             reporter.section(title)
             for text in texts:

@@ -147,7 +147,7 @@ def _go_build(
                 raise
     if process.returncode != 0:
         raise BuildError(f"go build of {name} ended with {process.returncode}:\n" + "\n".join(lines[-_TAIL:]))
-    progress.say(f"built {name}: {', '.join(programs)}")
+    progress.line(f"built {name}: {', '.join(programs)}")
 
 
 def _run_go(arguments: list[str], module: Module, environment: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from e2e.bursts.play import Player
 from e2e.bursts.plugins import GuessingPlugins
 from e2e.bursts.stage import Venue, open_player, player_on, venue_of
 from e2e.real_kubelets import STAND_INS
-from e2e.report import said
+from e2e.report.case_notes import add_note
 
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
@@ -64,7 +64,7 @@ async def test_a_burst_ends_with_everything_right(
 ) -> None:
     """PR-005, E2E-002: pods created and deleted together, 40 at most, plugin and kubelet restarted at random."""
     result = await player.play(venue.burst(burst_seed, player.nodes))
-    said.say(request, "burst", asdict(result))
+    add_note(request, "burst", asdict(result))
 
     assert result.findings == [], f"{result.text()}\n{player.recent_logs()}"
 

@@ -112,7 +112,7 @@ def test_a_pod_may_wait_when_no_card_has_room() -> None:
     ],
     ids=["restart", "restart elsewhere", "refused by the plugin"],
 )
-def test_only_whom_a_restart_turned_away_is_replaced(
+def test_only_pods_that_a_restart_refused_are_replaced(
     message: str, restarted: frozenset[str], is_replaced: bool
 ) -> None:
     """Every other failure is a finding."""
@@ -137,7 +137,7 @@ def test_only_whom_a_restart_turned_away_is_replaced(
     ],
     ids=["no room after a restart", "no room", "nobody waits", "turned away"],
 )
-def test_no_room_is_a_finding_but_where_a_kubelet_started_anew(
+def test_no_room_is_a_finding_unless_a_kubelet_restarted(
     message: str, kubelets: frozenset[str], is_replaced: bool
 ) -> None:
     """Whoever is squeezed out there is replaced, and counted."""

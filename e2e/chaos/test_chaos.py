@@ -22,7 +22,7 @@ from e2e.chaos.crowd import Crowd
 from e2e.chaos.history import History
 from e2e.checkers.overcommit import check_inspect
 from e2e.observer import Observer
-from e2e.report import said
+from e2e.report.case_notes import add_note
 
 pytestmark = pytest.mark.stand_in_only("its programs and their roads are on this machine's loopback")
 
@@ -139,4 +139,4 @@ def say(request: pytest.FixtureRequest, what: str, crowd: Crowd, history: Histor
         f"cards {fill[len(fill) // 2]:.0%} full at the median, refused by a kubelet: {refused}, "
         f"{len(history.findings)} over-committed"
     )
-    said.say(request, "chaos", text)
+    add_note(request, "chaos", text)

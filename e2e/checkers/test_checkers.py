@@ -71,7 +71,7 @@ def test_a_book_that_is_wrong_is_found(book: dict[str, Any], findings: int) -> N
     assert len(check_inspect(book, [pod("a", 8)], SIZES)) == findings
 
 
-def test_containers_that_were_told_too_much_are_found() -> None:
+def test_containers_with_too_large_amounts_are_found() -> None:
     """The sum on a card, and the card that is seen; an index will do for a UUID."""
     assert check_containers({("n", "a"): [told(0, 8, "GPU-a"), told(1, 3, "1")]}, UUIDS, SIZES) == []
     assert (

@@ -87,7 +87,7 @@ async def test_a_pod_is_bound_once(observer: Observer) -> None:
     assert "already assigned" in error.message
 
 
-async def test_a_binding_for_another_uid_or_for_nobody_is_refused(observer: Observer) -> None:
+async def test_a_binding_for_another_uid_or_no_pod_is_refused(observer: Observer) -> None:
     """uid is a precondition since 1.23: 409; a pod that is not there is 404."""
     pod = await waiting_pod(observer)
 
@@ -163,7 +163,7 @@ async def test_field_selectors_select_and_unknown_fields_are_refused(observer: O
     assert error.code == 400
 
 
-async def test_a_selected_watch_shows_who_enters_and_leaves(observer: Observer) -> None:
+async def test_a_selected_watch_shows_what_enters_and_leaves(observer: Observer) -> None:
     """A kubelet's watch: the Binding is its ADDED."""
     pod = await waiting_pod(observer)
     seen: list[str] = []

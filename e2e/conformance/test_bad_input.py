@@ -70,7 +70,7 @@ async def test_a_filter_for_an_odd_quantity_is_an_error_that_names_it(observer: 
 
 
 @pytest.mark.parametrize("index", ["-1", "one", ""])
-async def test_an_annotation_that_is_no_index_is_written_anew(observer: Observer, index: str) -> None:
+async def test_an_annotation_that_is_no_index_is_written_again(observer: Observer, index: str) -> None:
     """A pod bound by hand that names no card at all is one without a card: it gets one that has room."""
     forged = gpu_pod("forged", 1, bound_to="a1")
     forged["metadata"]["annotations"] = {spec.POD_INDEX: index}
@@ -81,7 +81,7 @@ async def test_an_annotation_that_is_no_index_is_written_anew(observer: Observer
     await observer.check_books()
 
 
-async def test_an_annotation_with_a_wrong_index_stops_nobody_else(observer: Observer) -> None:
+async def test_an_annotation_with_a_wrong_index_stops_no_other_pod(observer: Observer) -> None:
     """A pod bound by hand names a card that is not there: it is refused with the reason; others go on."""
     forged = gpu_pod("forged", 1, bound_to="a1")
     forged["metadata"]["annotations"] = {spec.POD_INDEX: "7"}

@@ -83,7 +83,7 @@ async def test_attack_08a_no_program_writes_leases_of_others(observer: Observer,
         assert (account, allowed) == (account, [])
 
 
-async def test_nobody_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
+async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
     """The roles are wide enough: a pod runs, and the authorizer has refused neither program anything."""
     await observer.create(gpu_pod("p", 1, node="a1"))
     await observer.running("p")

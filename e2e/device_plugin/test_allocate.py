@@ -185,7 +185,7 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> 
     assert any("annotation" in message for _, message in await stage.events("b"))
 
 
-async def test_nobody_waits(stage: PluginStage) -> None:
+async def test_no_pod_waits(stage: PluginStage) -> None:
     """DP-016, defects D3, D4: an error with the reason, on a node of one card, too; never a nonsense variable."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()

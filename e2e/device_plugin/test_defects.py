@@ -43,7 +43,7 @@ async def test_d03_a_failure_is_an_error(stage: PluginStage) -> None:
         await stage.kubelet.allocate(MEMORY, free[:3])
 
 
-async def test_d04_a_node_of_one_card_hands_it_to_nobody_unasked(stage: PluginStage) -> None:
+async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginStage) -> None:
     """D4: on a node with one card every caller got it, and nothing was written down."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()
@@ -159,7 +159,7 @@ async def test_d22_pods_bound_by_hand_are_counted(observer: Observer) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["uuid", "index"])
-async def test_d27_the_runtime_is_told_the_right_card(stage: PluginStage, strategy: str) -> None:
+async def test_d27_the_runtime_gets_the_right_card(stage: PluginStage, strategy: str) -> None:
     """D27: our index went to the runtime as if it were NVML's; when a card is missing, that names another one."""
     await stage.open("t4x2", driver="535.104")
     await stage.plug("--device-id-strategy", strategy, "--survey-interval", "1s")

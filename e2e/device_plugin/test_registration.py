@@ -117,7 +117,7 @@ async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
     assert registration.ids()
 
 
-async def test_the_count_comes_back_with_a_node_that_is_created_anew(stage: PluginStage) -> None:
+async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -> None:
     """DP-020: gpu-count and the cards annotation are written again."""
     await stage.open("t4x2", kubelet=OLD_KUBELET)
     await stage.plug()

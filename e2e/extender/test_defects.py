@@ -44,7 +44,7 @@ async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> N
     await _free(stage, name, [10, 2])
 
 
-async def test_d11_a_word_that_is_no_number_bans_no_card(stage: ExtenderStage, name: str) -> None:
+async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, name: str) -> None:
     """D11: whatever could not be read was card 0; a number beside it counts."""
     await stage.node(name, 20, 2)
     await stage.knows(name, 10, 10)
@@ -106,7 +106,7 @@ async def test_d16_pods_that_come_and_go_leave_nothing_behind(stage: ExtenderSta
     await stage.used(name, 0, 0)
 
 
-async def test_d17_a_pod_that_is_made_anew_under_its_name_is_another(stage: ExtenderStage, name: str) -> None:
+async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderStage, name: str) -> None:
     """D17: the uid of a force-deleted pod stayed booked for ever: a StatefulSet's pod, ten times over, holds its units once."""
     await stage.node(name, 20, 2)
     await stage.knows(name, 10, 10)

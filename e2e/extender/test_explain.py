@@ -72,7 +72,7 @@ async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
         assert set(answer.json()["fits"]) == set(await stage.fits(pod, *nodes)), f"{units} units"
 
 
-async def test_a_bound_pod_that_cannot_be_booked_is_told_of(stage: ExtenderStage, name: str) -> None:
+async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderStage, name: str) -> None:
     """By an event on the pod: no scheduler asks about it any more."""
     await stage.node(name, 20, 2)
     await stage.knows(name, 10, 10)

@@ -42,7 +42,7 @@ async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observe
     await observer.check_books()
 
 
-async def test_a_node_where_nobodys_end_helps_is_dropped(stage: ExtenderStage) -> None:
+async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> None:
     """EXT-028: too small cards, or only more important pods; no uid is answered that is not a pod of that node."""
     before = await populate(stage)
     await stage.observer.create(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))

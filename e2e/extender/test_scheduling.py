@@ -80,7 +80,7 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
     await stage.used(name, 15)
 
 
-async def test_a_config_map_that_no_scheduler_sees_is_told_on_the_node(stage: ExtenderStage, name: str) -> None:
+async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage, name: str) -> None:
     """EXT-035: a card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
     sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
@@ -97,7 +97,7 @@ async def test_a_config_map_that_no_scheduler_sees_is_told_on_the_node(stage: Ex
     assert await stage.fits(pod, name) == [name]
 
 
-async def test_without_an_extender_nobody_is_bound_and_then_everybody(observer: Observer) -> None:
+async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observer) -> None:
     """EXT-036, EXT-037: SchedulerError and no node, as it is not ignorable; with the extender back the pod runs without help."""
     await observer.cluster.kill("extender")
     try:

@@ -110,7 +110,7 @@ async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path)
         assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
 
 
-async def test_a_caller_who_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
+async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
     """EXT-010: less comes than was announced, then the connection ends; the extender does not wait for the rest."""
     for path in POSTS:
         parts = urlsplit(of(book, path))

@@ -66,7 +66,7 @@ async def test_who_shows_a_certificate_is_served(secured: Secured) -> None:
     assert {path: await secured.known.status(secured.root(path)) for path in ROOT} == dict.fromkeys(ROOT, 200)
 
 
-async def test_who_shows_no_certificate_hears_of_nothing(secured: Secured) -> None:
+async def test_a_caller_without_a_certificate_learns_nothing(secured: Secured) -> None:
     """EXT-033, defect D26: 401 for verbs and book, whatever the method and size of the question; health is a probe's to ask."""
     body = await _order(secured)
     large = secured.stage.folder / "large"
@@ -114,7 +114,7 @@ async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifi
     await stage.observer.check_right_cards("p")
 
 
-async def test_a_scheduler_without_a_certificate_is_told_so(secured: Secured) -> None:
+async def test_a_scheduler_without_a_certificate_gets_that_error(secured: Secured) -> None:
     """EXT-033: the pod waits, and its event has the status."""
     stage = secured.stage
     configuration = schedulers.configuration(secured.url, enableHTTPS=True, tlsConfig={"caFile": str(secured.ca)})

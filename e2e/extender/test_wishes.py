@@ -96,7 +96,7 @@ async def test_a_card_of_ones_own(observer: Observer) -> None:
     await observer.check_right_cards("whole", "beside")
 
 
-async def test_a_wish_that_cannot_be_read_is_said_and_not_passed_over(observer: Observer) -> None:
+async def test_a_wish_that_cannot_be_read_is_a_reason(observer: Observer) -> None:
     """The event names the annotation; no card is given that was not wished for."""
     await observer.create(_wishing(gpu_pod("p", 2, node="a2"), spec.WISH_SPLIT, "most of it"))
 

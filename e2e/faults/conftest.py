@@ -16,7 +16,7 @@ from clusters.targets import Target
 from clusters.waiting import eventually
 from e2e.faults.stage import FaultStage
 from e2e.observer import Observer
-from e2e.report import said
+from e2e.report.case_notes import add_note
 
 _NODES: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "faults.yaml"
 _HERE: Final = Path(__file__).parent
@@ -50,7 +50,7 @@ async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> Asyn
     await fault_cluster.api.ensure_namespace(namespace)
     observer = Observer(fault_cluster, namespace)
     await eventually(observer.accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
-    stage = FaultStage(observer, lambda what, seconds: said.say(request, "fault", [seconds, what]))
+    stage = FaultStage(observer, lambda what, seconds: add_note(request, "fault", [seconds, what]))
     await stage.heal()
     try:
         yield stage

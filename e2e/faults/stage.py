@@ -74,7 +74,7 @@ class FaultStage:
         pods = await self.observer.running(*names)
         return {int(pod["metadata"]["annotations"][spec.POD_INDEX]): pod["metadata"]["name"] for pod in pods}
 
-    async def told(self, pod: str, reason: str) -> str:
+    async def event_text(self, pod: str, reason: str) -> str:
         """Wait for an event of that reason about a pod; its text."""
 
         async def texts() -> list[str]:

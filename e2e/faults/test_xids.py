@@ -30,7 +30,7 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
     await faults.command("xid", "1", str(xid))
     await faults.shows(f"Xid {xid}", 1)
 
-    assert str(xid) in await faults.told(pods[1], spec.EVENT_CARD_UNHEALTHY)
+    assert str(xid) in await faults.event_text(pods[1], spec.EVENT_CARD_UNHEALTHY)
     assert await faults.sick() == {1: f"Xid {xid}"}
     assert await faults.allocatable(BESIDE) == beside
     running = await faults.observer.running(*pods.values())

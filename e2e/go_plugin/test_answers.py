@@ -29,7 +29,7 @@ def test_a_pod_is_found_by_amount_and_age(units: int, name: str | None) -> None:
     assert (found and found["metadata"]["name"]) == name
 
 
-def test_a_pod_that_is_assigned_is_nobodys_any_more() -> None:
+def test_an_assigned_pod_matches_no_other_container() -> None:
     """As recorded: three ids again are the other pod of three."""
     found = candidate([assumed("early", 3, flag="true"), RECORDED[0]], 3)
 

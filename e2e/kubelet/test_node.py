@@ -46,7 +46,7 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
 
 
 @pytest.mark.stand_in_only("a Node created bare has not the labels by which a worker's own pods are placed")
-async def test_a_node_that_is_created_anew_is_taken_over(stage: Stage) -> None:
+async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
     """B6: the resources that a plugin announces come back with it, an operator's are lost; the Node does not come back alone."""
     await stage.plug(SamplePlugin(healthy(3)))
     await stage.counts(3, 3)

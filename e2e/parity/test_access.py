@@ -62,7 +62,7 @@ def short(answer: Answer) -> list[Any]:
     return [answer.code, answer.body if refused else None]
 
 
-async def test_nobody_gets_in_but_where_everybody_may(both: Both) -> None:
+async def test_anonymous_callers_reach_public_paths_alone(both: Both) -> None:
     """D4: without a credential only health and version are answered; each refusal names its reason and place."""
 
     async def observe(side: Side) -> Any:
@@ -120,7 +120,7 @@ async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) ->
     assert await both.differs("foreign-certificates", observe) == ("no connection", 401)
 
 
-async def test_a_certificate_says_who_one_is(both: Both) -> None:
+async def test_a_certificate_names_its_user(both: Both) -> None:
     """D4: the common name is the user, the organization a group; it counts before a token that is wrong."""
 
     async def observe(side: Side) -> Any:

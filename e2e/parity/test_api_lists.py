@@ -219,7 +219,7 @@ async def test_label_selectors(bare: Both, selector: str) -> None:
 @pytest.mark.parametrize(
     "selector", ["app in (x", "app in ()y", "=x", "bad key=x", "app=-x", "-a=b", "app x", "tier>x"]
 )
-async def test_what_is_said_of_a_label_selector(bare: Both, selector: str) -> None:
+async def test_errors_of_label_selectors_are_equal(bare: Both, selector: str) -> None:
     """D1: the whole answer for one that cannot be read."""
 
     async def observe(side: Side) -> Any:

@@ -61,7 +61,7 @@ async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
     assert [each[0] for each in seen] == ["MODIFIED"] * 6
 
 
-async def test_the_past_is_told_again(bare: Both) -> None:
+async def test_past_events_are_sent_again(bare: Both) -> None:
     """D1: a watch from an old version brings all changes since, the deleted object in its last state."""
 
     async def observe(side: Side) -> Any:

@@ -305,7 +305,7 @@ async def test_dependents_are_let_go(both: Both) -> None:
     assert "ownerReferences" not in child["metadata"]
 
 
-async def test_the_child_of_nobody_goes(both: Both) -> None:
+async def test_an_object_without_its_owner_is_deleted(both: Both) -> None:
     """G1: an owner that is not there, or is another object of that name, is none."""
 
     async def observe(side: Side) -> Any:

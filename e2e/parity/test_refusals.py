@@ -290,7 +290,7 @@ async def credentials(side: Side, folder: Path) -> AsyncIterator[dict[str, Path]
     }
 
 
-async def test_kubectl_is_told_the_same(both: Both, binaries: Binaries, tmp_path: Path) -> None:
+async def test_kubectl_gets_the_same_answers(both: Both, binaries: Binaries, tmp_path: Path) -> None:
     """D3: wrong credentials, kinds that are not there, bodies that are none: an unmodified kubectl ends alike on both."""
 
     async def observe(side: Side) -> Any:

@@ -177,7 +177,7 @@ async def test_an_extender_whose_preempt_fails(both: Both) -> None:
     assert seen[:3:2] == ["Unschedulable", {"low-a": "a", "high": ""}]
 
 
-async def test_who_only_the_extender_refuses_evicts_nobody(both: Both) -> None:
+async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None:
     """A9: the dry run finds no victim that would be needed, and that is an error of preemption."""
 
     async def observe(side: Side) -> Any:

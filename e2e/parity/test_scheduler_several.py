@@ -106,7 +106,7 @@ async def test_what_other_pods_and_volumes_demand(both: Both) -> None:
     assert await both.differs("scheduler-other-pods", observe) == ("a", "")
 
 
-async def test_nobody_is_asked_about_no_nodes(both: Both) -> None:
+async def test_the_extender_is_not_asked_about_no_nodes(both: Both) -> None:
     """A3: an empty list ends the chain."""
 
     async def observe(side: Side) -> Any:

@@ -60,7 +60,7 @@ async def test_the_own_condition_is_a_change(both: Both) -> None:
     assert seen[0] == seen[1]
 
 
-async def test_a_config_map_wakes_nobody(both: Both) -> None:
+async def test_a_config_map_wakes_no_pod(both: Both) -> None:
     """A10: the scheduler does not watch them."""
 
     async def trigger(it: Stage) -> None:
@@ -137,7 +137,7 @@ async def test_a_pod_that_ends_wakes(both: Both) -> None:
     assert woken
 
 
-async def test_a_pod_that_is_assigned_wakes_who_an_extender_refused(both: Both) -> None:
+async def test_an_assigned_pod_wakes_pods_that_an_extender_refused(both: Both) -> None:
     """A10: since queueing hints are for good, every event of an assigned pod counts for an extender's refusal."""
 
     async def trigger(it: Stage) -> None:
@@ -157,7 +157,7 @@ async def test_label_of_an_assigned_pod_wakes_an_extenders_refusals(both: Both) 
     assert woken
 
 
-async def test_a_waiting_pod_wakes_nobody(both: Both) -> None:
+async def test_a_waiting_pod_wakes_no_other(both: Both) -> None:
     """A10: a pod that comes, changes and goes without ever being assigned."""
 
     async def trigger(it: Stage) -> None:

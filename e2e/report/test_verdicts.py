@@ -72,7 +72,7 @@ def test_nothing_stays_of_other_sources_or_another_target(change: dict[str, str]
     assert merged(table("kind", b=PASSED), run) == run
 
 
-def test_a_column_begins_anew_with_another_minor() -> None:
+def test_a_column_begins_again_with_another_minor() -> None:
     """1.30 shows nothing of 1.36; the other columns stay."""
     before = merged(table("embedded", b=PASSED), table("controlplane", "v1.36.3", a=PASSED, b=PASSED))
     after = merged(before, table("controlplane", "v1.30.14", a=FAILED))

@@ -52,7 +52,7 @@ class ObservedNamespace:
         found = await self.observer.cluster.api.list(EVENTS, self.observer.namespace, field_selector=selector)
         return [str(event["message"]) for event in found if event.get("reason") == reason]
 
-    async def told(self, pod: str, reason: str) -> str:
+    async def event_text(self, pod: str, reason: str) -> str:
         """Wait for an event; its text."""
         found = await eventually(lambda: self.events(pod, reason), bool, f"an event {reason} on {pod}")
         return found[0]

@@ -8,7 +8,7 @@ import pytest
 
 from clusters.waiting import eventually
 from e2e.observer import Observer
-from e2e.report import said
+from e2e.report.case_notes import add_note
 from e2e.scenarios.churn import Churn
 
 NODE: Final = "a2"
@@ -67,7 +67,7 @@ async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRe
 def say(request: pytest.FixtureRequest, what: str, churn: Churn) -> None:
     """For the report of this case: how many pods were refused, and for which reasons."""
     refused = ", ".join(f"{count} x {reason}" for reason, count in churn.turned_away.items()) or "none"
-    said.say(
+    add_note(
         request,
         "churn",
         f"{what}: {churn.created} pods created, {churn.wrong_totals} containers told another pod's sum, "

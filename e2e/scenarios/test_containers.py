@@ -171,7 +171,7 @@ async def test_one_container_on_several_cards(observer: Observer, split: dict[st
     assert used == {int(card): units for card, units in split.items()}
 
 
-async def test_a_pod_without_card_memory_is_nobodys_business(observer: Observer) -> None:
+async def test_a_pod_without_card_memory_is_left_alone(observer: Observer) -> None:
     """No annotation, no variables; it sees no card."""
     plain = gpu_pod("plain", node="a1")
     plain["spec"]["containers"] = [plain_container("c0")]

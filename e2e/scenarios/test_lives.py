@@ -93,7 +93,7 @@ async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, w
     await observer.check_books()
 
 
-async def test_a_kubelet_without_its_checkpoint_loses_nobodys_room(observer: Observer) -> None:
+async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer) -> None:
     """A kubelet without its checkpoint turns its running pods away; those that replace them fit, and nothing over them."""
     await observer.create(gpu_pod("before", 9, node=NODE))
     await observer.running("before")
@@ -192,7 +192,7 @@ async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> No
     await observer.check_books()
 
 
-async def test_a_node_object_that_is_created_anew(observer: Observer) -> None:
+async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
     """Somebody deletes the Node; with the kubelet's next start it is back, with cards and memory, and pods run."""
     await observer.cluster.api.delete(NODES, NODE)
     await observer.cluster.restart_kubelet(NODE)

@@ -39,7 +39,7 @@ async def test_extender_killed_under_load_over_books_nothing(
     await observer.check_books()
 
 
-async def test_a_new_extender_knows_who_has_which_card(observer: Observer) -> None:
+async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer) -> None:
     """EXT-026: the book is rebuilt from annotations alone; what was full stays full."""
     await observer.create(gpu_pod("holder", 14, node="a1"))
     await observer.running("holder")
@@ -82,7 +82,7 @@ async def test_new_kubelet_sock_makes_the_plugin_register_again(observer: Observ
     await observer.check_books()
 
 
-async def test_the_count_is_asserted_again_when_somebody_changes_it(observer: Observer) -> None:
+async def test_a_changed_count_is_asserted_again(observer: Observer) -> None:
     """DP-020: gpu-count of the Node is put right by the plugin."""
     wrong = {"status": {"capacity": {spec.RESOURCE_COUNT: "7"}}}
     await observer.cluster.api.patch(NODES, "b2", wrong, subresource="status")

@@ -27,7 +27,7 @@ async def observed(
 
 
 @pytest.mark.stand_in_only("the metrics of a plugin in a pod are not on this machine's loopback")
-async def test_a_pod_that_uses_more_than_it_booked_is_told_and_shown(observed: ObservedNamespace) -> None:
+async def test_a_pod_that_uses_more_than_booked_gets_an_event(observed: ObservedNamespace) -> None:
     """The demo's player holds 1253 MiB on a booking of 1024: event and metric on the node that looks; gone with the pod."""
     observer = observed.observer
     await observer.create(
@@ -37,7 +37,7 @@ async def test_a_pod_that_uses_more_than_it_booked_is_told_and_shown(observed: O
     )
     await observer.running("greedy", "modest", "unseen")
 
-    text = await observed.told("greedy", "GPUShareMemoryOveruse")
+    text = await observed.event_text("greedy", "GPUShareMemoryOveruse")
     assert text.startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", "pod", "card") == {("greedy", "0"): 229 * MIB}
     await eventually(

@@ -144,9 +144,9 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     await end_pods_of_former_boot(client, node, pods, events)
     watch.begin(remembered(node.cards_before))
     # Changes of the cards while no plugin ran.
-    news.tell(changes_between(node.cards_before, node.cards, {}))
+    news.report_changes(changes_between(node.cards_before, node.cards, {}))
     check_ids(node.cards, node.kubelet_version, settings.max_ids)
-    node.listeners.append(news.tell)
+    node.listeners.append(news.report_changes)
     server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
     sight = Sight(
         client, events, metrics, lambda: node.cards, pods, lambda: server.is_watched,

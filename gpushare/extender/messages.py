@@ -234,8 +234,8 @@ def _with_reason(names: Sequence[str], reason: bytes) -> bytes:
     if b"\\" in _ENCODER.encode(names):
         # Such a name is none of a node, but may be asked about.
         return b",".join(b"%b:%b" % (_ENCODER.encode(name), reason) for name in names)
-    said = f'":{reason.decode()}'
-    return ('"' + (said + ',"').join(names) + said).encode()
+    entry = f'":{reason.decode()}'
+    return ('"' + (entry + ',"').join(names) + entry).encode()
 
 
 def reasons_in(answer: bytes) -> dict[str, str]:

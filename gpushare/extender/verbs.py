@@ -168,9 +168,9 @@ class Verbs:
         if verdict is None:
             return None
         asked = {"times": verdict.times, "secondsAgo": round(self._monotonic() - verdict.asked_at, 3)}
-        who = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
+        identity = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
         if verdict.request is None:
-            return {"pod": who, "asked": asked, "reasons": verdict.reasons}
+            return {"pod": identity, "asked": asked, "reasons": verdict.reasons}
         snapshot = self._cache.snapshot()
         now = question(verdict.request, snapshot, self._policy)
         if verdict.answer is None:
@@ -178,7 +178,7 @@ class Verbs:
         else:
             last = messages.reasons_in(verdict.answer)
             found = explain(now, snapshot, last, last, verdict.priority)
-        return {"pod": who, "asked": asked} | found
+        return {"pod": identity, "asked": asked} | found
 
     def what_if(self, body: bytes) -> bytes:
         """The same for a pod that is only thought of, on every node with cards. Raises MalformedMessageError."""

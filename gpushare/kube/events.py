@@ -59,7 +59,7 @@ class EventRecorder:
         self._rng = rng
         self._is_core_only = False
         # For each event, the path at which it was written and how often.
-        self._said: dict[_Key, tuple[str, int]] = {}
+        self._recorded: dict[_Key, tuple[str, int]] = {}
 
     async def record(
         self, kind: str, metadata: ObjectMeta, reason: str, message: str, level: Level = "Warning"
@@ -80,9 +80,9 @@ class EventRecorder:
 
     async def _count_up(self, key: _Key) -> bool:
         """Raise the count of the event that was written; False if there is none (any more)."""
-        if key not in self._said:
+        if key not in self._recorded:
             return False
-        path, count = self._said[key]
+        path, count = self._recorded[key]
         if self._is_core_only:
             patch: dict[str, Any] = {"count": count + 1, "lastTimestamp": self._now("seconds")}
         else:
@@ -91,9 +91,9 @@ class EventRecorder:
             await self._client.request("PATCH", path, body=patch, content_type=STRATEGIC_MERGE_PATCH)
         except NotFoundError:
             # The API server forgets events after an hour.
-            self._said.pop(key, None)
+            self._recorded.pop(key, None)
             return False
-        self._said[key] = (path, count + 1)
+        self._recorded[key] = (path, count + 1)
         return True
 
     async def _create(self, key: _Key, metadata: ObjectMeta, level: Level) -> None:
@@ -110,9 +110,9 @@ class EventRecorder:
             "uid": metadata.uid,
         }
         path = await self._write(namespace, {"metadata": head, "reason": key.reason, "type": level}, about, key.message)
-        self._said[key] = (f"{path}/{head['name']}", 1)
-        while len(self._said) > _REMEMBERED:
-            del self._said[next(iter(self._said))]
+        self._recorded[key] = (f"{path}/{head['name']}", 1)
+        while len(self._recorded) > _REMEMBERED:
+            del self._recorded[next(iter(self._recorded))]
 
     async def _write(self, namespace: str, event: dict[str, Any], about: dict[str, Any], message: str) -> str:
         """In the form that this server has; where it was written. Raises ApiError."""
@@ -128,7 +128,7 @@ class EventRecorder:
         if not self._is_core_only:
             # An event of the other form is begun again.
             self._is_core_only = True
-            self._said.clear()
+            self._recorded.clear()
         return path
 
     def _as_event(self, about: dict[str, Any], message: str, action: str) -> dict[str, Any]:

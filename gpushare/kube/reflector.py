@@ -79,8 +79,8 @@ class Handler(Protocol[T_contra]):
 class Contact:
     """How a reflector hears of its collection, for whoever observes it."""
 
-    heard_at: float | None = None
-    """When the last word came, in seconds of ``time.monotonic``: a list, an event, a bookmark (about one a minute); None before."""
+    last_answer_at: float | None = None
+    """When the last list, event or bookmark (about one a minute) came, in seconds of ``time.monotonic``; None before the first."""
     lists: int = 0
     """Whole lists that were read; more than one means that the history was lost, or that something was refused."""
 
@@ -147,7 +147,7 @@ class Reflector(Generic[T]):
         """Is what the handler is given now from a list? States between may be missing; a watch gives each of them."""
         self.contact = Contact()
         # The resourceVersion up to which the handler has everything, and the callers that wait for a later one.
-        self._told = 0
+        self._handled = 0
         self._waiting: set[asyncio.Event] = set()
         # The resourceVersion that was read last, of a list that may still be under way or of an event.
         self._seen = 0
@@ -159,13 +159,13 @@ class Reflector(Generic[T]):
 
         Versions are compared as numbers, as Kubernetes allows within a resource (KEP-5504) and etcd always made them.
         """
-        if self._told >= version:
+        if self._handled >= version:
             return True
         news = asyncio.Event()
         self._waiting.add(news)
         try:
             async with asyncio.timeout(seconds):
-                while self._told < version:
+                while self._handled < version:
                     news.clear()
                     await news.wait()
         except TimeoutError:
@@ -174,10 +174,10 @@ class Reflector(Generic[T]):
             self._waiting.remove(news)
         return True
 
-    def _tell(self, version: str) -> None:
+    def _advance(self, version: str) -> None:
         """The handler has everything up to this version."""
         if version.isdigit():
-            self._told = self._seen = int(version)
+            self._handled = self._seen = int(version)
         for news in self._waiting:
             news.set()
 
@@ -221,7 +221,7 @@ class Reflector(Generic[T]):
             self._remove(self._known[key])
         self.is_listing = False
         self._version = version
-        self._tell(self._version)
+        self._advance(self._version)
         self.contact.lists += 1
         self.synced.set()
         if self._on_sync is not None:
@@ -236,14 +236,14 @@ class Reflector(Generic[T]):
                     "the server's history went back path=%s from=%d to=%d; everything is read again",
                     self._path, self._seen, number,
                 )  # fmt: skip
-                self._told = 0
+                self._handled = 0
                 self._handler.begin_anew()
             self._seen = number
         return version
 
     async def _take(self, items: Sequence[msgspec.Raw], present: set[tuple[str, str]]) -> None:
         """Tell the handler of listed objects, some in a turn of the loop, and note that they are there."""
-        self.contact.heard_at = time.monotonic()
+        self.contact.last_answer_at = time.monotonic()
         for count, raw in enumerate(items, start=1):
             item = self._decoder.decode(raw)
             present.add((item.metadata.namespace, item.metadata.name))
@@ -292,8 +292,8 @@ class Reflector(Generic[T]):
         async with self._client.stream(self._path, params, silence_seconds=_SILENCE_SECONDS) as stream:
             async for line in stream:
                 self._version = self._handle(_EVENT.decode(line)) or self._version
-                self._tell(self._version)
-                self.contact.heard_at = time.monotonic()
+                self._advance(self._version)
+                self.contact.last_answer_at = time.monotonic()
                 self._pause.reset()
                 count += 1
                 if count % _EVENTS_A_TURN == 0:

@@ -66,7 +66,7 @@ class Xid:
 
 
 @dataclass(frozen=True, slots=True)
-class UnheardCard:
+class FailedCard:
     """A card with events that cannot be read, and why."""
 
     uuid: str
@@ -74,7 +74,7 @@ class UnheardCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Reports:
     """The reports since the last time: Xids in their order, cards that are lost, cards that answer with an error.
 
     ``is_outdated``: the machine has other cards than NVML knows. False if it is all empty.
@@ -82,7 +82,7 @@ class Heard:
 
     xids: tuple[Xid, ...] = ()
     lost: tuple[str, ...] = ()
-    failed: tuple[UnheardCard, ...] = ()
+    failed: tuple[FailedCard, ...] = ()
     is_outdated: bool = False
 
     def __bool__(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.nvml.api import Heard, UnheardCard, Xid
+from gpushare.nvml.api import FailedCard, Reports, Xid
 from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError, UnsupportedError
 from gpushare.nvml.translation import translated
 
@@ -56,7 +56,7 @@ class EventSets:
         if uuid in self._sets:
             _free(self._sets.pop(uuid))
 
-    def poll(self) -> Heard:
+    def poll(self) -> Reports:
         """The reports since the last time. A card that is lost or fails is not read any more.
 
         Raises NotInitializedError and NoDriverError, which concern all cards; if there was a report before, the next
@@ -64,7 +64,7 @@ class EventSets:
         """
         xids: list[Xid] = []
         lost: list[str] = []
-        failed: list[UnheardCard] = []
+        failed: list[FailedCard] = []
         for uuid in list(self._sets):
             try:
                 self._drain(uuid, xids)
@@ -77,8 +77,8 @@ class EventSets:
                 break
             except NvmlError as error:
                 self.forget(uuid)
-                failed.append(UnheardCard(uuid, str(error)))
-        return Heard(tuple(xids), tuple(lost), tuple(failed))
+                failed.append(FailedCard(uuid, str(error)))
+        return Reports(tuple(xids), tuple(lost), tuple(failed))
 
     def close(self) -> None:
         """Stop hearing all cards."""

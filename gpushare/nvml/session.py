@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 import pynvml
 
-from gpushare.nvml.api import Card, Checkup, Heard, Process, Survey, Xid
+from gpushare.nvml.api import Card, Checkup, Process, Reports, Survey, Xid
 from gpushare.nvml.errors import CardLostError, NotInitializedError, NvmlError, UnsupportedError
 from gpushare.nvml.events import EventSets
 from gpushare.nvml.library import SYSFS, NvmlLibrary, open_library
@@ -58,7 +58,7 @@ class NvmlSession:
         # Reports that were read when the sets were freed, for the next poll; the new count shows which cards are lost.
         self._late: tuple[Xid, ...] = ()
         # Cards that report no Xids, and a kernel that shows no changes: logged once each.
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def renew(self) -> Survey:
         """Open NVML again and count the cards; reads the reports of those that answer. Raises NvmlError, and is closed then."""
@@ -81,23 +81,23 @@ class NvmlSession:
         except NvmlError:
             self.close()
             raise
-        if self._bound is None and _BLIND not in self._said:
+        if self._bound is None and _BLIND not in self._reported:
             line = "the kernel does not tell which cards the driver has, NVML is opened anew for each count sys_root=%s"
             _LOG.warning(line, self._sysfs)
-            self._said.add(_BLIND)
+            self._reported.add(_BLIND)
         return Survey(survey.cards, survey.unreadable, frozenset(missed))
 
     def count(self) -> Survey:
         """The cards now; NVML is opened again only if this session may not know all. Raises NvmlError, and is closed then."""
         return self._survey_as_it_is() or self.renew()
 
-    def poll(self) -> Heard:
+    def poll(self) -> Reports:
         """The reports of the cards since the last time. Raises NvmlError if NVML itself does not answer."""
         if self._nvml is None:
             raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
-        heard = self._events.poll()
+        reports = self._events.poll()
         late, self._late = self._late, ()
-        return replace(heard, xids=late + heard.xids, is_outdated=self._is_outdated())
+        return replace(reports, xids=late + reports.xids, is_outdated=self._is_outdated())
 
     def check(self, uuid: str) -> Checkup:
         """Does this card answer now? One that does is listened to again. Never raises NvmlError."""
@@ -178,10 +178,10 @@ class NvmlSession:
         except (CardLostError, NotInitializedError):
             raise
         except NvmlError as error:
-            if uuid not in self._said:
+            if uuid not in self._reported:
                 what = "too old to report Xids" if isinstance(error, UnsupportedError) else "its events cannot be had"
                 _LOG.warning("card not watched for Xids uuid=%s reason=%s error=%s", uuid, what, error)
-                self._said.add(uuid)
+                self._reported.add(uuid)
 
     def _action(self, uuid: str) -> int | None:
         """The recovery that the card's driver asks for; None if it is not known, or the card is gone. Raises no NvmlError."""

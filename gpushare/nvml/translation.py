@@ -59,14 +59,14 @@ def translated(act: str) -> Iterator[None]:
         raise
     except FAILURES as error:
         code = getattr(error, "value", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-        reason = _NO_DRIVER.get(code) or f"NVML says: {_words(error)} (code {code})"
+        reason = _NO_DRIVER.get(code) or f"NVML says: {_text_of(error)} (code {code})"
         raise _KINDS.get(code, NvmlError)(f"cannot {act}: {reason}", code) from error
     except Exception as error:
-        reason = f"its answer cannot be read ({type(error).__name__}: {_words(error)})"
+        reason = f"its answer cannot be read ({type(error).__name__}: {_text_of(error)})"
         raise NvmlError(f"cannot {act}: {reason}", NOT_READ) from error
 
 
-def _words(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """The text of an error. pynvml asks the library for it, so it may fail as any other answer."""
     try:
         return str(error)

@@ -172,7 +172,7 @@ class Measuring:
 
     def _say(self, what: str) -> None:
         self._progress.text = what
-        self._progress.say(what)
+        self._progress.line(what)
 
 
 def _parts(count: int) -> list[int]:

@@ -138,7 +138,7 @@ async def _until_ready(name: str, url: str, progress: Progress) -> None:
     if not url:
         return
     progress.text = f"waiting for {url}"
-    progress.say(progress.text)
+    progress.line(progress.text)
     try:
         await eventually(lambda: _is_ready(url), bool, f"{url} answers 2xx", seconds=_LISTEN_SECONDS)
     except NotReachedError as error:
@@ -164,7 +164,7 @@ async def _until_it_follows(other: Asked, cluster: Path, progress: Progress) -> 
     Raises CannotMeasureError after a while, and immediately for an answer that no wait makes better.
     """
     progress.text = f"waiting for {other.name} to follow the API server"
-    progress.say(progress.text)
+    progress.line(progress.text)
     plan = read(cluster)
     names = node_names(plan)
     pod = pod_in_question("does-it-follow", min(plan.units))

@@ -83,7 +83,7 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         for wanted in filter(None, (order.api_port, order.web_port)):
             check_free(wanted)
         port = order.api_port or free_port()
-        progress.say("simulated API server")
+        progress.line("simulated API server")
         api = await start_simulated(
             bed, port, ["--cluster", str(order.plan.cluster), "--steady", "--seed", str(order.plan.seed)]
         )
@@ -91,7 +91,7 @@ async def run(order: Order, bed: Bed, folder: Path, progress: Progress) -> Outco
         floor = await start_do_nothing(bed)
         if floor is not None and floor.program is not None:
             stack.push_async_callback(floor.program.stop)
-        progress.say("extender: first sync")
+        progress.line("extender: first sync")
         metrics_port = free_port() if order.audit_seconds else 0
         server, _ = await start_extender(bed, with_tls=order.tls, flags=_flags(order, metrics_port))
         assert server.program is not None
@@ -142,7 +142,7 @@ async def _load(
 ) -> Outcome:
     environment = {**bed.environment, plans.VARIABLE: str(path), "PYTHONPATH": str(_ROOT)}
     progress.text = f"load for {plan.seconds:.0f} s"
-    progress.say(progress.text)
+    progress.line(progress.text)
     before, begun, samples = await _ask_api(port), time.time(), list[dict[str, float]]()
     sampling = asyncio.create_task(sample(server, samples, metrics_port, order.audit_seconds))
     try:

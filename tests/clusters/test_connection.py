@@ -41,7 +41,7 @@ def application(answering: Answering) -> Callable[..., Awaitable[None]]:
     return app
 
 
-async def test_only_what_is_said_is_sent() -> None:
+async def test_only_given_options_are_sent() -> None:
     """No type of content, no codings of our own, nothing that a server left here; an answer is all that came."""
     asked = {}
 
@@ -327,7 +327,7 @@ async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[s
     assert seen == [shown]
 
 
-async def test_nobody_asks_before_the_log_in_is_done(tmp_path: Path) -> None:
+async def test_no_request_is_sent_before_the_login_is_done(tmp_path: Path) -> None:
     """A login plugin runs once, however many requests wait for it; a server may take anonymous clients, and refuse them."""
     plugin, runs, shown = tmp_path / "plugin", tmp_path / "runs", []
     credential = json.dumps({"status": {"token": "t"}})

@@ -40,7 +40,7 @@ def test_empty_file_or_killed_clusters_copy_is_written_over(tmp_path: Path, cont
     "content",
     ["current-context: mine", "contexts: [{name: gpushare}, {name: mine}]", "[not, a, kubeconfig]", "{", "text", "\0"],
 )
-def test_a_copy_never_takes_the_place_of_a_file_of_somebody_else(tmp_path: Path, content: str) -> None:
+def test_a_copy_never_replaces_a_users_file(tmp_path: Path, content: str) -> None:
     """Whatever is in it."""
     out = tmp_path / "out"
     out.write_text(content)

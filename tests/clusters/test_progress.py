@@ -28,7 +28,7 @@ def test_a_line_of_its_own_says_what_came_of_it() -> None:
     """With the seconds so far."""
     out = io.StringIO()
     with Progress("docker", "starting", out) as progress:
-        progress.say("it answers")
+        progress.line("it answers")
 
     assert out.getvalue().splitlines()[-1] == "docker: it answers, 0 s"
 

@@ -85,7 +85,7 @@ def test_a_target_is_filled_in() -> None:
     assert (argv[0], environment["PORT"], environment["KUBECONFIG"]) == ("gpushare-extender", "1", "/k")
 
 
-def test_a_word_that_nobody_fills_in_is_an_error() -> None:
+def test_an_unknown_placeholder_is_an_error() -> None:
     """It names the word and what is known."""
     with pytest.raises(ClusterError, match="kubeconfig"):
         load_target("gpushare").extender.command(port="1")

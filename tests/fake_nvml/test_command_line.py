@@ -24,7 +24,7 @@ WHOLE = {
 }
 
 
-def test_every_change_can_be_said() -> None:
+def test_every_change_has_a_command() -> None:
     """Each change has a command, and the list here names all of them."""
     assert list(WHOLE) == list(CHANGES)
     assert [parse_words(line.split()).command for line in WHOLE.values()] == list(CHANGES)
@@ -66,7 +66,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         ("show -- true", "show takes nothing after --"),
     ],
 )
-def test_a_wrong_word_hears_what_would_be_right(line: str, says: str) -> None:
+def test_a_wrong_word_gets_the_nearest_right_one(line: str, says: str) -> None:
     """The error has the nearest command or key, and the usage."""
     with pytest.raises(UsageError) as wrong:
         parse_words(line.split())

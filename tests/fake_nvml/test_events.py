@@ -64,7 +64,7 @@ def address(card: object) -> int:
     return ctypes.cast(card, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
-def test_an_xid_reaches_who_listens_to_the_card(state: State) -> None:
+def test_an_xid_reaches_the_sets_of_its_card(state: State) -> None:
     """A second wait times out."""
     events = listen(0, 1)
 

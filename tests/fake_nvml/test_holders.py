@@ -105,7 +105,7 @@ def test_a_killed_holder_gives_its_memory_back(state: State, hold: Hold) -> None
     assert [row.pid for row in state.cards()[1].processes] == [4711]
 
 
-def test_nobody_else_removes_or_replaces_a_holder(state: State, hold: Hold) -> None:
+def test_no_other_user_removes_or_replaces_a_holder(state: State, hold: Hold) -> None:
     """Many of them are pid 1 in their container: a row of that pid is not theirs."""
     hold()
     uuid = state.cards()[1].uuid

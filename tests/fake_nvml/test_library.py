@@ -137,7 +137,7 @@ def test_sensors_show_what_was_set(simulate: Simulate) -> None:
     assert (action.nvmlReturn, action.value.uiVal) == (0, pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)
 
 
-def test_a_field_that_nobody_knows_fails_alone(simulate: Simulate) -> None:
+def test_an_unknown_field_fails_alone(simulate: Simulate) -> None:
     """The other values of the call are answered."""
     simulate("t4x1", driver="535.104.05")
 

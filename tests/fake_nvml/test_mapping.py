@@ -220,7 +220,7 @@ def test_a_folder_is_no_state_file(tmp_path: Path) -> None:
         State.open(tmp_path)
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """The error says so."""
     (tmp_path / "file").write_text("")
 

@@ -142,9 +142,7 @@ def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str
         ("nvmlDeviceGetUUID", "GPU-\0-1"),
     ],
 )
-def test_a_recording_that_somebody_spoiled_is_refused(
-    recorded: dict[str, Any], tmp_path: Path, call: str, answer: object
-) -> None:
+def test_a_spoiled_recording_is_refused(recorded: dict[str, Any], tmp_path: Path, call: str, answer: object) -> None:
     """The card is named."""
     spoiled = copy.deepcopy(recorded)
     spoiled["cards"][3]["recorded"][call] = answer
@@ -308,7 +306,7 @@ def test_an_older_recording_speaks_of_every_version(recorded: dict[str, Any], tm
     assert "nvmlDeviceGetGraphicsRunningProcesses" not in found, "the newest was missing, not this one"
 
 
-def test_memory_that_nobody_says_is_not_supported(recorded: dict[str, Any], state_path: Path, tmp_path: Path) -> None:
+def test_unknown_memory_is_not_supported(recorded: dict[str, Any], state_path: Path, tmp_path: Path) -> None:
     """Memory that the card shares with the processor; processes still use it."""
     for call in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"):
         recorded["cards"][0]["recorded"][call] = {"returns": "NOT_SUPPORTED"}
@@ -347,7 +345,7 @@ def test_the_newer_temperature_is_enough(recorded: dict[str, Any], tmp_path: Pat
     assert "nvmlDeviceGetTemperatureV" not in card.refused
 
 
-def test_a_value_that_is_set_is_said_from_then_on(state_path: Path) -> None:
+def test_a_value_that_is_set_is_answered_from_then_on(state_path: Path) -> None:
     """A value that the card did not answer can be given to it."""
     with State.create(state_path, Box.load("vgpu", seed="node-1")) as state:
         assert state.cards()[0].temperature is None

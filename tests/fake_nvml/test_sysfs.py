@@ -45,7 +45,7 @@ def test_the_driver_serves_each_card_of_the_box(state: State) -> None:
         assert (folder / "devices" / address / "numa_node").read_text() == "-1\n"
 
 
-def test_a_card_that_comes_and_goes_is_told_of(state: State) -> None:
+def test_a_card_that_comes_and_goes_is_reported(state: State) -> None:
     """With its NUMA node; the kernel's files about the others stay as they are."""
     before = served(state)
     added = state.add_card("t4", numa=1)
@@ -82,7 +82,7 @@ def test_card_that_is_put_back_is_another_link_each_time(state: State) -> None:
 
 
 @pytest.mark.parametrize("anew", ["reboot", "init", "init after the file was deleted"])
-def test_after_a_start_all_cards_are_taken_anew(state: State, anew: str) -> None:
+def test_after_a_start_all_cards_are_read_again(state: State, anew: str) -> None:
     """With what is true of them now."""
     before = served(state)
     if anew == "reboot":

@@ -123,13 +123,13 @@ def test_slots_mode_has_a_number_of_slots() -> None:
 
 
 @pytest.mark.parametrize("argv", [["--slots=7"], ["--mode=ids", "--slots=7"], ["--mode=slots", "--slots=0"]])
-def test_slots_that_nobody_would_count_are_an_error(argv: list[str]) -> None:
+def test_slots_that_would_not_be_counted_are_an_error(argv: list[str]) -> None:
     """Told, not ignored."""
     with pytest.raises(UsageError, match="--slots"):
         plugin(*argv)
 
 
-def test_cards_are_watched_unless_told_otherwise() -> None:
+def test_cards_are_watched_by_default() -> None:
     """The original's default was off: a sick card stayed in use (D9)."""
     plain = device_plugin_settings(["--node-name", "n"], {}).health
     told = device_plugin_settings(

@@ -66,7 +66,7 @@ def test_a_percentile_of_nothing_is_refused():
         percentile([], 0.5)
 
 
-def test_the_last_of_a_thousand_is_said_only_of_a_thousand():
+def test_a_per_mille_needs_a_thousand_values():
     """Fewer times say nothing of it."""
     assert summary([1.0] * 999)["p999"] is None
     assert summary([1.0] * 999 + [5.0, 5.0])["p999"] == 5.0
@@ -88,7 +88,7 @@ def test_a_burst_of_other_work_does_not_move_the_ratio():
     assert round_medians([1.0] * 50 + [2.0] * 20) == [1.0, 2.0]
 
 
-def test_a_busy_machine_is_said_first():
+def test_a_busy_machine_is_reported_first():
     """Figures measured beside a build are marked as such."""
     assert text({**RUN, "machine": {"load_before": 5.0, "cpus": 2}}).startswith("the machine was busy")
     assert "busy" not in text(RUN)

@@ -64,7 +64,7 @@ def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong):
         ("nothing", b"/12 ", True),
     ],
 )
-def test_a_bind_is_said_to_each_kind_of_server_in_its_own_words(kind, path, names_node):
+def test_a_bind_has_the_form_of_each_kind_of_server(kind, path, names_node):
     """Extenders get ExtenderBindingArgs, the API server a Binding; the server that does nothing gets as much to read."""
     made = request(kind, "p", "node-00007")
     assert path in made.splitlines()[0]

@@ -76,7 +76,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
         with Progress(COMMAND, f"starting {dockerd}", out) as progress:
             _wait(process, place, environment, progress)
             version = server_version({**environment, "DOCKER_HOST": place.address})
-            progress.say(f"docker {version} answers at {place.address}")
+            progress.line(f"docker {version} answers at {place.address}")
     except BaseException:
         # Ctrl-C as well; it may not have written its pid yet.
         processes.end(process.pid, lambda: process.poll() is None, _END_SECONDS)

@@ -207,7 +207,7 @@ def _end(place: Place, environment: Mapping[str, str], out: TextIO) -> None:
         progress.detail = "waiting for its end"
         daemon.end(place)
         leftovers.remove(place, environment)
-        progress.say("ended; its images stay in the cache")
+        progress.line("ended; its images stay in the cache")
 
 
 def _remove_all(environment: Mapping[str, str]) -> None:

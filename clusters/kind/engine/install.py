@@ -31,7 +31,7 @@ def install(environment: Mapping[str, str], out: TextIO, policy: Path = _POLICY)
         if program("docker", environment) is None:
             # A package of its own since Debian 13.
             _run([str(apt), "install", "--yes", "--no-install-recommends", "docker-cli"], quiet, progress)
-        progress.say("installed")
+        progress.line("installed")
 
 
 def _run(argv: list[str], environment: Mapping[str, str], progress: Progress) -> None:

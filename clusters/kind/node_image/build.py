@@ -135,7 +135,7 @@ def _build(name: str, built: Sequence[Module], cache: Path, environment: Mapping
         layers = [debian["node"], *_own_layers(folder, programs, version, asked["pause"])]
         progress.detail = "loading it into Docker"
         _load(_node(name, layers, versions), environment)
-        progress.say(f"built {name}")
+        progress.line(f"built {name}")
 
 
 def _own_layers(folder: Path, programs: Mapping[str, Path], version: str, pause: str) -> Iterator[Layer]:

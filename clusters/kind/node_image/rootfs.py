@@ -95,7 +95,7 @@ def _make(folder: Path, suite: str, environment: Mapping[str, str], out: TextIO)
             layer = write_layer(content, made / f"{name}.tar", leave_out=("dev", "proc", "sys", "run", "tmp"))
             (made / f"{name}.json").write_text(json.dumps({"digest": layer.digest, "size": layer.size}))
         made.rename(folder)
-        progress.say(f"made Debian {suite}")
+        progress.line(f"made Debian {suite}")
 
 
 def _read(folder: Path, name: str) -> Layer:

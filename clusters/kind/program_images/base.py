@@ -90,7 +90,7 @@ def _make(folder: Path, environment: Mapping[str, str], out: TextIO) -> None:
         write_layer(root, made / "root.tar", leave_out=("dev", "proc", "sys", "run", "tmp"))
         (made / "facts.json").write_text(json.dumps({"suite": suite, "python": python}))
         made.rename(folder)
-        progress.say(
+        progress.line(
             f"made a base of Debian {suite} with Python {python}, {(folder / 'root.tar').stat().st_size >> 20} MiB"
         )
 

@@ -156,7 +156,7 @@ def _build(
             watch(argv, {**environment, **_builder(environment)}, progress)
         progress.text = "removing old images"
         remove_old((*PROGRAMS.values(), python_base.REPOSITORY), {*astuple(images), name}, environment)
-        progress.say(f"built {', '.join(astuple(images))}")
+        progress.line(f"built {', '.join(astuple(images))}")
 
 
 def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: TextIO) -> None:

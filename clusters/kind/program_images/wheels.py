@@ -55,7 +55,7 @@ def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, s
         argv += ["--abi=none", "--require-hashes", *(f"--requirement={path}" for path in wanted)]
         _pip(["download", *argv, f"--dest={made}"], environment, progress)
         made.rename(folder)
-        progress.say(f"fetched {len(list(folder.iterdir()))} wheels")
+        progress.line(f"fetched {len(list(folder.iterdir()))} wheels")
     return folder
 
 

@@ -86,7 +86,7 @@ def test_references_become_what_was_answered() -> None:
 
 
 @pytest.mark.parametrize("text", ["${version:7}", "${uid:7}"])
-def test_a_reference_to_nothing_is_told(text: str) -> None:
+def test_a_reference_to_nothing_is_reported(text: str) -> None:
     """The operation is not sent."""
     with pytest.raises(UnresolvedError):
         resolve(Operation(9, "GET", "/x", params={"a": text}), "mine", answers)
@@ -123,7 +123,7 @@ def test_another_write_is_a_difference() -> None:
     assert (found.first, found.second) == ("write 0", "write 1")
 
 
-def test_the_least_that_differs_is_told() -> None:
+def test_the_least_difference_is_reported() -> None:
     """Where it stands, and both values; null is not absent."""
     first, second = record("one", 10, _UIDS[0], data={"a": 1}), record("one", 10, _UIDS[0], data={"a": 1, "b": None})
     found = compare(first, second)

@@ -60,7 +60,7 @@ class Admission:
         self._take_question(frozenset())
         offered = list(dict.fromkeys([*must_include, *available]))
         sight = await self._look(size)
-        candidate = self._whose(sight, offered, must_include, size)
+        candidate = self._candidate_for(sight, offered, must_include, size)
         chosen = self._pick(candidate, sight, offered)
         self._chosen = {frozenset(chosen): candidate}
         self._view.guess(frozenset(chosen), candidate)
@@ -77,7 +77,9 @@ class Admission:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             sight = await self._look(len(device_ids))
             self._check_cards(sight, device_ids)
-            candidate = self._whose(sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids))
+            candidate = self._candidate_for(
+                sight, device_ids, () if sight.ids_are_counts else device_ids, len(device_ids)
+            )
         sight = self._view.now()
         cards = sight.cards
         check_ids_of_pod(candidate.pod_units, self._view.node.cards, self._view.node.kubelet_version)
@@ -130,7 +132,7 @@ class Admission:
             sight = self._view.now()
         return sight
 
-    def _whose(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
+    def _candidate_for(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
         """The container that this is most likely for. Raises NoCandidateError."""
         offer = self._offer(sight, offered, must, size)
         waiting = self._waiting(sight)

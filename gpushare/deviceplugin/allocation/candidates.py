@@ -167,7 +167,7 @@ def match(
         if _has_room(candidate, offer):
             return candidate
         if candidate.goes_on:
-            raise NoCandidateError(_why_nobody([candidate], offer))
+            raise NoCandidateError(_why_no_candidate([candidate], offer))
         for index in elsewhere(candidate) if not (offer.must or candidate.is_begun) else ():
             moved = replace(candidate, cards=((index, candidate.units),))
             if _has_room(moved, offer):
@@ -175,7 +175,7 @@ def match(
     for candidate in likely:
         if fits(candidate, offer):
             return candidate
-    raise NoCandidateError(_why_nobody(waiting, offer))
+    raise NoCandidateError(_why_no_candidate(waiting, offer))
 
 
 def _has_room(candidate: Candidate, offer: Offer) -> bool:
@@ -211,7 +211,7 @@ def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
     return 0 if candidate.is_begun else candidate.pod_units
 
 
-def _why_nobody(waiting: Sequence[Candidate], offer: Offer) -> str:
+def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
     """Names no pod: the kubelet shows the text with the pod that it asked for, which may be of another namespace."""
     same = [candidate for candidate in waiting if is_of_size(candidate, offer)]
     if not same:

@@ -22,7 +22,7 @@ from gpushare.model.pod import is_finished, pod_request, was_started
 class Entry:
     """A line of the kubelet's book: a container has these ids.
 
-    The pod is named by ``uid`` (the checkpoint) or by namespace and name (PodResources). ``told`` are the variables of
+    The pod is named by ``uid`` (the checkpoint) or by namespace and name (PodResources). ``variables`` are the variables of
     our answer, if the book keeps it.
     """
 
@@ -32,7 +32,7 @@ class Entry:
     namespace: str = ""
     pod: str = ""
     resource: str = wire.RESOURCE_MEMORY
-    told: Mapping[str, str] | None = None
+    variables: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Grant:
     container: str
     ids: frozenset[str]
     card_of: Mapping[str, int]
-    told: Mapping[str, str] | None = None
+    variables: Mapping[str, str] | None = None
     is_guess: bool = False
 
     @property
@@ -66,7 +66,7 @@ def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
     listed = []
     for entry in live:
         noted = known.get((entry.container, entry.ids, entry.resource))
-        listed.append(replace(entry, uid=noted.uid, told=noted.told) if noted is not None else entry)
+        listed.append(replace(entry, uid=noted.uid, variables=noted.variables) if noted is not None else entry)
     owners = {one: entry.uid or entry.pod for entry in listed for one in entry.ids}
     used = {(entry.container, entry.uid) for entry in listed}
     added = (
@@ -128,8 +128,8 @@ def lay(
         if pod is None or is_finished(pod):
             continue
         written |= entry.ids
-        cards = _told_cards(entry) if ids_are_counts else _own_cards(entry.ids, index_of)
-        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards, entry.told))
+        cards = _cards_in_variables(entry) if ids_are_counts else _own_cards(entry.ids, index_of)
+        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards, entry.variables))
     grants += [grant for grant in guesses if not grant.ids & written]
     return Holdings(grants)
 
@@ -138,8 +138,8 @@ def _own_cards(ids: Iterable[str], index_of: Callable[[str], int | None]) -> dic
     return {one: index for one in ids if (index := index_of(one)) is not None}
 
 
-def _told_cards(entry: Entry) -> dict[str, int]:
-    index = (entry.told or {}).get(wire.ENV_INDEX, "")
+def _cards_in_variables(entry: Entry) -> dict[str, int]:
+    index = (entry.variables or {}).get(wire.ENV_INDEX, "")
     return dict.fromkeys(entry.ids, int(index)) if index.isascii() and index.isdigit() else {}
 
 

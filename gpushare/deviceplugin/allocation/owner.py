@@ -127,14 +127,14 @@ def _decode(content: bytes) -> tuple[Entry, ...]:
             frozenset(_flat(line.DeviceIDs)),
             uid=line.PodUID,
             resource=line.ResourceName,
-            told=_told(line.AllocResp),
+            variables=_variables_of(line.AllocResp),
         )
         for line in lines
         if line.ResourceName in _OURS
     )
 
 
-def _told(response: str | None) -> dict[str, str] | None:
+def _variables_of(response: str | None) -> dict[str, str] | None:
     """The variables in an answer of ours that the kubelet keeps; None if it keeps none that can be read."""
     if not response:
         return None

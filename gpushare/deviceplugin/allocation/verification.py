@@ -55,7 +55,7 @@ class Verification:
         sight = self._view.now(entries)
         grant = sight.holdings.owner(device_ids)
         if grant is None:
-            raise HeldError(HoldReason.OWNER_UNKNOWN, _nobody(entries, device_ids))
+            raise HeldError(HoldReason.OWNER_UNKNOWN, _no_owner(entries, device_ids))
         return await self._let_start(grant, entries)
 
     def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
@@ -65,7 +65,7 @@ class Verification:
         if grant is None or grant.is_guess:
             return None
         pod = sight.pod(grant.uid)
-        is_right = _is_assigned(pod) and _told_right(pod, grant, sight) and _lies_right(pod, grant, sight)
+        is_right = _is_assigned(pod) and _has_right_variables(pod, grant, sight) and _lies_right(pod, grant, sight)
         return pod.metadata if is_right else None
 
     async def _let_start(self, grant: Grant, entries: Sequence[Entry]) -> ObjectMeta:
@@ -81,7 +81,7 @@ class Verification:
         if allocation is None:
             self._hold_if_refused(pod, grant)
             _hold(HoldReason.NO_CARD, pod, grant, "but its annotation names no card, and no card has room for it")
-        if not _told_right(pod, grant, sight):
+        if not _has_right_variables(pod, grant, sight):
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             _hold(HoldReason.WRONG_AMOUNT, pod, grant, text)
         if allocation.by_container is not None:
@@ -134,7 +134,7 @@ class Verification:
         return HoldReason.NO_ROOM, "the card is booked for others"
 
 
-def _nobody(entries: Sequence[Entry], device_ids: Sequence[str]) -> str:
+def _no_owner(entries: Sequence[Entry], device_ids: Sequence[str]) -> str:
     wanted = frozenset(device_ids)
     for entry in entries:
         if entry.ids & wanted:
@@ -146,12 +146,12 @@ def _is_assigned(pod: Pod) -> bool:
     return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
 
 
-def _told_right(pod: Pod, grant: Grant, sight: Sight) -> bool:
+def _has_right_variables(pod: Pod, grant: Grant, sight: Sight) -> bool:
     """Do the variables say the container's amount? Where an id is a unit they cannot say another."""
-    told = (grant.told or {}).get(wire.ENV_CONTAINER_UNITS)
-    if told is None or not (sight.counts_slots or sight.ids_are_counts):
+    stated = (grant.variables or {}).get(wire.ENV_CONTAINER_UNITS)
+    if stated is None or not (sight.counts_slots or sight.ids_are_counts):
         return True
-    return told == str(dict(gpu_containers(pod)).get(grant.container))
+    return stated == str(dict(gpu_containers(pod)).get(grant.container))
 
 
 def _lies_right(pod: Pod, grant: Grant, sight: Sight) -> bool:

@@ -24,18 +24,18 @@ from gpushare.nvml.api import Card
 _LOG = logging.getLogger(__name__)
 
 
-# Between two attempts to tell, in seconds; how often at most, then the word is let go.
+# The pause between two attempts to record an event, in seconds, and the most attempts; after the last the report is dropped.
 _RETRY_SECONDS: Final = 2.0
 _ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
 
 _Level = Literal["Normal", "Warning"]
-_Word = tuple[str, ObjectMeta, str, str, _Level]
+_Report = tuple[str, ObjectMeta, str, str, _Level]
 
 
 class CardNews:
-    """Tells of the node named ``name`` and of its ``pods``; ``known`` is our Node as it was read last, without a uid before."""
+    """Reports about the node ``name`` and its ``pods``; ``known`` is our Node as it was read last, without a uid before that."""
 
     def __init__(
         self, client: ApiClient, name: str, pods: NodePods, events: EventRecorder, known: Callable[[], ObjectMeta]
@@ -45,9 +45,9 @@ class CardNews:
         self._pods = pods
         self._events = events
         self._known = known
-        self._words: asyncio.Queue[_Word] = asyncio.Queue(_LONGEST_QUEUE)
+        self._reports: asyncio.Queue[_Report] = asyncio.Queue(_LONGEST_QUEUE)
 
-    def tell(self, changes: Iterable[CardChange]) -> None:
+    def report_changes(self, changes: Iterable[CardChange]) -> None:
         """Cards fell ill or recovered."""
         for change in changes:
             reason = wire.EVENT_CARD_RECOVERED if change.healthy else wire.EVENT_CARD_UNHEALTHY
@@ -58,21 +58,21 @@ class CardNews:
                 if change.card.index in indices_of(pod):
                     self._put(("Pod", pod.metadata, reason, text, level))
 
-    def say(self, reason: str, text: str) -> None:
+    def report(self, reason: str, text: str) -> None:
         """Something else of the Node."""
         self._put(("Node", ObjectMeta(name=self._name), reason, text, "Warning"))
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Record events until cancelled."""
         while True:
-            word = await self._words.get()
+            report = await self._reports.get()
             for _ in range(_ATTEMPTS):
-                if await self._is_told(word):
+                if await self._is_recorded(report):
                     break
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _is_told(self, word: _Word) -> bool:
-        kind, metadata, reason, text, level = word
+    async def _is_recorded(self, report: _Report) -> bool:
+        kind, metadata, reason, text, level = report
         try:
             if kind == "Node":
                 metadata = await self._our_node()
@@ -80,11 +80,13 @@ class CardNews:
             return False
         return await self._events.record(kind, metadata, reason, text, level)
 
-    def _put(self, word: _Word) -> None:
-        if self._words.full():
-            _LOG.warning("not told kind=%s name=%s event=%s: too much waits to be told", word[0], word[1].name, word[2])
+    def _put(self, report: _Report) -> None:
+        if self._reports.full():
+            _LOG.warning(
+                "not reported kind=%s name=%s event=%s: too many events wait", report[0], report[1].name, report[2]
+            )
             return
-        self._words.put_nowait(word)
+        self._reports.put_nowait(report)
 
     async def _our_node(self) -> ObjectMeta:
         """The Node's identity: an event without its uid is not shown with the Node. Raises ApiError."""

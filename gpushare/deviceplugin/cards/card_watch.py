@@ -25,7 +25,7 @@ from gpushare.deviceplugin.cards.devices import PhysicalCard
 from gpushare.deviceplugin.cards.health import CardHealth, Recovery
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.roster import count_cards
-from gpushare.nvml.api import Card, Heard, Survey, UnreadableCard
+from gpushare.nvml.api import Card, Reports, Survey, UnreadableCard
 from gpushare.nvml.errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
@@ -117,7 +117,7 @@ class CardWatch:
                 return
             if problem != self._trouble:
                 _LOG.warning("no cards to share reason=%s look_again_seconds=%.0f", problem, NO_CARDS_SECONDS)
-                self._news.say(wire.EVENT_NO_CARDS, f"no cards to share: {problem}")
+                self._news.report(wire.EVENT_NO_CARDS, f"no cards to share: {problem}")
                 self._trouble = problem
             await asyncio.sleep(NO_CARDS_SECONDS)
 
@@ -138,8 +138,8 @@ class CardWatch:
         left = math.ceil((self._next_survey - self._clock()) / TURN_SECONDS)
         quiet = 1 if self._health.sick else min(max(1, left), _QUIET_TURNS)
         try:
-            heard = await self._patiently("hear the cards", self._session.poll, quiet)
-            if self._hear(heard):
+            reports = await self._patiently("read the reports of the cards", self._session.poll, quiet)
+            if self._take(reports):
                 self._node.refresh()
             if self._clock() >= self._next_survey:
                 await self._recount()
@@ -147,22 +147,22 @@ class CardWatch:
             await self._reopen(error)
         await self._look_after_the_sick()
 
-    def _hear(self, heard: Heard) -> bool:
+    def _take(self, reports: Reports) -> bool:
         """Enter it in the book; whether a card fell ill."""
         is_news = False
-        for xid in heard.xids:
-            is_critical = self._health.hear(xid.uuid, xid.code)
+        for xid in reports.xids:
+            is_critical = self._health.note_xid(xid.uuid, xid.code)
             _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
             if self._metrics is not None:
                 self._metrics.count_xid(xid.uuid, xid.code)
             is_news |= is_critical
-        for uuid in heard.lost:
+        for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
             is_news |= self._health.lose(uuid)
-        for card in heard.failed:
-            _LOG.warning("card not heard until the next count uuid=%s reason=%s", card.uuid, card.reason)
+        for card in reports.failed:
+            _LOG.warning("no reports of the card until the next count uuid=%s reason=%s", card.uuid, card.reason)
             self._next_survey = min(self._next_survey, self._clock() + self._survey_seconds)
-        if heard.lost or heard.is_outdated:
+        if reports.lost or reports.is_outdated:
             # Was it taken out, or does it come back? Is there another?
             self._hurry()
         return is_news
@@ -193,7 +193,7 @@ class CardWatch:
                     f"{'' if again.code in CONTAINER_CODES else 'no driver, '}all cards are unhealthy until it is back"
                 )
                 _LOG.warning("%s reason=%s", text, problem)
-                self._news.say(wire.EVENT_NO_CARDS, f"{text}: {problem}")
+                self._news.report(wire.EVENT_NO_CARDS, f"{text}: {problem}")
             self._health.miss_driver(is_away=True)
             self._node.refresh()
             self._hurry()
@@ -230,7 +230,7 @@ class CardWatch:
     def _take_stock(self) -> tuple[str, ...]:
         """Compare the count with the known cards; those that are lost."""
         survey = self._survey
-        self._say_who_is_not_shared(survey)
+        self._report_withheld(survey)
         answering = [_physical(card) for card in survey.cards if card.uuid not in self._withheld]
         # A card that gives its UUID is that card, and no other that is missing.
         known = {card.uuid for card in self._known}
@@ -242,11 +242,11 @@ class CardWatch:
         lost = {card.nvml_index for card in roster.cards if card.uuid in roster.lost}
         # Which cards the other unreadable ones are is not known; a lost one is reported by its name.
         unknown = survey.unreadable if len(survey.unreadable) > len(roster.lost) else ()
-        self._say_who_is_unknown(card for card in unknown if card.index not in lost)
+        self._report_unreadable(card for card in unknown if card.index not in lost)
         for uuid in roster.lost:
             self._health.lose(uuid)
         for uuid in survey.missed:
-            _LOG.warning("the driver asks for a recovery of a card after a fault that nobody heard uuid=%s", uuid)
+            _LOG.warning("the driver asks for a recovery of a card after a fault of which no report came uuid=%s", uuid)
             self._health.miss(uuid)
         if roster.lost:
             self._hurry()
@@ -266,21 +266,21 @@ class CardWatch:
             self._container.answered()
         if text and text != self._blocked:
             _LOG.warning("this container is kept from a card reason=%s", text)
-            self._news.say(wire.EVENT_CARD_UNREADABLE, text)
+            self._news.report(wire.EVENT_CARD_UNREADABLE, text)
         self._blocked = text
 
-    def _say_who_is_not_shared(self, survey: Survey) -> None:
+    def _report_withheld(self, survey: Survey) -> None:
         withheld = {card.uuid: text for card in survey.cards if (text := why_not_shared(card, self._node.unit))}
         for uuid in withheld.keys() - self._withheld:
             _LOG.warning("not shared uuid=%s reason=%s", uuid, withheld[uuid])
-            self._news.say(wire.EVENT_CARD_NOT_SHARED, withheld[uuid])
+            self._news.report(wire.EVENT_CARD_NOT_SHARED, withheld[uuid])
         self._withheld = frozenset(withheld)
 
-    def _say_who_is_unknown(self, cards: Iterable[UnreadableCard]) -> None:
+    def _report_unreadable(self, cards: Iterable[UnreadableCard]) -> None:
         unreadable = frozenset(cards)
         for card in unreadable - self._unreadable:
             _LOG.warning("card cannot be read nvml_index=%d reason=%s", card.index, card.reason)
-            self._news.say(
+            self._news.report(
                 wire.EVENT_CARD_UNREADABLE, f"card {card.index} by NVML's count cannot be read: {card.reason}"
             )
         self._unreadable = unreadable
@@ -312,7 +312,7 @@ class CardWatch:
         while silent < _SILENCE_SECONDS:
             await asyncio.sleep(_SILENCE_SECONDS - silent)
             silent = self._thread.silent_seconds()
-        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not heard"
+        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
         _LOG.warning(text, act, silent)
 
 

@@ -28,16 +28,16 @@ POLL_SECONDS: Final = 30.0
 
 
 async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealth) -> None:
-    """Take the ConfigMap's word to the book of health, until cancelled."""
+    """Enter the cards of the ConfigMap in the book of health, until cancelled."""
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
     path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
-    said: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
     while True:
         try:
             indices, odd = await _declared(client, path)
-            if odd and odd != said:
+            if odd and odd != reported:
                 _LOG.warning("no card indices path=%s entries=%.200s", path, ",".join(odd))
-            said = odd
+            reported = odd
             if health.declare(indices):
                 node.refresh()
         except ApiError as error:

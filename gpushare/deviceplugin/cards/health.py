@@ -38,7 +38,7 @@ _SEEN_AGAIN: Final = frozenset({REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKE
 RULE_BOOT: Final = "the machine booted anew"
 RULE_COOL_DOWN: Final = "the driver asks for no recovery and the card answers"
 RULE_ANSWERS: Final = "the card answers again"
-RULE_OPERATOR: Final = "an operator's word"
+RULE_OPERATOR: Final = "an operator's annotation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ class CardHealth:
             return []
         return self._recover(list(self._ill), RULE_BOOT)
 
-    def hear(self, uuid: str, xid: int) -> bool:
-        """The driver reported an Xid; whether that makes the card sick now, or its fault graver."""
+    def note_xid(self, uuid: str, xid: int) -> bool:
+        """The driver reported an Xid. Returns whether that makes the card sick now, or its fault graver."""
         return self._rules.is_critical(xid) and self._fall_ill(uuid, f"{XID_PREFIX}{xid}")
 
     def miss(self, uuid: str) -> bool:

@@ -104,8 +104,8 @@ class NodeStatus:
         # The index that each card ever had: one that comes back gets its own again, if no other card has it.
         self._facts: dict[str, CardFacts] = {}
         self._published: tuple[object, ...] = ()
-        # The operator's word that was acted on and is still to be taken away.
-        self._recovered_word = ""
+        # The operator's annotation that was acted on, and that is still to be removed from the Node.
+        self._acted_on = ""
         self._unknown_annotations: list[str] = []
         self._is_watched = False
         self._wake = asyncio.Event()
@@ -173,7 +173,7 @@ class NodeStatus:
     async def publish(self) -> None:
         """Write cards and count if the Node does not have them. Raises ApiError."""
         node = await self._read()
-        self._log_words(node)
+        self._read_annotations(node)
         if self._coming is None and has_left(self.cards, self.nvml_indices, self._in_use()):
             self._coming = self._physical
         if self._coming is not None:
@@ -261,13 +261,13 @@ class NodeStatus:
             listener(changes)
 
     async def _write(self, node: Node, cards: NodeCards, *, is_moving: bool = False) -> None:
-        patch = patch_for(node, cards, self._recovered_word, is_moving=is_moving)
+        patch = patch_for(node, cards, self._acted_on, is_moving=is_moving)
         if patch is None:
             return
         await self._client.patch_node_status(self.name, patch)
         if wire.ANNOTATION_RECOVERED in patch["metadata"]["annotations"]:
             # The same annotation, written again, counts again.
-            self._recovered_word = ""
+            self._acted_on = ""
         count = patch["status"]["capacity"][wire.RESOURCE_COUNT]
         _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
 
@@ -280,7 +280,7 @@ class NodeStatus:
         self._published = about_us(node)
         return node
 
-    def _log_words(self, node: Node) -> None:
+    def _read_annotations(self, node: Node) -> None:
         """Log news on the Node: another boot, an operator's annotation, one that is most likely misspelt."""
         self.boot = boot_of(node) or self._boot
         recoveries = self._health.booted(self.boot)
@@ -294,14 +294,14 @@ class NodeStatus:
                 "no annotation of a node that gpushare knows names=%.200s known=%s", names, wire.ANNOTATION_RECOVERED
             )
         self._unknown_annotations = unknown
-        word = annotations.get(wire.ANNOTATION_RECOVERED, "")
+        named = annotations.get(wire.ANNOTATION_RECOVERED, "")
         # Once, as it stays for as long as the Node cannot be written.
-        if word and word != self._recovered_word:
-            uuids, odd = named_cards(word, self.cards.cards)
+        if named and named != self._acted_on:
+            uuids, odd = named_cards(named, self.cards.cards)
             if odd:
                 _LOG.warning("no such cards annotation=%s entries=%.200s", wire.ANNOTATION_RECOVERED, ",".join(odd))
             recoveries += self._health.believe(uuids)
-        self._recovered_word = word
+        self._acted_on = named
         self.refresh(recoveries)
 
     def _log(self, recoveries: Iterable[Recovery]) -> None:

@@ -41,19 +41,19 @@ def has_left(cards: NodeCards, here: Container[str], in_use: frozenset[int]) -> 
     return any(card.uuid not in here and card.index not in in_use for card in cards.cards)
 
 
-def patch_for(node: Node, cards: NodeCards, word: str, *, is_moving: bool) -> dict[str, Any] | None:
+def patch_for(node: Node, cards: NodeCards, acted_on: str, *, is_moving: bool) -> dict[str, Any] | None:
     """The one write to ``nodes/status`` that brings the Node to these cards; None if it is there already.
 
-    ``word`` is the operator's that was acted on: it is taken away, unless it is another by now.
+    ``acted_on`` is the operator's annotation that was acted on: it is removed, unless it has changed since.
     """
     wanted = amounts(node, cards, is_moving=is_moving)
     annotations: dict[str, str | None] = {wire.ANNOTATION_CARDS: encode_cards(cards)}
     there = node.metadata.annotations or {}
-    if wire.ANNOTATION_RECOVERED in there and there[wire.ANNOTATION_RECOVERED] == word:
+    if wire.ANNOTATION_RECOVERED in there and there[wire.ANNOTATION_RECOVERED] == acted_on:
         annotations[wire.ANNOTATION_RECOVERED] = None
     shown = (node.status.capacity if node.status else None) or {}
     is_there = all(there.get(name) == text for name, text in annotations.items())
-    # By value, as the API server writes 160000 as 160k; by presence too, as an amount of 0 is a word.
+    # By value, as the API server writes 160000 as 160k; by presence too, as an amount of 0 has a meaning.
     if is_there and all(name in shown and capacity(node, name) == int(text) for name, text in wanted.items()):
         return None
     return {"metadata": {"annotations": annotations}, "status": {"capacity": wanted, "allocatable": wanted}}

@@ -53,11 +53,11 @@ async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) 
 
 async def wait_while(look: Callable[[], Awaitable[str]], node: ObjectMeta, events: EventRecorder, event: str) -> None:
     """Return once ``look`` finds no reason to wait (""); until then log the reason, and report it as an event of the node."""
-    said = -_REPEAT_SECONDS
+    reported_at = -_REPEAT_SECONDS
     loop = asyncio.get_running_loop()
     while text := await look():
-        if loop.time() - said >= _REPEAT_SECONDS:
-            said = loop.time()
+        if loop.time() - reported_at >= _REPEAT_SECONDS:
+            reported_at = loop.time()
             _LOG.warning("waiting node=%s reason=%s", node.name, text)
             await events.record("Node", node, event, text)
         await asyncio.sleep(_LOOK_SECONDS)

@@ -47,7 +47,7 @@ class Exposition(Collector):
         cards, pods = self._metrics.cards(), tuple(self._metrics.pods())
         yield _gauge(
             "gpushare_build_info",
-            "The version of this program; the value says nothing.",
+            "The version of this program; the value is always 1.",
             ("version",),
             [((__version__,), 1)],
         )

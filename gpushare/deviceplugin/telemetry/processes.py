@@ -22,7 +22,7 @@ class ProcessOwners:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
-        self._said = False
+        self._reported = False
 
     def uses(self, index: int, processes: Iterable[Process], pods: Collection[str]) -> list[ProcessUse]:
         """The processes of a card with their pods' uids; ``pods`` are the uids of this node's."""
@@ -32,13 +32,13 @@ class ProcessOwners:
         """Are the host's processes invisible, those with these pids among them? Said once."""
         visible = any((self._proc / str(pid)).exists() for pid in pids)
         blind = not visible and (bool(pids) or self._sees_itself_only())
-        if blind and not self._said:
+        if blind and not self._reported:
             _LOG.warning(
                 "the host's processes are not visible, so nobody's use of the cards is known proc=%s processes=%d: the "
                 "plugin needs hostPID: true (or --proc-root, where the host's /proc is mounted elsewhere)",
                 self._proc, len(pids),
             )  # fmt: skip
-            self._said = True
+            self._reported = True
         return blind
 
     def _sees_itself_only(self) -> bool:

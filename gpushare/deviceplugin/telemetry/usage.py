@@ -84,7 +84,7 @@ class Episode:
     """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that reported?"""
 
     since: float
-    told: bool = False
+    reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +178,13 @@ def judge(
             if episode is not None:
                 episodes[use.on] = episode
         elif use.used <= tolerance.limit(use.booked):
-            if episode is not None and episode.told:
+            if episode is not None and episode.reported:
                 ended.append(use)
         else:
             since = episode.since if episode is not None else now
-            told = episode is not None and episode.told
-            is_news = not told and now - since >= after_seconds
+            reported = episode is not None and episode.reported
+            is_news = not reported and now - since >= after_seconds
             if is_news:
                 begun.append(use)
-            episodes[use.on] = Episode(since, told or is_news)
+            episodes[use.on] = Episode(since, reported or is_news)
     return Verdict(episodes, tuple(begun), tuple(ended))

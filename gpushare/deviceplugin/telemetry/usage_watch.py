@@ -94,20 +94,20 @@ class UsageWatch:
         seen = sum_up(uses, bookings(pods, self._cards()), known, frozenset(silent))
         verdict = judge(self._episodes, seen.uses, self._clock(), self._tolerance, self._rules.after)
         self._episodes = verdict.episodes
-        told = [on for on, episode in verdict.episodes.items() if episode.told]
+        reported = [on for on, episode in verdict.episodes.items() if episode.reported]
         before = self._unbooked
         # If a card does not answer, it is not known whether a process has ended.
         self._unbooked = on_other_cards(seen.uses, pods) | {on for on in before if on.index in silent}
         begun = sorted(self._unbooked - before)
-        self._metrics.show_usage(seen, told, len(verdict.begun))
+        self._metrics.show_usage(seen, reported, len(verdict.begun))
         self._metrics.show_unbooked(self._unbooked, len(begun))
         by_uid = {pod.uid: pod for pod in known.values()}
         for on in begun:
             await self._report_unbooked(by_uid[on.uid], on)
         for use in verdict.begun:
-            await self._tell(by_uid[use.on.uid], use)
+            await self._report_overuse(by_uid[use.on.uid], use)
         for use in verdict.ended:
-            await self._tell_the_end(by_uid[use.on.uid], use)
+            await self._report_end(by_uid[use.on.uid], use)
 
     async def _report_unbooked(self, pod: ObjectMeta, on: PodCard) -> None:
         _LOG.warning("unbooked pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, on.index)
@@ -117,7 +117,7 @@ class UsageWatch:
         )
         await self._events.record("Pod", pod, wire.EVENT_CARD_NOT_BOOKED, text)
 
-    async def _tell(self, pod: ObjectMeta, use: CardUse) -> None:
+    async def _report_overuse(self, pod: ObjectMeta, use: CardUse) -> None:
         used = (use.used or 0) // MIB
         _LOG.warning(
             "overuse pod=%s/%s uid=%s device=%d used_mib=%d booked_mib=%d",
@@ -129,7 +129,7 @@ class UsageWatch:
         )
         await self._events.record("Pod", pod, wire.EVENT_MEMORY_OVERUSE, text)
 
-    async def _tell_the_end(self, pod: ObjectMeta, use: CardUse) -> None:
+    async def _report_end(self, pod: ObjectMeta, use: CardUse) -> None:
         _LOG.info("overuse ended pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, use.on.index)
         text = f"keeps to its share of card {use.on.index} again ({use.booked // MIB} MiB)"
         await self._events.record("Pod", pod, wire.EVENT_MEMORY_OVERUSE_ENDED, text, "Normal")

@@ -51,7 +51,7 @@ class StuckPodSweeper:
         self._budget = DeletionBudget(DELETIONS_A_MINUTE)
         self._reported: set[str] = set()
         self._deleted: set[str] = set()
-        self._said = ""
+        self._logged = ""
 
     async def run(self) -> None:
         """Look for ever."""
@@ -103,15 +103,15 @@ class StuckPodSweeper:
             # Gone already, or another pod has its name.
             self._deleted.add(pod.uid)
         except ApiError as error:
-            self._say_once(error)
+            self._log_once(error)
         else:
             self._deleted.add(pod.uid)
             self._metrics.count_unadmitted("deleted")
             _LOG.warning("deleted pod=%s/%s uid=%s owner=%s", pod.namespace, pod.name, pod.uid, stuck.owner)
 
-    def _say_once(self, error: ApiError) -> None:
+    def _log_once(self, error: ApiError) -> None:
         """The same trouble is worth one line; a later look tries again."""
         hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, MissingRightError) else ""
-        if (text := f"{error}{hint}") != self._said:
+        if (text := f"{error}{hint}") != self._logged:
             _LOG.warning("cannot delete stuck pods error=%s", text)
-            self._said = text
+            self._logged = text

@@ -99,7 +99,7 @@ class Audit:
         # Jitter only: nothing depends on it being hard to guess.
         self._rng = rng or random.Random()  # noqa: S311
         self._assumed: dict[tuple[str, str], tuple[Booking, float]] = {}
-        self._said: frozenset[Difference] = frozenset()
+        self._reported: frozenset[Difference] = frozenset()
         self.last: AuditResult | None = None
         self.done = 0
         self.failed = 0
@@ -113,7 +113,7 @@ class Audit:
 
     async def turn(self) -> AuditResult | None:
         """One audit; None if the API server refused it or did not answer."""
-        self._cache.heard.start()
+        self._cache.events.start()
         try:
             result = await self._turn()
         except (ApiError, msgspec.DecodeError) as error:
@@ -121,7 +121,7 @@ class Audit:
             _LOG.warning("the book was not audited reason=%s", error)
             return None
         finally:
-            self._cache.heard.stop()
+            self._cache.events.stop()
         self.done += 1
         self.last = result
         return result
@@ -222,9 +222,9 @@ class Audit:
     def _log_odd(self, odd: Sequence[Difference]) -> None:
         """Log the findings that the last audit did not log already."""
         for one in odd:
-            if one not in self._said:
-                _LOG.warning("odd kind=%s object=%s/%s uid=%s units=%d api=%s", *_words(one), one.units, one.api)
-        self._said = frozenset(odd)
+            if one not in self._reported:
+                _LOG.warning("odd kind=%s object=%s/%s uid=%s units=%d api=%s", *_identity(one), one.units, one.api)
+        self._reported = frozenset(odd)
 
 
 class _Slices:
@@ -267,11 +267,11 @@ def _log_drift(found: Difference, count: int) -> None:
     if count < _MOST_LINES:
         _LOG.warning(
             "drift kind=%s object=%s/%s uid=%s units=%d book=%s api=%s assigned=%s",
-            *_words(found), found.units, found.book, found.api, str(found.is_assigned).lower(),
+            *_identity(found), found.units, found.book, found.api, str(found.is_assigned).lower(),
         )  # fmt: skip
     elif count == _MOST_LINES:
         _LOG.warning("drift: there is more; the sum follows")
 
 
-def _words(found: Difference) -> tuple[str, str, str, str]:
+def _identity(found: Difference) -> tuple[str, str, str, str]:
     return found.kind, found.namespace, found.name, found.uid

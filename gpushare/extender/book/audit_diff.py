@@ -26,7 +26,7 @@ OTHER_AMOUNT: Final = "other_amount"
 OTHER_DETAILS: Final = "other_details"
 """The cards are right; what else is booked of the pod (whether it may be evicted, its group) is not."""
 UNCONFIRMED: Final = "unconfirmed"
-"""Bound as the book assumes, and the word of it was lost."""
+"""Bound as the book assumes, and the event about it was lost."""
 STALE_ASSUMPTION: Final = "stale_assumption"
 """Assumed for longer than can be, and not bound there."""
 PENDING_MISSING: Final = "pending_missing"
@@ -101,17 +101,17 @@ def pod_difference(held: Held, pod: Pod, wanted: tuple[str, Booking] | None) -> 
     if kind is None:
         return None
     metadata = pod.metadata
-    api = said([wanted]) if wanted else pod.spec.node_name or "not bound"
+    api = _text_of([wanted]) if wanted else pod.spec.node_name or "not bound"
     assigned = (metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
     units = wrong_units(had, [wanted] if wanted else [])
-    return Difference(kind, metadata.namespace, metadata.name, metadata.uid, units, said(had), api, assigned)
+    return Difference(kind, metadata.namespace, metadata.name, metadata.uid, units, _text_of(had), api, assigned)
 
 
 def gone_difference(held: Held, namespace: str, name: str, uid: str) -> Difference | None:
     """The book's error about a pod that is not there any more."""
     had = [*([held.confirmed] if held.confirmed else []), *held.assumed]
     if had:
-        return Difference(PHANTOM, namespace, name, uid, wrong_units(had, []), said(had), "gone")
+        return Difference(PHANTOM, namespace, name, uid, wrong_units(had, []), _text_of(had), "gone")
     if held.pending is not None and held.pending.metadata.uid == uid:
         return Difference(PENDING_PHANTOM, namespace, name, uid, 0, "pending", "gone")
     return None
@@ -146,7 +146,7 @@ def wrong_units(had: Iterable[tuple[str, Booking]], wanted: Iterable[tuple[str, 
     return max((book - api).total(), (api - book).total())
 
 
-def said(bookings: Iterable[tuple[str, Booking]]) -> str:
+def _text_of(bookings: Iterable[tuple[str, Booking]]) -> str:
     """For a line of log: ``node:card=units``."""
     parts = [f"{node}:{'?' if card is None else card}={units}" for (node, card), units in _amounts(bookings).items()]
     return "+".join(parts) or "nothing"

@@ -60,7 +60,7 @@ class Suspect:
 
 
 class Round:
-    """One audit. ``cache.heard`` must record from before the first ``Round`` call to after the last.
+    """One audit. ``cache.events`` must record from before the first ``Round`` call to after the last.
 
     ``is_under_way`` answers for a pod (namespace, name, uid) whether a request of ours may still bind it; ``old`` are the
     assumptions, by uid and node, that have lasted longer than a bind can.
@@ -75,7 +75,7 @@ class Round:
         self._cache = cache
         self._is_under_way = is_under_way
         self._old = old
-        self._mark = cache.heard.mark()
+        self._mark = cache.events.mark()
         # The part of the book that the list has not shown yet.
         self._unseen = cache.uids()
         self._unseen_pending = cache.pending_keys()
@@ -135,7 +135,7 @@ class Round:
 
     def ask(self, suspect: Suspect) -> int | None:
         """Is it still worth a question? Then the mark of now, for the answer."""
-        return None if self._has_moved(suspect.difference, self._mark) else self._cache.heard.mark()
+        return None if self._has_moved(suspect.difference, self._mark) else self._cache.events.mark()
 
     def answer_node(self, suspect: Suspect, got: Node | None, mark: int) -> Difference | None:
         """The difference that was corrected. ``got`` is the node as the API has it, None if it has none."""
@@ -189,7 +189,7 @@ class Round:
 
     def _has_moved(self, found: Difference, mark: int) -> bool:
         """Did it have an event since, or will a bind of ours change it?"""
-        return self._cache.heard.since(found.uid, mark) or self._is_under_way(found.namespace, found.name, found.uid)
+        return self._cache.events.since(found.uid, mark) or self._is_under_way(found.namespace, found.name, found.uid)
 
     def _let_onto(self, node: str, index: int, units: int) -> None:
         """Summed up pod by pod: all cards of a large cluster in one go would let every request wait."""

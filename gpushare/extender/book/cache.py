@@ -33,7 +33,7 @@ from typing import Final
 from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.book.belief import Belief, audited, bound_to
 from gpushare.extender.book.bookings import booking_of
-from gpushare.extender.book.heard import Heard
+from gpushare.extender.book.event_marks import EventMarks
 from gpushare.extender.book.lingering_pods import LingeringPods
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State
@@ -94,7 +94,7 @@ class SchedulerCache:
         # Nothing is laid out until the first snapshot: the first list changes each node once for every pod that it has.
         self._is_looked_at = False
         # Which pods and nodes had an event lately: the audit believes no list over it.
-        self.heard = Heard()
+        self.events = EventMarks()
 
     def snapshot(self) -> Snapshot:
         """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
@@ -137,19 +137,19 @@ class SchedulerCache:
     def set_node(self, node: Node) -> bool:
         """A node is new or changed. Answers whether it has other cards than it had."""
         name = node.metadata.name
-        self.heard.note(name)
+        self.events.note(name)
         before = self._indices(name)
         self._nodes[name] = node
         self._workload.set_node(node)
         for uid in self._lingering.booted(node, _number(node.metadata.resource_version)):
-            self.heard.note(uid)
+            self.events.note(uid)
             self._end(uid)
         self._read_devices(name)
         return self._indices(name) != before
 
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
-        self.heard.note(name)
+        self.events.note(name)
         self._nodes.pop(name, None)
         self._devices.pop(name, None)
         self._refusals.pop(name, None)
@@ -159,7 +159,7 @@ class SchedulerCache:
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
         """Somebody declared these cards of a node sick (the ConfigMap of the contract); empty ends it."""
-        self.heard.note(name)
+        self.events.note(name)
         if indices:
             self._unhealthy[name] = indices
         else:
@@ -175,7 +175,7 @@ class SchedulerCache:
         ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
         """
         uid, node = pod.metadata.uid, pod.spec.node_name
-        self.heard.note(uid)
+        self.events.note(uid)
         if uid in self._ended or self._is_old(pod):
             return None
         if not node:
@@ -200,7 +200,7 @@ class SchedulerCache:
 
     def remove_pod(self, metadata: ObjectMeta) -> None:
         """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
-        self.heard.note(metadata.uid)
+        self.events.note(metadata.uid)
         self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
         self._lingering.forget(metadata.uid)
         self._end(metadata.uid)
@@ -231,13 +231,13 @@ class SchedulerCache:
 
     def renew(self, uid: str) -> None:
         """A bind of the pod is under way (again): no audit, and no restored history, ends what is assumed for it."""
-        self.heard.note(uid)
+        self.events.note(uid)
         self._doubtful.discard(uid)
         self._acknowledged.discard(uid)
 
     def forget(self, uid: str, node: str) -> None:
         """The API refused the bind: the assumption ends. A confirmed booking stays."""
-        self.heard.note(uid)
+        self.events.note(uid)
         nodes = self._assumed_on.get(uid, set())
         if node in nodes:
             nodes.remove(node)
@@ -248,7 +248,7 @@ class SchedulerCache:
             self._end_assumptions(uid)
 
     def bound(self, metadata: ObjectMeta, node: str, cpu_milli: int) -> None:
-        """The API bound a pod, as the watch will tell. A pod without cards was not assumed: its CPU counts from now on.
+        """The API bound a pod, as the watch will show. A pod without cards was not assumed: its CPU counts from now on.
 
         If the watch does not show the pod waiting, it may be ahead already, or never show it at all.
         """
@@ -266,7 +266,7 @@ class SchedulerCache:
         lacks it: until then the containers may still run. A pod that was bound and is shown unbound loses its booking;
         an assumption of a bind under way does not.
         """
-        self.heard.note_all()
+        self.events.note_all()
         self.restores += 1
         self._ended.clear()
         self._versions = dict.fromkeys(self._versions, 0)
@@ -320,7 +320,7 @@ class SchedulerCache:
             if any(device.uuid for device in self._devices.get(node, ())):
                 belief = audited(before)
                 self._believe(uid, node, belief)
-                self.heard.note(uid)
+                self.events.note(uid)
                 self._put(self._confirmed, node, replace(self._confirmed[node][uid], shares=belief.booked))
                 self._lay_out(node)
 
@@ -343,7 +343,7 @@ class SchedulerCache:
     def correct(self, pod: Pod) -> None:
         """The pod as the API has it now, for certain: nothing that was known of it before counts, not even its end.
 
-        Only for an answer that is newer than every word of this pod, with no bind of it under way.
+        Only for an answer that is newer than every event of this pod, with no bind of it under way.
         """
         uid = pod.metadata.uid
         _, has_gap = self.known(pod)

@@ -44,7 +44,7 @@ class _Nodes:
         self._cache.remove_node(metadata.name)
 
     def begin_anew(self) -> None:
-        self._cache.heard.note_all()
+        self._cache.events.note_all()
 
 
 class _Pods:
@@ -70,7 +70,7 @@ class _SickCards:
     def __init__(self, cache: SchedulerCache) -> None:
         self._cache = cache
         # Entries that name no card, by ConfigMap: logged once, not at each list.
-        self._said: dict[str, tuple[str, ...]] = {}
+        self._reported: dict[str, tuple[str, ...]] = {}
 
     def set(self, item: ConfigMap) -> None:
         self._declare(item.metadata, (item.data or {}).get("gpus", ""))
@@ -86,11 +86,11 @@ class _SickCards:
         if node == metadata.name:
             return
         indices, odd = parse_unhealthy(text)
-        if odd and odd != self._said.get(node):
+        if odd and odd != self._reported.get(node):
             _LOG.warning("no card indices configmap=%s entries=%.200s", metadata.name, ",".join(odd))
-        self._said.pop(node, None)
+        self._reported.pop(node, None)
         if odd:
-            self._said[node] = odd
+            self._reported[node] = odd
         self._cache.set_unhealthy(node, indices)
 
 

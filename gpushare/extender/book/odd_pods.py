@@ -33,42 +33,42 @@ class OddPods:
 
     def __init__(self, events: EventRecorder | None = None) -> None:
         self._events = events
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         # The identity of each pod, without its annotations, which may be large.
-        self._words: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
+        self._reports: asyncio.Queue[tuple[ObjectMeta, str]] = asyncio.Queue(_LONGEST_QUEUE)
 
     def note(self, metadata: ObjectMeta, problem: str | None) -> None:
         """The problem of the pod now; None if there is none."""
         uid = metadata.uid
         if problem is None:
-            self._said.pop(uid, None)
-        elif self._said.get(uid) != problem and self._counts.get(uid, 0) < _MOST_PROBLEMS:
-            self._said[uid] = problem
+            self._reported.pop(uid, None)
+        elif self._reported.get(uid) != problem and self._counts.get(uid, 0) < _MOST_PROBLEMS:
+            self._reported[uid] = problem
             self._counts[uid] = self._counts.get(uid, 0) + 1
             _LOG.warning("odd pod=%s/%s uid=%s problem=%s", metadata.namespace, metadata.name, uid, problem)
-            self._tell(ObjectMeta(metadata.name, metadata.namespace, uid), problem)
+            self._queue(ObjectMeta(metadata.name, metadata.namespace, uid), problem)
 
     def forget(self, metadata: ObjectMeta) -> None:
         """The pod is gone."""
-        self._said.pop(metadata.uid, None)
+        self._reported.pop(metadata.uid, None)
         self._counts.pop(metadata.uid, None)
 
     async def run(self) -> None:
         """Write the events, until cancelled."""
         while self._events is not None:
-            metadata, problem = await self._words.get()
+            metadata, problem = await self._reports.get()
             # Mended or gone in the meantime.
-            if self._said.get(metadata.uid) != problem:
+            if self._reported.get(metadata.uid) != problem:
                 continue
             is_ignored = problem.startswith(IGNORED)
             message = problem if is_ignored else f"its GPU memory is not, or not all, booked: {problem}"
             if not await self._events.record(
                 "Pod", metadata, wire.EVENT_IGNORED if is_ignored else wire.EVENT_NOT_BOOKED, message
             ):
-                self._tell(metadata, problem)
+                self._queue(metadata, problem)
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    def _tell(self, metadata: ObjectMeta, problem: str) -> None:
-        if self._events is not None and not self._words.full():
-            self._words.put_nowait((metadata, problem))
+    def _queue(self, metadata: ObjectMeta, problem: str) -> None:
+        if self._events is not None and not self._reports.full():
+            self._reports.put_nowait((metadata, problem))

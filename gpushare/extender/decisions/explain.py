@@ -54,7 +54,7 @@ def explain(
 def describe_request(asked: Question) -> dict[str, Any]:
     """The request of a pod, by the names of its annotations."""
     request, wishes = asked.request, asked.request.wishes
-    words: dict[str, Any] = {
+    texts: dict[str, Any] = {
         wire.WISH_MODEL: [model.strip() for model in wishes.models],
         wire.WISH_MODEL_NOT: [model.strip() for model in wishes.banned_models],
         wire.WISH_UUID: sorted(wishes.uuids),
@@ -66,7 +66,7 @@ def describe_request(asked: Question) -> dict[str, Any]:
         "units": request.units,
         "slots": request.slots,
         "policy": asked.policy,
-        "wishes": {name: said for name, said in words.items() if said},
+        "wishes": {name: text for name, text in texts.items() if text},
     }
 
 

@@ -71,7 +71,7 @@ class Exposition(Collector):
         """All series as of now, piece by piece."""
         yield _gauge(
             "gpushare_build_info",
-            "The version of this program; the value says nothing.",
+            "The version of this program; the value is always 1.",
             ("version",),
             [((__version__,), 1)],
         )
@@ -120,9 +120,9 @@ class Exposition(Collector):
         now, contacts = self._monotonic(), self._contacts()
         yield _gauge(
             "gpushare_extender_watch_age_seconds",
-            "How old the last word of the API server is; in quiet times one comes about every minute.",
+            "How old the last answer of the API server is; in quiet times one comes about every minute.",
             ("resource",),
-            [((name,), now - one.heard_at) for name, one in contacts.items() if one.heard_at is not None],
+            [((name,), now - one.last_answer_at) for name, one in contacts.items() if one.last_answer_at is not None],
         )
         yield _counter(
             "gpushare_extender_watch_relists",

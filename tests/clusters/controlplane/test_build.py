@@ -73,7 +73,7 @@ def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> No
     assert calls(environment) == first
 
 
-def test_programs_are_told_their_version(environment: dict[str, str]) -> None:
+def test_programs_are_built_with_their_version(environment: dict[str, str]) -> None:
     """Clients decide by the version that an API server reports."""
     ensure(NEWEST, environment, None, io.StringIO())
     version = modules(NEWEST)[0].version
@@ -189,7 +189,7 @@ def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str
         ensure(NEWEST, {**environment, "GPUSHARE_CACHE": str(tmp_path / "file")}, None, io.StringIO())
 
 
-def test_who_waits_for_another_build_says_so(environment: dict[str, str]) -> None:
+def test_waiting_for_another_build_is_reported(environment: dict[str, str]) -> None:
     """And goes on when that has ended."""
     cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
     cache.mkdir(parents=True)

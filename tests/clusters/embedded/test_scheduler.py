@@ -343,7 +343,7 @@ async def test_a_failed_bind_gives_the_place_back_and_is_tried_again(cluster: Cl
     assert await cluster.bound() == "n1"
 
 
-async def test_a_failed_bind_gives_those_who_wait_another_try(cluster: Cluster) -> None:
+async def test_a_failed_bind_gives_waiting_pods_another_try(cluster: Cluster) -> None:
     """The place is free again, though no pod was deleted."""
     release = asyncio.Event()
 

@@ -29,7 +29,7 @@ def test_one_shell_answers_all_questions(shell: NodeShell) -> None:
     assert shell.output("echo $$") == first
 
 
-def test_a_shell_that_ended_with_its_node_is_begun_anew(shell: NodeShell) -> None:
+def test_a_shell_that_ended_with_its_node_is_restarted(shell: NodeShell) -> None:
     """The next question is answered by another shell."""
     first = shell.output("echo $$")
     shell.output("kill -9 $$")

@@ -72,7 +72,7 @@ def test_two_sweeps_at_once_do_not_take_the_same_run(tmp_path: Path) -> None:
         assert (len(first), runs(tmp_path)) == (1, [])
 
 
-def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_another_users_file_is_left_alone(tmp_path: Path) -> None:
     """It names no cluster."""
     (tmp_path / "x.run").write_text("not ours")
 

@@ -34,7 +34,7 @@ async def test_a_user_without_killed_runs_needs_no_docker(tmp_path: Path) -> Non
     assert await sweep_all({"GPUSHARE_CACHE": str(tmp_path), "PATH": ""}) == []
 
 
-async def test_a_live_run_is_nobodys_to_sweep(tmp_path: Path) -> None:
+async def test_a_live_run_is_not_swept(tmp_path: Path) -> None:
     """Its record is held."""
     environment = {"GPUSHARE_CACHE": str(tmp_path), "PATH": "/usr/bin:/bin"}
     with record(folder_of_runs(environment), RunRecord("gpushare-live")):

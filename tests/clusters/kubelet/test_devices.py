@@ -70,7 +70,7 @@ def test_sick_device_of_a_restarting_container_is_an_error():
         book.choose(("p", "c", R), 1, (), random.Random(1))
 
 
-def test_devices_of_ended_pods_come_back_when_somebody_looks():
+def test_devices_of_ended_pods_come_back_at_the_next_look():
     """They stay in use until the living pods are known."""
     book = book_of("a")
     book.store(Allocation("ended", "c", R, ("a",)))
@@ -205,7 +205,7 @@ def test_of_too_many_wishes_any_may_come_true():
     assert {complete(choice, ["a", "b"], random.Random(seed)) for seed in range(20)} == {("a",), ("b",)}
 
 
-def test_a_removed_resource_is_told_once():
+def test_a_removed_resource_is_reported_once():
     """Then its amount is whatever the node shows: an operator, or a plugin in slots mode, may set it."""
     book = book_of("a")
     book.remove(R)

@@ -540,7 +540,7 @@ async def test_new_node_gets_all_labels_and_old_one_only_plain_ones(kubelet, api
     assert labels["kubernetes.io/hostname"] == "n1"
 
 
-async def test_a_condition_that_somebody_changed_is_put_right(kubelet, api):
+async def test_a_condition_that_was_changed_is_put_right(kubelet, api):
     """As after a node lifecycle controller gave the node up."""
     unknown = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
     await api.client.request("PATCH", "/api/v1/nodes/n1/status", body=unknown)
@@ -548,7 +548,7 @@ async def test_a_condition_that_somebody_changed_is_put_right(kubelet, api):
     await until(lambda: conditions(api.node())["Ready"] == "True")
 
 
-async def test_a_node_that_somebody_created_anew_is_taken_over(kubelet, api, plugin):
+async def test_a_node_re_created_by_others_is_taken_over(kubelet, api, plugin):
     """B6: the kubelet publishes all of its status again, without waiting for the next report."""
     await api.client.request("DELETE", "/api/v1/nodes/n1", body={})
     await api.put({"kind": "Node", "metadata": {"name": "n1", "uid": "another"}})

@@ -41,7 +41,7 @@ async def test_without_a_node_there_is_no_lease(api, lease):
     assert KEY not in api.objects
 
 
-async def test_a_lease_that_somebody_deleted_comes_back(kubelet, api):
+async def test_a_lease_that_was_deleted_comes_back(kubelet, api):
     """So does one with an API server that was away."""
     await until(lambda: KEY in api.objects)
 

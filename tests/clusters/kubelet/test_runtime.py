@@ -31,7 +31,7 @@ async def test_container_ends_when_it_obeys_or_its_grace_is_over(stop_seconds, g
     assert [line.text for line in run.log] == ["asked to stop"] * bool(stop_seconds)
 
 
-async def test_a_second_word_makes_the_end_sooner_never_later():
+async def test_a_second_stop_makes_the_end_sooner_never_later():
     """The shortest grace period counts."""
     runtime = runtime_of(Behaviour(images=("app",), stop_seconds=600))
     run = runtime.start("uid", container(), {})

@@ -131,7 +131,7 @@ def test_other_sources_are_another_build(tmp_path: Path, monkeypatch: pytest.Mon
     assert ensure(environment) != first
 
 
-def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """The error names the variable that moves it."""
     (tmp_path / "file").write_text("")
 
@@ -139,7 +139,7 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         ensure({**os.environ, "GPUSHARE_CACHE": str(tmp_path / "file")})
 
 
-def test_the_cache_is_the_users_unless_told(tmp_path: Path) -> None:
+def test_the_cache_is_the_users_unless_set(tmp_path: Path) -> None:
     """It is in the home folder's `.cache`."""
     home = str(tmp_path)
 

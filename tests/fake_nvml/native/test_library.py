@@ -171,7 +171,7 @@ print(unknown, library.nvmlDeviceGetCount_v2(None))
     assert done.stdout.split("]") == ["[", " 1\n"]
 
 
-def test_a_killed_client_disturbs_nobody(tmp_path: Path) -> None:
+def test_a_killed_client_disturbs_no_other(tmp_path: Path) -> None:
     """A client that is killed within a call holds no lock that others wait for."""
     show(tmp_path / "state", "t4x1")
     environment = {"FAKENVML_STATE": str(tmp_path / "state"), "LD_LIBRARY_PATH": _folder()}

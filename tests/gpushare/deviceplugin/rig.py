@@ -186,9 +186,9 @@ async def running(
             pods.replace(await client.list_pods())
             await node.prepare(indices_in_use(pods.in_admission_order()))
             watch.begin(remembered(node.cards_before))
-            news.tell(changes_between(node.cards_before, node.cards, {}))
+            news.report_changes(changes_between(node.cards_before, node.cards, {}))
             check_ids(node.cards, node.kubelet_version, None)
-            node.listeners.append(news.tell)
+            node.listeners.append(news.report_changes)
             await node.publish_first()
             server = DevicePluginServer(None, node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)

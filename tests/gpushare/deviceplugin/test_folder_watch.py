@@ -24,7 +24,7 @@ async def _quiet(watch: FolderWatch) -> None:
 
 
 @pytest.mark.parametrize("change", ["comes", "goes", "moves in", "moves out"])
-async def test_what_comes_or_goes_is_told_at_once(tmp_path: Path, change: str) -> None:
+async def test_what_comes_or_goes_is_reported_immediately(tmp_path: Path, change: str) -> None:
     """Not after the longest time between two looks."""
     folder, other = tmp_path / "folder", tmp_path / "other"
     folder.mkdir()
@@ -44,7 +44,7 @@ async def test_what_comes_or_goes_is_told_at_once(tmp_path: Path, change: str) -
         await asyncio.wait_for(told, 20)
 
 
-async def test_what_happened_between_two_questions_is_told_by_the_next(tmp_path: Path) -> None:
+async def test_changes_between_two_waits_are_reported_by_the_next(tmp_path: Path) -> None:
     """Whoever looks, and asks then, misses nothing."""
     with FolderWatch(tmp_path) as watch:
         await _quiet(watch)
@@ -58,7 +58,7 @@ async def test_the_first_question_ends_at_once(tmp_path: Path) -> None:
         await asyncio.wait_for(watch.changed(_NEVER), 20)
 
 
-async def test_a_folder_that_is_made_anew_is_watched_again(tmp_path: Path) -> None:
+async def test_a_re_created_folder_is_watched_again(tmp_path: Path) -> None:
     """And one that was not there is looked for."""
     folder = tmp_path / "folder"
     with FolderWatch(folder) as watch:

@@ -243,7 +243,7 @@ async def test_two_containers_of_a_pod_are_matched_one_by_one() -> None:
         assert told == [("0", "1", "3"), ("0", "2", "3"), ("1", "3", "3")]
 
 
-async def test_a_card_without_room_lets_nobody_in() -> None:
+async def test_a_card_without_room_lets_no_container_in() -> None:
     """The last guard: whoever over-books the annotations, ids of a card are as many as its units."""
     pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0, assumed=2)]
     async with plugin(["t4", "t4"], pods) as kubelet:
@@ -332,7 +332,7 @@ async def test_without_the_kubelets_book_the_answered_pod_is_the_owner() -> None
         assert annotations(kubelet, "a")["ALIYUN_COM_GPU_MEM_ASSIGNED"] == "true"
 
 
-async def test_ids_of_nobody_are_held() -> None:
+async def test_ids_of_no_pod_are_held() -> None:
     """Neither the kubelet nor we know whose they are."""
     async with plugin(["t4"], []) as kubelet:
         with pytest.raises(grpc.aio.AioRpcError, match="does not say yet"):

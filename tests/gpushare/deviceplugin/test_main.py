@@ -136,7 +136,7 @@ async def test_a_missing_driver_ends_it_only_where_it_was_asked_to(tmp_path: Pat
     assert (code, "install the NVIDIA driver" in log, "Traceback" in log) == (1, True, False)
 
 
-async def test_a_missing_driver_is_said_on_the_node(tmp_path: Path) -> None:
+async def test_a_missing_driver_is_an_event_of_the_node(tmp_path: Path) -> None:
     """kubectl describe node shows why it shares nothing."""
     api = StubApi(nodes=[node("v1.36.3")])
     async with serve(api) as url:

@@ -112,7 +112,7 @@ def test_what_is_gone_stays_gone() -> None:
     assert order(pods) == ["a"]
 
 
-def test_whoever_follows_hears_of_changes() -> None:
+def test_followers_get_the_changes() -> None:
     """After each."""
     heard: list[int] = []
     pods = NodePods(lambda: heard.append(len(order(pods))))

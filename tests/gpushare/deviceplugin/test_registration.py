@@ -109,7 +109,7 @@ async def test_the_plugin_serves_before_it_registers(monkeypatch: pytest.MonkeyP
     assert (request.options.pre_start_required, request.options.get_preferred_allocation_available) == (True, True)
 
 
-async def test_a_kubelet_that_starts_anew_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_restarted_kubelet_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """DP-007: its socket is another file; ours was removed and is there again."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
@@ -187,7 +187,7 @@ async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest
         await next_registration(kubelet)
 
 
-async def test_a_plugin_that_nobody_watches_any_more_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet drops the new plugin when the stream of the one before it ends late."""
     async with staying(monkeypatch, unwatched=0.2) as kubelet:
         await next_registration(kubelet)
@@ -244,7 +244,7 @@ async def test_each_resource_has_a_socket_a_list_and_a_life_of_its_own(monkeypat
             await asyncio.wait([other])
 
 
-async def test_a_kubelet_that_starts_anew_gets_both_resources_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_restarted_kubelet_gets_both_resources_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """In any order."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)

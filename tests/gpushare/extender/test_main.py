@@ -108,7 +108,7 @@ def test_an_address_that_is_none_is_a_usage_error() -> None:
         listen("256.1.1.1", 0)
 
 
-def test_a_warning_where_it_listens_to_everybody(kubeconfig: Path) -> None:
+def test_listening_on_all_addresses_is_a_warning(kubeconfig: Path) -> None:
     """The original's manifests give no address."""
     with start(PORT="0", KUBECONFIG=str(kubeconfig)) as program:
         assert program.stderr is not None
@@ -122,7 +122,7 @@ def test_a_warning_where_it_listens_to_everybody(kubeconfig: Path) -> None:
 
 
 @pytest.mark.parametrize(("address", "is_open"), [("127.0.0.1", 0), ("0.0.0.0", 1), ("", 1)])
-def test_the_metrics_say_who_may_ask(kubeconfig: Path, address: str, is_open: int) -> None:
+def test_the_metrics_show_how_callers_are_admitted(kubeconfig: Path, address: str, is_open: int) -> None:
     """At their own address, of an extender that has read nothing yet; the watches without a word have no age."""
     with start("--address", address, "--metrics-address", ":0", PORT="0", KUBECONFIG=str(kubeconfig)) as program:
         port = port_of(program)

@@ -150,7 +150,7 @@ async def test_a_connection_lost_after_sending_may_have_happened() -> None:
     assert error.may_have_happened
 
 
-async def test_a_read_comes_back_when_told_to_come_later() -> None:
+async def test_a_read_is_repeated_after_retry_after() -> None:
     """429 with Retry-After is obeyed for reads; the caller never sees it."""
     busy = Answer(status(429), 429, {"retry-after": "0"})
     api = ScriptedApi(lambda call: busy if len(api.calls) < 3 else Answer({"metadata": {"name": "p"}}))

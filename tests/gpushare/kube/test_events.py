@@ -108,7 +108,7 @@ async def test_the_same_again_counts_up() -> None:
     assert other.body["metadata"]["name"] != first.body["metadata"]["name"]
 
 
-async def test_an_event_that_expired_is_written_anew() -> None:
+async def test_an_event_that_expired_is_written_again() -> None:
     """The API server forgets events after an hour."""
 
     def respond(call: Call) -> Answer:
@@ -120,14 +120,14 @@ async def test_an_event_that_expired_is_written_anew() -> None:
 
 
 @pytest.mark.parametrize("answer", [Answer(status(403, "Forbidden"), 403), Answer(b"", 500), DROP])
-async def test_an_event_that_cannot_be_written_disturbs_nobody(answer: Any) -> None:
+async def test_an_event_that_cannot_be_written_raises_nothing(answer: Any) -> None:
     """A namespace that ends, a server in trouble: silence."""
     calls = await record(ScriptedApi(lambda call: answer), ("Pod", POD, "R", "m"))
 
     assert len(calls) == 1
 
 
-async def test_a_role_that_may_write_no_events_disturbs_nobody() -> None:
+async def test_a_role_that_may_write_no_events_raises_nothing() -> None:
     """Both forms are refused, and tried again with the next."""
     refusal = Answer(status(403, "Forbidden", 'User "x" cannot create resource "events"'), 403)
     calls = await record(ScriptedApi(lambda call: refusal), *[("Pod", POD, "R", "m")] * 2)
@@ -156,7 +156,7 @@ async def test_an_events_name_is_of_whole_labels(at_the_cut: str) -> None:
     ("answer", "expected"),
     [(201, True), (422, True), (404, True), (403, True), (429, False), (500, False), (DROP, False)],
 )
-async def test_who_records_hears_whether_another_try_may_help(answer: Any, expected: bool) -> None:
+async def test_record_returns_if_another_try_may_help(answer: Any, expected: bool) -> None:
     """It does not if the server will never take it."""
     api = ScriptedApi(lambda call: answer if isinstance(answer, str) else Answer(status(answer), answer))
     async with listen(api) as url, client_of(url) as client:

@@ -139,7 +139,7 @@ async def test_a_continue_without_an_answer_ends_after_the_timeout(method: str) 
     assert caught.value.may_have_happened
 
 
-async def test_a_server_that_does_not_read_keeps_nobody() -> None:
+async def test_a_server_that_does_not_read_keeps_no_caller() -> None:
     """More than sockets hold: aiohttp waits for ever until all is sent."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -197,7 +197,7 @@ def believes(token: str) -> ScriptedApi:
     return ScriptedApi(respond)
 
 
-async def test_many_who_are_refused_at_once_log_in_once() -> None:
+async def test_many_requests_refused_together_log_in_once() -> None:
     """A token that has run out is renewed by one of them: a plugin may ask a person, or take a second."""
     api, tokens = believes("new"), Tokens("old", "new")
     async with listen(api) as url, client_of(url, login=tokens) as client:
@@ -218,7 +218,7 @@ async def test_login_without_news_is_asked_once_by_many() -> None:
     assert (tokens.asked, len(api.calls)) == (1, 20)
 
 
-async def test_who_logs_in_anew_holds_no_connection_meanwhile() -> None:
+async def test_a_new_login_holds_no_connection() -> None:
     """Nor when the login fails."""
 
     class Failing(Tokens):
@@ -243,7 +243,7 @@ async def test_who_logs_in_anew_holds_no_connection_meanwhile() -> None:
             await client.request("POST", PATH, body={})
 
 
-async def test_who_is_not_believed_with_a_new_token_either_is_told_so() -> None:
+async def test_a_second_401_is_the_callers_error() -> None:
     """The second 401 is the caller's error."""
     async with listen(believes("another")) as url, client_of(url, login=Tokens("old", "new")) as client:
         with pytest.raises(UnauthorizedError):
@@ -272,7 +272,7 @@ async def test_a_chunk_that_is_none_ends_a_stream() -> None:
             await read(client)
 
 
-async def test_a_stream_that_nobody_reads_on_ends_its_connection() -> None:
+async def test_an_abandoned_stream_ends_its_connection() -> None:
     """The server hears of it: it would send events for ever."""
     ended = asyncio.Event()
 

@@ -186,7 +186,7 @@ async def test_a_watch_that_is_refused_lists_again(code: int) -> None:
     assert versions == ["900", "8"]
 
 
-async def test_attack_13_a_restore_is_told_before_its_list() -> None:
+async def test_attack_13_a_restore_is_reported_before_its_list() -> None:
     """A list below the last version starts a new history; what it lacks is removed after it."""
     api = script(
         [listing("900", pod("a", "3"), pod("b", "800")), listing("8", pod("a", "3"), pod("c", "7"))],
@@ -343,17 +343,17 @@ async def test_whole_lists_are_counted() -> None:
     """None before the first; one that is due because the history is gone counts as well."""
     api = script([listing("5", pod("a", "3"))], [Watch([GONE_EVENT, CLOSE])])
     async with listen(api) as url, following(url, Told()) as reflector:
-        assert (reflector.contact.heard_at, reflector.contact.lists) == (None, 0)
+        assert (reflector.contact.last_answer_at, reflector.contact.lists) == (None, 0)
         await until(lambda: reflector.contact.lists == 2)
 
 
-async def test_when_the_last_word_came_can_be_seen() -> None:
+async def test_the_time_of_the_last_answer_can_be_seen() -> None:
     """The version of a list before its objects are reported; a bookmark, which reports nothing, counts too."""
     told_at: list[tuple[float, float | None]] = []
 
     class Timed(Told):
         def set(self, item: Pod) -> None:
-            told_at.append((time.monotonic(), reflector.contact.heard_at))
+            told_at.append((time.monotonic(), reflector.contact.last_answer_at))
 
     began = time.monotonic()
     api = script([listing("5", pod("a", "3"))], [Watch([bookmark("9"), HOLD])])
@@ -362,4 +362,4 @@ async def test_when_the_last_word_came_can_be_seen() -> None:
         told, listed = told_at[0]
         assert listed is not None
         assert began < listed <= told
-        await until(lambda: (reflector.contact.heard_at or 0) > told)
+        await until(lambda: (reflector.contact.last_answer_at or 0) > told)

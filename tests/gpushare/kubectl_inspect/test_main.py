@@ -170,7 +170,7 @@ async def started(*words: str, environment: dict[str, str], stdout: int) -> asyn
     )
 
 
-async def test_a_reader_who_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
+async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
     """As in ``kubectl inspect gpushare | head -1``."""
     reading, writing = os.pipe()
     os.close(reading)

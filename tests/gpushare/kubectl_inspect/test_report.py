@@ -164,7 +164,7 @@ def test_what_no_card_is_known_for_is_pending(annotations: dict[str, str] | None
     assert ([0, 0], 4, 4) == ([device.used for device in report.info.devices], report.info.unplaced, report.used)
 
 
-def test_an_annotation_that_cannot_be_read_is_said() -> None:
+def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     """Each such pod is a problem with its name."""
     _, problems = build([node()], [pod("p", "4", on("x")), pod("q", "1.5", on("0")), pod("r", "1", on("0"))])
 

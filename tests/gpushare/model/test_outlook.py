@@ -119,7 +119,7 @@ def test_who_takes_next_to_nothing_ends() -> None:
     assert tiny.stranded([(1000, 1000, "A100")], 0) == pytest.approx(0)
 
 
-def test_a_card_that_nobody_may_have_is_all_stranded() -> None:
+def test_a_card_that_no_pod_may_have_is_all_stranded() -> None:
     """By the models that pods wish for."""
     expected = Outlook({PodClass(5, wishes=T4): 1})
 

@@ -157,7 +157,7 @@ def test_a_wish_on_a_node_in_slots_mode_needs_its_slots_too() -> None:
     assert reason_against(node(*cards), wishing(4, uuids=frozenset({"gpu-0"}))) == wire.REASON_NO_SLOT
 
 
-def test_a_whole_card_is_one_that_nobody_else_has_or_gets() -> None:
+def test_a_whole_card_is_one_that_no_other_pod_has_or_gets() -> None:
     """Exactly as large as the request, and empty: a larger card would leave room for others."""
     assert choose(node(T4, SMALL_T4, A100), wishing(14, whole=True)) == ((0, 14),)
 

@@ -179,7 +179,7 @@ def test_container_without_exactly_one_slot_limit_names_none(containers: list[ob
     assert not request_of(pod([slotted("m", "1")], containers)).names_slots
 
 
-def test_a_slot_without_memory_is_nobodys_business() -> None:
+def test_a_slot_without_memory_is_passed_over() -> None:
     """And a container without resources asks for nothing."""
     lone = {"name": "l", "resources": {"limits": {"aliyun.com/gpu-slot": "3"}}}
 

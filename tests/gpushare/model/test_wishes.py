@@ -75,7 +75,7 @@ def test_pod_with_a_card_keeps_its_group_despite_unknown_wishes() -> None:
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"app": "web", wire.ANNOTATION_INDEX: "0"}])
-def test_a_pod_without_wishes_is_told_at_once(annotations: dict[str, str] | None) -> None:
+def test_a_pod_without_wishes_is_recognised_immediately(annotations: dict[str, str] | None) -> None:
     """The one value: filter's short way looks for it."""
     assert wishes_of(Pod(metadata=ObjectMeta(annotations=annotations))) is NONE
 

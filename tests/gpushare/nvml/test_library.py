@@ -190,7 +190,7 @@ def test_where_nvml_does_not_know_the_numa_node_the_kernel_may(
     assert card.numa == expected
 
 
-def test_mig_mode_is_said_where_there_is_one(simulate: Simulate) -> None:
+def test_mig_mode_is_known_if_there_is_one(simulate: Simulate) -> None:
     """Only the card in that mode has it."""
     state = simulate("a100x8")
     state.set_value(state.cards()[3].uuid, "mig", "on")

@@ -13,7 +13,7 @@ import pytest
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
 from gpushare.nvml import events
-from gpushare.nvml.api import Checkup, Heard, Xid
+from gpushare.nvml.api import Checkup, Reports, Xid
 from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
 from gpushare.nvml.session import NvmlSession
 
@@ -37,7 +37,7 @@ def uuids(state: State) -> list[str]:
 
 
 @pytest.mark.parametrize("driver", ERAS)
-def test_each_xid_is_heard_once_and_of_its_card(simulate: Simulate, session: NvmlSession, driver: str) -> None:
+def test_each_xid_is_reported_once_and_of_its_card(simulate: Simulate, session: NvmlSession, driver: str) -> None:
     """In their order, whatever the driver."""
     state = simulate("mixed", driver=driver)
     first, second, third = uuids(state)
@@ -45,16 +45,14 @@ def test_each_xid_is_heard_once_and_of_its_card(simulate: Simulate, session: Nvm
     for uuid, xid in ((second, 31), (second, 48), (third, 13)):
         state.post_xid(uuid, xid)
 
-    assert session.poll() == Heard((Xid(second, 31), Xid(second, 48), Xid(third, 13)))
-    assert session.poll() == Heard()
+    assert session.poll() == Reports((Xid(second, 31), Xid(second, 48), Xid(third, 13)))
+    assert session.poll() == Reports()
     state.post_xid(first, 48)
     assert session.poll().xids == (Xid(first, 48),)
 
 
 @pytest.mark.parametrize("driver", ERAS)
-def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
-    simulate: Simulate, session: NvmlSession, driver: str
-) -> None:
+def test_a_lost_card_is_reported_once_and_others_go_on(simulate: Simulate, session: NvmlSession, driver: str) -> None:
     """Its set would return immediately and for ever; its own handle answers nothing any more, and its last Xid has its UUID."""
     state = simulate("mixed", driver=driver)
     first, second, _ = uuids(state)
@@ -62,8 +60,8 @@ def test_a_lost_card_is_said_once_and_the_others_are_heard_on(
     state.post_xid(first, 79, lose=True)
     state.post_xid(second, 48)
 
-    assert session.poll() == Heard((Xid(first, 79), Xid(second, 48)), lost=(first,))
-    assert session.poll() == Heard()
+    assert session.poll() == Reports((Xid(first, 79), Xid(second, 48)), lost=(first,))
+    assert session.poll() == Reports()
     state.post_xid(second, 31)
     assert session.poll().xids == (Xid(second, 31),)
 
@@ -90,7 +88,7 @@ def test_nvml_shut_during_a_poll_loses_no_event(
         session.poll()
 
 
-def test_a_card_that_answers_again_is_heard_again(simulate: Simulate, session: NvmlSession) -> None:
+def test_a_card_that_answers_again_reports_again(simulate: Simulate, session: NvmlSession) -> None:
     """A card that was lost and repaired reports its Xids."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, _ = uuids(state)
@@ -141,7 +139,7 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
         assert session.renew().missed == {first}
     finally:
         pynvml.nvmlInitWithFlags = init
-    assert session.poll() == Heard()
+    assert session.poll() == Reports()
 
 
 def test_recovery_asked_for_at_first_sight_is_an_unread_fault(simulate: Simulate, session: NvmlSession) -> None:
@@ -174,10 +172,10 @@ def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: 
     state.post_xid(second, 31)
 
     assert session.poll().xids == (Xid(first, 48), Xid(second, 31))
-    assert session.poll() == Heard()
+    assert session.poll() == Reports()
 
 
-def test_a_storm_of_xids_is_heard_whole_when_nvml_is_opened_anew(simulate: Simulate, session: NvmlSession) -> None:
+def test_a_storm_of_xids_is_whole_over_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
     """More than one turn takes, and the last of them is the one that counts."""
     state = simulate("t4x2", driver="535.104.05")
     first, _ = uuids(state)
@@ -235,9 +233,9 @@ def test_a_card_that_went_unnoticed_is_not_listened_to_any_more(simulate: Simula
     state.remove_card(first)
     session.renew()
 
-    assert session.poll() == Heard()
+    assert session.poll() == Reports()
     state.post_xid(second, 48)
-    assert session.poll() == Heard((Xid(second, 48),))
+    assert session.poll() == Reports((Xid(second, 48),))
 
 
 @pytest.fixture
@@ -278,7 +276,7 @@ def test_count_leaves_nvml_open_if_the_kernel_reports_changes(
     state.set_value(first, "mig", "on")
 
     assert [card.uuid for card in told.count().cards if card.mig] == [first]
-    assert (len(opened), told.poll()) == (1, Heard())
+    assert (len(opened), told.poll()) == (1, Reports())
 
 
 def test_card_reported_by_the_kernel_is_met_at_the_next_count(
@@ -290,15 +288,15 @@ def test_card_reported_by_the_kernel_is_met_at_the_next_count(
     added = state.add_card("t4")
     (bus / "0000:0a:00.0").symlink_to("card")
 
-    assert told.poll() == told.poll() == Heard(is_outdated=True)
+    assert told.poll() == told.poll() == Reports(is_outdated=True)
     assert added in [card.uuid for card in told.count().cards]
-    assert (len(opened), told.poll()) == (2, Heard())
+    assert (len(opened), told.poll()) == (2, Reports())
 
 
 @pytest.mark.parametrize(
     "what", ["a lost card", "NVML shut under us", "ten minutes", "another number than the kernel's"]
 )
-def test_a_count_that_may_not_be_whole_is_made_anew(
+def test_a_count_that_may_not_be_whole_is_made_again(
     simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A lost card may be another by now, or be back; and the kernel may tell of a card before NVML can count it, or after."""
@@ -316,7 +314,7 @@ def test_a_count_that_may_not_be_whole_is_made_anew(
     else:
         (bus / "0000:0a:00.0").symlink_to("card")
         told.count()
-        assert told.poll() == Heard()
+        assert told.poll() == Reports()
         opened.pop()
     told.count()
 
@@ -331,17 +329,17 @@ def test_kernel_reports_a_driver_that_goes_and_comes_back(
     session = NvmlSession(None, sysfs=folder_of(state.path))
     session.count()
     state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    assert session.poll() == Heard(is_outdated=True)
+    assert session.poll() == Reports(is_outdated=True)
     with pytest.raises(NoDriverError):
         session.count()
     state.set_init_return(0)
 
     assert [card.uuid for card in session.count().cards] == uuids(state)
-    assert session.poll() == Heard()
+    assert session.poll() == Reports()
     session.close()
 
 
-def test_a_card_that_is_put_back_is_told_by_the_kernel(simulate: Simulate, clean_pynvml: None) -> None:
+def test_a_card_that_is_put_back_is_seen_in_the_kernel(simulate: Simulate, clean_pynvml: None) -> None:
     """Though the count and all names are as before: to the old session it is lost."""
     state = simulate("t4x2")
     first, _ = uuids(state)
@@ -388,7 +386,7 @@ def test_card_with_a_failed_reader_is_read_at_the_next_count(
     assert len(opened) == 1
 
 
-def test_without_a_word_of_the_kernel_each_count_opens_nvml_anew(
+def test_without_the_kernels_list_each_count_reopens_nvml(
     simulate: Simulate, tmp_path: Path, opened: list[int]
 ) -> None:
     """As a session never learns of a card that came later."""
@@ -397,7 +395,7 @@ def test_without_a_word_of_the_kernel_each_count_opens_nvml_anew(
     session.count()
     added = state.add_card("t4")
 
-    assert session.poll() == Heard()
+    assert session.poll() == Reports()
     assert added in [card.uuid for card in session.count().cards]
     assert len(opened) == 2
     session.close()
@@ -415,7 +413,7 @@ def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, sessio
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
-def test_a_card_whose_events_cannot_be_had_is_only_not_heard(
+def test_a_card_without_events_only_lacks_reports(
     simulate: Simulate, session: NvmlSession, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     """It is not sick for that (D9), and one line reports it."""
@@ -429,7 +427,7 @@ def test_a_card_whose_events_cannot_be_had_is_only_not_heard(
     assert [card.uuid for card in survey.cards] == [first, second]
     assert [first in line for line in caplog.messages if "not watched" in line] == [True]
     state.post_xid(second, 48)
-    assert session.poll() == Heard((Xid(second, 48),))
+    assert session.poll() == Reports((Xid(second, 48),))
 
 
 def test_an_error_of_one_cards_wait_leaves_the_others(simulate: Simulate, session: NvmlSession) -> None:
@@ -498,7 +496,7 @@ def test_processes_are_asked_through_the_same_session(simulate: Simulate, sessio
         session.processes(first)
 
 
-def test_who_does_not_listen_hears_nothing(simulate: Simulate) -> None:
+def test_a_session_without_event_sets_reports_nothing(simulate: Simulate) -> None:
     """--health-check=false: the cards are still counted."""
     state = simulate("t4x2")
     first, _ = uuids(state)
@@ -506,7 +504,7 @@ def test_who_does_not_listen_hears_nothing(simulate: Simulate) -> None:
     try:
         assert len(deaf.renew().cards) == 2
         state.post_xid(first, 48)
-        assert deaf.poll() == Heard()
+        assert deaf.poll() == Reports()
         assert deaf.check(first).answers
     finally:
         deaf.close()

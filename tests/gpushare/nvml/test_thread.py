@@ -43,7 +43,7 @@ async def test_what_a_question_raises_is_the_askers(thread: NvmlThread) -> None:
     assert await thread.run(lambda: 7) == 7
 
 
-async def test_a_driver_that_does_not_answer_holds_nobody_else_up(thread: NvmlThread) -> None:
+async def test_a_silent_driver_holds_up_no_other_task(thread: NvmlThread) -> None:
     """The loop runs on, and a caller that is cancelled stops waiting; the question still ends."""
     release = threading.Event()
     asking = asyncio.create_task(thread.run(release.wait))
@@ -118,7 +118,7 @@ async def test_how_long_a_question_has_no_answer_is_known(thread: NvmlThread) ->
     await until(lambda: thread.silent_seconds() == 0)
 
 
-def test_a_loop_that_is_gone_is_not_told(thread: NvmlThread) -> None:
+def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:
     """The program ended while the driver was thinking."""
     release = threading.Event()
 
@@ -133,7 +133,7 @@ def test_a_loop_that_is_gone_is_not_told(thread: NvmlThread) -> None:
     assert asyncio.run(thread.run(lambda: "on")) == "on"
 
 
-def test_the_last_word_is_done_before_the_end() -> None:
+def test_the_last_question_is_done_before_the_end() -> None:
     """NVML is let go in the thread that used it."""
     done: list[str] = []
     thread = NvmlThread()

@@ -367,7 +367,7 @@ SOON = Limits(idle=0.1, transfer=0.1, shutdown=0.2, sweep=0.02)
     ],
     ids=["says nothing", "head", "body", "does not read", "was refused and stays"],
 )
-async def test_nobody_holds_a_connection_by_doing_nothing(text: bytes) -> None:
+async def test_an_idle_caller_does_not_keep_its_connection(text: bytes) -> None:
     """Half-open ones too: after its time it is closed."""
     async with edge(Application(), SOON) as url, client(url) as one:
         await one.send(text)
@@ -376,7 +376,7 @@ async def test_nobody_holds_a_connection_by_doing_nothing(text: bytes) -> None:
             assert not (await one.reader.read()).endswith(b"never")
 
 
-async def test_whom_we_let_wait_is_not_sent_away() -> None:
+async def test_a_caller_that_waits_for_us_is_not_closed() -> None:
     """A bind takes as long as the API server takes."""
     application = Application()
     async with edge(application, SOON) as url, client(url) as one:
@@ -386,7 +386,7 @@ async def test_whom_we_let_wait_is_not_sent_away() -> None:
         assert (await one.answer())[2] == b"at last"
 
 
-async def test_a_thousand_idle_connections_are_in_nobodys_way() -> None:
+async def test_a_thousand_idle_connections_delay_no_caller() -> None:
     """They are held, and a question is answered."""
     async with edge(Application()) as url, contextlib.AsyncExitStack() as stack:
         idle = [await stack.enter_async_context(client(url)) for _ in range(1000)]

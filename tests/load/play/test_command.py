@@ -326,7 +326,7 @@ def test_what_cannot_be_is_one_clear_line(tmp_path: Path, argv: list[str], code:
     assert done.stdout == ""
 
 
-def test_a_port_that_is_in_use_is_said(tmp_path: Path) -> None:
+def test_a_port_that_is_in_use_is_reported(tmp_path: Path) -> None:
     """Before anything is started: else another cluster would be measured."""
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         done = load(*SMALL, "--api-port", somebody.getsockname()[1], "-o", tmp_path / "out")

@@ -70,7 +70,7 @@ def test_latency_must_not_grow_with_the_cluster(largest: float, failures: int, k
     assert [promise.is_kept for promise in promises(rows(largest, failures))] == kept
 
 
-def test_growth_that_was_not_measured_is_said() -> None:
+def test_growth_that_was_not_measured_is_named() -> None:
     """Without a cluster of 1,000 nodes, or with none larger."""
     small = [row(run(100, 100, 1.0), Cell(100, 100, 100))]
 
@@ -112,7 +112,7 @@ def test_two_runs_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("content", "message"), [(None, "cannot be read: No such file"), ("{", "not the results"), ("{}", "has no rows")]
 )
-def test_a_folder_without_a_run_is_said(
+def test_a_folder_without_a_run_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, message: str
 ) -> None:
     """One line, exit code 1."""

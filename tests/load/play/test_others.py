@@ -26,7 +26,7 @@ from tests.passing_time import pass_time_until
 CLUSTER = CLUSTERS / "nodes-100.yaml"
 
 
-async def test_one_that_nobody_listens_for_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_extender_without_a_listener_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while in which a user might start it."""
     monkeypatch.setattr(others, "_LISTEN_SECONDS", 0.5)
     with (
@@ -120,7 +120,7 @@ async def test_an_extender_that_never_answers_is_named() -> None:
     assert text.endswith("no answer in 30 s")
 
 
-async def test_a_certificate_that_is_refused_is_said_at_once(tmp_path: Path) -> None:
+async def test_a_certificate_that_is_refused_is_reported_first(tmp_path: Path) -> None:
     """One of an authority that is not trusted here; no wait makes it better."""
     pair = Authority(tmp_path).issue_server("extender", ["127.0.0.1"])
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

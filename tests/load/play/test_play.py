@@ -213,7 +213,7 @@ def test_who_fits_is_the_mean_of_the_questions() -> None:
     assert rows(RECORDS, 2.0)[0]["fit"] is None
 
 
-def test_a_run_is_told_second_by_second() -> None:
+def test_a_run_is_recorded_second_by_second() -> None:
     """As a line and as a heat map: each request is in its second, and in the band of its time."""
     ours = [record for record in RECORDS if record.extender == "gpushare"]
     line, picture = timeline(ours, "filter", 100.0), heat(ours, "filter", 100.0)

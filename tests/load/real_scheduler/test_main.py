@@ -72,7 +72,7 @@ def test_the_share_is_of_medians() -> None:
     assert "left out: no cc" in said
 
 
-def test_what_any_extender_could_reach_is_said_beside_it() -> None:
+def test_the_best_possible_value_stands_beside_it() -> None:
     """So that the price of the questions does not count as ours."""
     turns = [Turn(WITHOUT, 100.0, {}), Turn(AGREES, 70.0, {}), Turn(WITH, 50.0, {})]
     assert "binding to the scheduler, reaches 70%" in text(turns, "5 pods on 2 nodes", 5)

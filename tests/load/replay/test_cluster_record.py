@@ -120,7 +120,7 @@ def test_events_of_a_watch_are_read_as_their_objects(tmp_path: Path) -> None:
     assert [one.units for one in trace.pods] == [3, 5]
 
 
-def test_what_is_not_replayed_is_said(tmp_path: Path) -> None:
+def test_what_is_not_replayed_is_reported(tmp_path: Path) -> None:
     """Pods that no extender grants, and rules of kube-scheduler that the replay does not ask for."""
     odd = pod("odd", 3, wishes={"split": "1,1"})
     chosen = pod("chosen", 3, nodeSelector={"zone": "a"})

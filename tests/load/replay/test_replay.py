@@ -52,7 +52,7 @@ def steps(request: pytest.FixtureRequest) -> list[Step]:
     return list(replay(trace, arrivals(trace, 3), request.param, 3, None))
 
 
-def test_nobody_has_more_than_there_is(steps: list[Step]) -> None:
+def test_no_machine_is_over_committed(steps: list[Step]) -> None:
     """CPU, memory and each card of each machine; several cards are whole ones; models are those that were wished for."""
     nodes = {node.name: node for node in read(SAMPLE, "default").nodes}
     cards: dict[tuple[str, int], int] = defaultdict(int)

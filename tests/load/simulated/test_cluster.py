@@ -175,7 +175,7 @@ def test_as_many_come_as_the_rate_says(rate: float, looks: int) -> None:
     assert come + pace.due() == pytest.approx(60 * rate, abs=0.01)
 
 
-def test_a_kind_that_nobody_simulates_has_no_objects() -> None:
+def test_a_kind_that_is_not_simulated_has_no_objects() -> None:
     """An extender that lists quotas goes on."""
     assert items(Cluster(WORLD, 1, 100), "/api/v1/resourcequotas") == []
     assert len(items(Cluster(WORLD, 1, 100), NODES)) == 2

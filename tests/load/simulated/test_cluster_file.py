@@ -109,7 +109,7 @@ def test_a_file_that_describes_no_cluster_is_refused(path: Path, before: str, af
     assert str(path) in str(raised.value)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     """By its name."""
     with pytest.raises(ClusterFileError, match=r"none\.yaml: cannot be read: No such file"):
         read(tmp_path / "none.yaml")

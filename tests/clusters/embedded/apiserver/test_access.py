@@ -84,7 +84,7 @@ async def test_another_authoritys_certificate_does_not_open(
             await http.get("/healthz")
 
 
-async def test_nobody_sees_health_and_version_only(secured: EmbeddedApi, authority: Authority) -> None:
+async def test_anonymous_callers_see_health_and_version_only(secured: EmbeddedApi, authority: Authority) -> None:
     """As on the real server."""
     async with client(secured, authority) as http:
         paths = ("/healthz", "/version", "/api", PODS, "/nothing")

@@ -38,7 +38,7 @@ async def http(embedded: EmbeddedApi) -> AsyncIterator[httpx2.AsyncClient]:
     ],
     ids=str,
 )
-async def test_may_somebody(http: httpx2.AsyncClient, kind: str, spec: dict[str, Any], allowed: bool) -> None:
+async def test_rights_of_a_user(http: httpx2.AsyncClient, kind: str, spec: dict[str, Any], allowed: bool) -> None:
     """The user's own rights, or another's."""
     answer = await http.post(f"{AUTHORIZATION}/{kind}", json={"spec": spec})
     assert answer.status_code == 201

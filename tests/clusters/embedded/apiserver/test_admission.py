@@ -55,7 +55,7 @@ def test_a_container_that_mounts_something_there_keeps_it() -> None:
     ],
     ids=str,
 )
-def test_nobody_has_to_have_a_token(fields: dict[str, Any], spec: dict[str, Any]) -> None:
+def test_a_token_is_not_required(fields: dict[str, Any], spec: dict[str, Any]) -> None:
     """The pod's word counts before its account's."""
     writes = new_writes()
     account(writes, **fields)
@@ -94,7 +94,7 @@ def test_a_priority_comes_from_its_class() -> None:
 @pytest.mark.parametrize(
     "spec", [{"priorityClassName": "gone"}, {"priority": 5}, {"preemptionPolicy": "Never"}], ids=str
 )
-def test_nobody_sets_his_own_priority(spec: dict[str, Any]) -> None:
+def test_no_pod_sets_its_own_priority(spec: dict[str, Any]) -> None:
     """A class that is not there, a number of one's own."""
     refused(403, lambda: created(new_writes(), **spec))
 

@@ -44,7 +44,7 @@ def who(certificate: ClientCertificate | None = None, token: str = "") -> User:
     return authenticator.user_of(headers(**({"authorization": token} if token else {})), certificate)
 
 
-def test_a_credential_says_who_one_is() -> None:
+def test_a_credential_names_its_user() -> None:
     """A certificate before a token; nothing is anonymous; another scheme is nothing."""
     assert who(GOOD) == who(GOOD, "Bearer wrong") == who(token="Bearer known") == ANN
     assert who(token="bearer good") == BOT
@@ -86,6 +86,6 @@ def test_one_can_act_for_another() -> None:
 @pytest.mark.parametrize(
     "given", [{"impersonate_group": "g"}, {"impersonate_uid": "7"}, {"impersonate_extra_k": "v"}], ids=str
 )
-def test_half_a_user_is_nobody(given: dict[str, str]) -> None:
+def test_half_a_user_is_refused(given: dict[str, str]) -> None:
     """A group needs a name."""
     assert "without impersonating a user name" in refused(400, lambda: impersonated(headers(**given))).message

@@ -87,7 +87,7 @@ def test_a_namespaces_binding_ends_at_its_border() -> None:
     assert not authorizer.decide(ANN, Attributes("list", resource="pods")).allowed
 
 
-def test_a_role_that_is_not_there_is_told() -> None:
+def test_a_role_that_is_not_there_is_reported() -> None:
     """A typing error in a binding is found by its user."""
     writes = new_writes()
     writes.create(CLUSTER_ROLE_BINDINGS, "", bound("gone", {"kind": "User", "name": "ann"}))
@@ -121,7 +121,7 @@ def test_administrators_and_nodes_need_no_binding() -> None:
     ],
     ids=str,
 )
-def test_a_refusal_says_who_and_what(wish: Attributes, message: str) -> None:
+def test_a_refusal_names_user_and_action(wish: Attributes, message: str) -> None:
     """In the words of the real server."""
     assert forbidden(ANN, wish).message == message
     assert forbidden(ANN, wish, "why").message == f"{message}: why"

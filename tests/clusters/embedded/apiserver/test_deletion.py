@@ -45,7 +45,7 @@ def test_grace_gets_shorter_never_longer() -> None:
     assert writes.get(PODS, "default", "p").item["metadata"]["deletionGracePeriodSeconds"] == 5
 
 
-def test_a_pod_that_nobody_runs_goes_at_once() -> None:
+def test_a_pod_that_no_kubelet_runs_goes_immediately() -> None:
     """Not assigned yet, or ended."""
     writes = new_writes()
     writes.create(PODS, "default", pod())

@@ -23,7 +23,7 @@ from tests.clusters.embedded.apiserver.samples import refused
         ("!=a", "found '!=', expected: !, identifier, or 'end of string'"),
     ],
 )
-def test_what_cannot_be_read_is_told(text: str, message: str) -> None:
+def test_what_cannot_be_read_is_reported(text: str, message: str) -> None:
     """400, with the expected token and its place."""
     assert refused(400, lambda: parse(text)).message.startswith(message)
 

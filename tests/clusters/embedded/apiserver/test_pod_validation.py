@@ -94,12 +94,12 @@ def changed(**spec: Any) -> Object:
         (pod("x" * 254), "must be no more than 253 characters"),
     ],
 )
-def test_a_pod_that_makes_no_sense_is_told_where(body: Object, text: str) -> None:
+def test_an_invalid_pod_is_refused_with_the_field(body: Object, text: str) -> None:
     """In the words of the API."""
     assert text in told(body)
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_in_one_answer() -> None:
     """With their causes."""
     body = changed(containers=[{"name": "c"}, {"image": "i"}])
     refusal = refused(422, lambda: new_writes().create(PODS, "default", body))

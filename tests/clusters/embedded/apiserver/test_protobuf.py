@@ -49,7 +49,7 @@ def test_maps_lists_flags_numbers_and_times() -> None:
     assert (found["data"], found["immutable"]) == ({"k": ""}, True)
 
 
-def test_fields_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_fields_are_passed_over() -> None:
     """Quantities of any form."""
     unknown = bytes([30 << 3 & 0x7F | 0x80, 1, 5]) + bytes([1 << 3 | 5]) + b"1234" + bytes([1 << 3 | 1]) + b"12345678"
     assert decoded(sent("v1", "Namespace", unknown + part(1, part(1, "n")))) == {

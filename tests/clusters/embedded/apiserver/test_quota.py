@@ -77,7 +77,7 @@ def test_a_pod_that_does_not_fit_is_refused() -> None:
     writes.create(PODS, "kube-system", pod("b", fits))
 
 
-def test_names_that_nobody_counts_are_refused() -> None:
+def test_names_that_are_not_counted_are_refused() -> None:
     """But those of a domain, and those that the real server counts."""
     hard = {"foo": "1", "requests.example.com/x": "1", "services": "1", "requests.storage": "1"}
     assert {error.field for error in quota.faults({"spec": {"hard": hard}})} == {"spec.hard[foo]"}

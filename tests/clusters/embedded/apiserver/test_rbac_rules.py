@@ -12,7 +12,7 @@ from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, PRIORITY_CL
 ROLE = {"apiGroup": rbac_rules.GROUP, "kind": "ClusterRole", "name": "r"}
 
 
-def test_what_is_not_said_is_filled_in() -> None:
+def test_absent_fields_get_their_defaults() -> None:
     """Groups of subjects and roles; what a class of priority does."""
     binding = {"subjects": [{"kind": "User", "name": "a"}, {"kind": "ServiceAccount", "name": "b", "namespace": "n"}]}
     rbac_rules.set_defaults(ROLE_BINDINGS, binding)

@@ -52,7 +52,7 @@ async def test_rows_without_objects(client: ApiClient) -> None:
     assert table["rows"][0]["object"] is None
 
 
-async def test_another_word_for_what_rows_carry_is_refused(client: ApiClient) -> None:
+async def test_another_way_to_include_objects_is_refused(client: ApiClient) -> None:
     """400 with the text of the real server."""
     answer = await get(client, PATH, TABLE, includeObject="All")
     assert (answer.status_code, "includeObject: Invalid value" in answer.json()["message"]) == (400, True)

@@ -31,7 +31,7 @@ async def test_it_listens_on_loopback_only_and_ends(embedded: EmbeddedApi) -> No
             await http.get(url)
 
 
-async def test_a_stop_does_not_wait_for_who_watches(embedded: EmbeddedApi, client: ApiClient) -> None:
+async def test_a_stop_does_not_wait_for_watches(embedded: EmbeddedApi, client: ApiClient) -> None:
     """Watches end cleanly, though their clients come again immediately."""
     events: list[str] = []
 

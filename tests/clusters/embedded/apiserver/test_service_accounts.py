@@ -60,12 +60,12 @@ def test_a_token_has_its_time() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "a.b.c", "nonsense"])
-def test_what_is_no_token_is_nobodys(wrong: str) -> None:
+def test_what_is_no_token_has_no_user(wrong: str) -> None:
     """Whatever it is."""
     assert issuer()[2].user_of(wrong) is None
 
 
-def test_a_token_of_another_cluster_or_audience_is_nobodys() -> None:
+def test_a_token_of_another_cluster_or_audience_has_no_user() -> None:
     """The key and the audience must be ours."""
     writes, clock, tokens = issuer()
     assert tokens.user_of(token(ServiceAccountTokens(writes.store, clock.now), writes)) is None

@@ -55,7 +55,7 @@ def workload(**spec: Any) -> Object:
         (workload(template={"metadata": {"labels": {"app": "d"}}}), "spec.template.spec.containers: Required value"),
     ],
 )
-def test_a_workload_that_makes_no_sense_is_told_where(body: Object, text: str) -> None:
+def test_an_invalid_workload_is_refused_with_the_field(body: Object, text: str) -> None:
     """In the words of the API; the kind is named with its group."""
     message = told(DEPLOYMENTS, body)
 

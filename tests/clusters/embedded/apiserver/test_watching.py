@@ -131,7 +131,7 @@ async def test_a_version_too_old_can_be_http_410() -> None:
     await server.stop()
 
 
-async def test_a_watch_that_cannot_keep_up_is_told_so() -> None:
+async def test_a_watch_that_cannot_keep_up_gets_an_error() -> None:
     """More changes together than are remembered: 410 in the middle of a watch."""
     server = EmbeddedApi(history=3)
     url = await server.start()
@@ -157,7 +157,7 @@ async def test_a_watch_ends_in_time_with_a_bookmark(embedded: EmbeddedApi) -> No
     assert event["object"]["metadata"] == {"resourceVersion": str(embedded.store.version)}
 
 
-async def test_bookmarks_come_now_and_then_to_those_who_want_them() -> None:
+async def test_bookmarks_come_to_watches_that_want_them() -> None:
     """Nobody else gets any."""
     server = EmbeddedApi(bookmark_seconds=0.02)
     url = await server.start()

@@ -138,7 +138,7 @@ async def test_a_propagation_policy_is_obeyed(api: ApiClient, policy: str, left:
     assert [pod["metadata"].get("ownerReferences") for pod in await api.list(PODS)] in ([], [None, None], [[], []])
 
 
-async def test_dependents_of_what_nobody_follows_stay(api: ApiClient) -> None:
+async def test_dependents_of_unfollowed_kinds_stay(api: ApiClient) -> None:
     """A pod that names an owner of an unknown kind is not garbage; one with an owner that is gone is."""
     reference = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u"}
     gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}
@@ -163,7 +163,7 @@ async def test_senseless_workload_does_not_stop_the_others(api: ApiClient) -> No
     await eventually(lambda: names(api), lambda found: len(found) == 2, "the pod of the deployment")
 
 
-async def test_many_refusals_hold_up_nobody(api: ApiClient) -> None:
+async def test_many_refusals_hold_up_no_other_pod(api: ApiClient) -> None:
     """Hundreds of pods that a quota refuses: another namespace still gets its account."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
     await api.create(quota)

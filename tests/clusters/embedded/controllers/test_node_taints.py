@@ -63,7 +63,7 @@ def test_a_cordoned_node_says_so() -> None:
     assert written(node(taint, Ready="True")) == []
 
 
-def test_the_same_key_with_another_effect_is_somebody_elses() -> None:
+def test_the_same_key_with_another_effect_is_another_taint() -> None:
     """An operator's NoExecute stays."""
     theirs = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 

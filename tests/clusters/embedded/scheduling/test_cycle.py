@@ -85,7 +85,7 @@ async def test_only_nodes_with_enough_in_total_reach_the_extender(cycle_of: Cycl
     assert [["n0", "n1"], ["n0", "n1", "plain"]] == asked(extender)
 
 
-async def test_an_extender_hears_only_of_pods_that_it_manages(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_an_extender_is_asked_about_managed_pods_only(cycle_of: CycleOf, extender: LocalExtender) -> None:
     """A pod that names no managed resource is placed without a call."""
     configuration = at(extender, managed_resources=(ManagedResource(MEMORY),))
 
@@ -94,7 +94,7 @@ async def test_an_extender_hears_only_of_pods_that_it_manages(cycle_of: CycleOf,
     assert [] == extender.calls
 
 
-async def test_all_refused_says_why_and_who(cycle_of: CycleOf, extender: LocalExtender) -> None:
+async def test_all_refused_gives_reasons_and_rejectors(cycle_of: CycleOf, extender: LocalExtender) -> None:
     """The error counts the nodes of each reason, and names the filters that refused."""
     extender.respond = refusing("n0", "n1")
 

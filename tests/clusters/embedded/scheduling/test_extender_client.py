@@ -61,7 +61,7 @@ async def test_filter_trims_slashes_of_the_prefix(extender: LocalExtender) -> No
     assert ["filter"] == extender.verbs()
 
 
-async def test_filter_without_a_verb_calls_nobody(extender: LocalExtender) -> None:
+async def test_filter_without_a_verb_makes_no_call(extender: LocalExtender) -> None:
     """All nodes fit."""
     client = client_of(extender, filter_verb="")
     answer = await client.filter(POD, NODES)

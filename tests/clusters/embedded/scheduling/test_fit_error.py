@@ -40,7 +40,7 @@ def test_fit_error_counts_nodes_outside_a_narrowed_search() -> None:
     assert expected == str(FitError(diagnosis))
 
 
-def test_no_nodes_error_blames_nobody() -> None:
+def test_no_nodes_error_has_no_rejector() -> None:
     """The text is kube-scheduler's, and no filter refused."""
     assert str(NoNodesError()) == "no nodes available to schedule pods"
     assert not NoNodesError().rejectors

@@ -90,7 +90,7 @@ def test_a_bound_pod_counts_until_it_ends() -> None:
     assert parts.used() == 0
 
 
-def test_a_pod_bound_by_somebody_leaves_the_queue() -> None:
+def test_a_pod_bound_by_another_program_leaves_the_queue() -> None:
     """A pod with a node is not scheduled."""
     parts = Parts()
     parts.take(make_pod("p1"))
@@ -109,7 +109,7 @@ def test_an_assumed_pod_is_not_queued_again_by_its_own_updates() -> None:
     assert parts.used() == 4
 
 
-def test_only_what_makes_room_wakes_who_lacks_room() -> None:
+def test_only_new_room_wakes_pods_that_lack_room() -> None:
     """A new or changed pod wakes no pod that lacks room, the end of one does."""
     parts = Parts()
     parts.refuse("waiting", NODE_RESOURCES_FIT)
@@ -168,7 +168,7 @@ def test_an_ended_pod_wakes_others() -> None:
         assert parts.woken("waiting")
 
 
-def test_a_waiting_pod_that_is_deleted_wakes_nobody() -> None:
+def test_a_waiting_pod_that_is_deleted_wakes_no_other() -> None:
     """It held no room."""
     parts = Parts()
     parts.refuse("waiting")

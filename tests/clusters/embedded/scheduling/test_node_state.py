@@ -16,7 +16,7 @@ def test_a_copy_is_for_trying_things_out() -> None:
     assert (1, 3) == (copy.pod_count, copy.requested[MEMORY])
 
 
-def test_on_node_is_where_the_pod_says_unless_told() -> None:
+def test_on_node_goes_by_the_pod_unless_a_node_is_given() -> None:
     """A node that is given wins over the pod's own."""
     pod = make_pod(nodeName="n1")
 

@@ -13,7 +13,7 @@ def on(nominations: Nominations, node: str) -> list[str]:
     return [each.uid for each in nominations.on(node)]
 
 
-def test_set_goes_by_the_status_unless_told() -> None:
+def test_set_goes_by_the_status_unless_a_node_is_given() -> None:
     """An empty name takes the nomination away."""
     nominations = Nominations()
     nominations.set(nominated())
@@ -41,7 +41,7 @@ def test_update_keeps_what_the_api_server_has_not_shown_yet() -> None:
     assert [] == on(nominations, "n2")
 
 
-def test_delete_of_who_is_not_nominated_is_nothing() -> None:
+def test_delete_of_a_pod_without_nomination_is_nothing() -> None:
     """It raises no error."""
     nominations = Nominations()
     nominations.delete("uid-p1")

@@ -84,7 +84,7 @@ def test_a_wake_up_after_the_backoff_is_at_once() -> None:
     assert queue.pop(5) is not None
 
 
-def test_a_change_that_cannot_help_wakes_nobody() -> None:
+def test_a_change_that_cannot_help_wakes_no_pod() -> None:
     """The filter that refused is asked whether the change matters."""
     queue = SchedulingQueue()
     refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
@@ -94,7 +94,7 @@ def test_a_change_that_cannot_help_wakes_nobody() -> None:
     assert queue.pop(20) is None
 
 
-def test_a_change_wakes_only_those_whom_it_may_help() -> None:
+def test_a_change_wakes_only_pods_that_it_may_help() -> None:
     """Room does not help a pod that no label matches."""
     queue = SchedulingQueue()
     refused(queue, now=0, rejectors=frozenset({NODE_AFFINITY}))
@@ -116,7 +116,7 @@ def test_a_change_during_the_attempt_is_not_missed() -> None:
     assert Pool.BACKOFF is queue.pool_of("uid-p1")
 
 
-def test_nobody_to_blame_means_backoff_only() -> None:
+def test_a_refusal_without_rejector_means_backoff_only() -> None:
     """A refusal without a rejector is tried again after the backoff."""
     queue = SchedulingQueue(1, 10)
     refused(queue, now=0, rejectors=frozenset())

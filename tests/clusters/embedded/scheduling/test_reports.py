@@ -92,7 +92,7 @@ async def written(respond: Respond, pods: list[dict[str, object]], done: Callabl
         return server.calls
 
 
-async def test_reporter_says_the_same_again_as_a_series() -> None:
+async def test_reporter_counts_the_same_report_as_a_series() -> None:
     """Written once; the third time is only counted."""
 
     async def respond(call: Call) -> Answer:
@@ -105,7 +105,7 @@ async def test_reporter_says_the_same_again_as_a_series() -> None:
     assert written_events[1].message["series"]["count"] == 2
 
 
-async def test_reporter_says_it_anew_when_the_pod_has_changed() -> None:
+async def test_reporter_writes_again_when_the_pod_has_changed() -> None:
     """A pod of another version gets a second event."""
 
     async def respond(call: Call) -> Answer:

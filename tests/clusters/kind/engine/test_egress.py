@@ -26,7 +26,7 @@ def test_what_was_rejected_is_summed_and_nothing_else() -> None:
     assert rejected(COUNTED) == EgressCounts(cluster=20, elsewhere=3 + 4)
 
 
-def test_rules_that_nobody_asks_are_not_set() -> None:
+def test_a_chain_that_is_not_reached_is_not_set_up() -> None:
     """A chain that hangs nowhere rejects nothing, and one that rejects nothing lets all out."""
     unhung = COUNTED.replace(f"-A DOCKER-USER -j {EGRESS}", "-A DOCKER-USER -j RETURN")
     open_to_all = "\n".join(line for line in COUNTED.splitlines() if "REJECT" not in line)
@@ -95,7 +95,7 @@ def test_containers_ask_this_machine_nothing(shared: Machine) -> None:
     assert "Connection refused" in within.stderr
 
 
-def test_an_unknown_name_is_asked_of_nobody(shared: Machine) -> None:
+def test_an_unknown_name_is_not_looked_up(shared: Machine) -> None:
     """The resolver that containers are given does not exist; no packet is sent for it."""
     before, sent = shared.counted(), shared.sent_outside()
     look_up = "exec 3<>/dev/tcp/name.example/80"

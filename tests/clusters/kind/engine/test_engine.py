@@ -53,7 +53,7 @@ def test_down_leaves_nothing(fresh: Machine) -> None:
     assert fresh.traces() == before
 
 
-def test_a_killed_dockerd_is_recognised_and_started_anew(fresh: Machine) -> None:
+def test_a_killed_dockerd_is_recognised_and_restarted(fresh: Machine) -> None:
     """Its containers have ended with it, and new ones run."""
     fresh.engine("up")
     fresh.load_shell()

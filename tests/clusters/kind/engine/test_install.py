@@ -53,7 +53,7 @@ def test_a_policy_of_the_user_stays(environment: dict[str, str]) -> None:
     assert policy.read_text() == "#!/bin/sh\nexit 7\n"
 
 
-def test_a_failed_installation_shows_what_apt_said(environment: dict[str, str]) -> None:
+def test_a_failed_installation_shows_the_output_of_apt(environment: dict[str, str]) -> None:
     """And takes the policy away, too."""
     with pytest.raises(EngineError, match=r"(?s)ended with 100.*Unable to locate"):
         install({**environment, "APT_FAILS": "1"}, io.StringIO(), Path(environment["POLICY"]))

@@ -71,7 +71,7 @@ def test_attack_15_settings_that_another_docker_needs_stay(root: Path) -> None:
     assert not file.exists()
 
 
-def test_without_a_word_of_before_nothing_changes(root: Path) -> None:
+def test_without_an_earlier_range_nothing_changes(root: Path) -> None:
     """Another's Docker may need it as it is."""
     settings.put_back(root / "none.json", ENVIRONMENT, root)
 

@@ -124,7 +124,7 @@ def test_kubelets_settings_are_not_the_hosts(nodes: Nodes) -> None:
     assert nodes.text(nodes.workers[1], "cat /proc/sys/vm/overcommit_memory") == "1"
 
 
-def test_node_that_is_made_anew_gets_its_new_range(nodes: Nodes) -> None:
+def test_a_re_created_node_gets_its_new_range(nodes: Nodes) -> None:
     """A Node that was deleted and registered again may own other addresses: pods get those, and are reached."""
     worker = nodes.workers[1]
     nodes.kubectl("delete", "node", worker)

@@ -69,7 +69,7 @@ def pause_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_pause_ends_when_it_is_told(pause_program: Path, number: signal.Signals) -> None:
+def test_pause_ends_at_a_signal(pause_program: Path, number: signal.Signals) -> None:
     """With exit code 0, so that no pod seems to have failed."""
     with subprocess.Popen([pause_program]) as process:
         _until_it_waits(process.pid)

@@ -173,7 +173,7 @@ def test_it_ends_by_itself_with_a_code(start: Start) -> None:
     assert process.returncode == 5
 
 
-def test_it_stops_as_slowly_as_it_is_told(start: Start) -> None:
+def test_it_stops_as_slowly_as_it_was_set(start: Start) -> None:
     """SIMULATED_STOP_SECONDS after SIGTERM, then 143; the log reports the signal."""
     process = start(SIMULATED_STOP_SECONDS="0.4")
     line(process, "Created device")

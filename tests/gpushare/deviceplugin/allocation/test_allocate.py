@@ -139,7 +139,7 @@ async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
 
 
 @pytest.mark.parametrize("status", [403, 503])
-async def test_a_mark_that_cannot_be_written_refuses_nobody(status: int) -> None:
+async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None:
     """The annotation is still put right before its container starts."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
     async with stage(pods) as node:
@@ -367,7 +367,7 @@ async def test_init_sidecar_and_container_are_on_the_pods_card() -> None:
         assert len({one for line in node.lines if line.uid == "uid-a" for one in line.ids}) == 6
 
 
-async def test_a_pod_of_several_cards_gets_ids_of_each_and_is_told_all() -> None:
+async def test_a_pod_of_several_cards_gets_ids_and_names_of_each() -> None:
     """Uneven splits, each container its own cards."""
     split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"2":2},"1":{"1":4}}'}
     async with stage([gpu_pod("a", 5, 4, card=0, annotations=split)]) as node:
@@ -463,7 +463,7 @@ async def test_pod_whose_card_is_full_of_others_ids_starts_elsewhere() -> None:
         assert (node.card("a"), node.has("b"), node.card("b")) == ("0", {2}, "2")
 
 
-async def test_a_pod_that_is_gone_while_it_is_admitted_splits_nobody() -> None:
+async def test_a_pod_gone_while_it_is_admitted_splits_no_other() -> None:
     """The kubelet has yet to hear of it, and asks: it gets ids of the card of a pod with two containers, which go elsewhere."""
     pods = [gpu_pod("dying", 2, card=2), gpu_pod("a", 2, 2, card=0), gpu_pod("b", 10, card=0), gpu_pod("c", 2, card=1)]
     async with stage(pods) as node:
@@ -672,7 +672,7 @@ async def test_a_guess_that_the_book_put_right_never_comes_back(slots: int) -> N
 
 
 @pytest.mark.parametrize("slots", [0, 4])
-async def test_a_copied_note_lets_nobody_onto_a_full_card(slots: int) -> None:
+async def test_a_copied_note_lets_no_pod_onto_a_full_card(slots: int) -> None:
     """A running pod's manifest was copied with ``nodeName`` and all annotations: it was not let in before."""
     pods = [gpu_pod("a", 10, card=0)]
     async with stage(pods, sizes=(14,), slots=slots) as node:
@@ -691,7 +691,7 @@ def _refusing(name: str, code: int) -> Any:
 
 
 @pytest.mark.parametrize("code", [400, 403, 429, 500])
-async def test_a_pod_that_nobody_may_change_ends_no_other(code: int) -> None:
+async def test_a_pod_that_may_not_be_changed_ends_no_other(code: int) -> None:
     """An admission webhook refuses to write the card of a pod that came past the extender."""
     async with stage([gpu_pod("odd", 4, card=None), gpu_pod("a", 8, card=1)]) as node:
         node.api.fault = _refusing("odd", code)
@@ -702,7 +702,7 @@ async def test_a_pod_that_nobody_may_change_ends_no_other(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [400, 403, 500])
-async def test_a_pod_that_nobody_may_change_holds_itself_alone(code: int) -> None:
+async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> None:
     """Nor is it asked for without end. Once the refusal ends, the repair goes on."""
     async with stage([gpu_pod("a", 4, card=0), gpu_pod("b", 4, card=1), gpu_pod("c", 3, card=1)]) as node:
         await node.admit("b")
@@ -807,7 +807,7 @@ async def test_a_write_for_one_pod_that_is_lost_refuses_no_other(monkeypatch: py
 
 
 @pytest.mark.parametrize("code", [401, 403, 429, 503])
-async def test_a_list_that_is_refused_for_a_while_refuses_nobody(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """An API server that has just started answers so before it knows the rights of users."""
     monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
     async with stage([gpu_pod("good", 3, card=1)]) as node:
@@ -857,7 +857,7 @@ async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
         assert node.allocator._admission.between_pods.is_set()
 
 
-async def test_what_nobody_waits_for_is_refused() -> None:
+async def test_an_amount_that_no_pod_waits_for_is_refused() -> None:
     """DP-016, D3, D4: also on a node of one card."""
     async with stage([gpu_pod("a", 3, card=0)], (14,)) as node:
         with pytest.raises(NoCandidateError, match="waits for 4 units .waiting for other amounts: 1"):

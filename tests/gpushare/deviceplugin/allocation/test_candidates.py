@@ -156,7 +156,9 @@ def test_match_keeps_to_a_card_that_is_already_chosen() -> None:
         (3, {1: 3}, 1, "chose ids of card 1, but the pod that waits has card 0"),
     ],
 )
-def test_nobody_is_an_error_that_says_why(units: int, free: dict[int, int], must_be: int | None, says: str) -> None:
+def test_no_candidate_is_an_error_with_the_reason(
+    units: int, free: dict[int, int], must_be: int | None, says: str
+) -> None:
     """The original answered success with a nonsense variable (defect D3)."""
     with pytest.raises(NoCandidateError, match=says):
         match(candidates([pod("a", 3)], {}, {}), offer(units, free, must_be))
@@ -174,7 +176,7 @@ def test_ids_kept_for_ended_pods_are_named_as_the_reason() -> None:
         match(waiting[:1], offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
 
 
-def test_nobody_at_all_is_said_too() -> None:
+def test_no_waiting_pod_at_all_is_an_error_too() -> None:
     """Also on a node of one card, on which the original handed it to any caller (defect D4)."""
     with pytest.raises(NoCandidateError, match="waiting for other amounts: 0"):
         match([], offer(7))
@@ -271,7 +273,7 @@ def test_a_card_without_room_is_passed_over_though_it_has_ids() -> None:
         match(waiting[:1], offer(3, room={0: 2}))
 
 
-def test_more_reused_ids_than_the_container_gets_match_nobody() -> None:
+def test_more_reused_ids_than_asked_for_match_no_pod() -> None:
     """No kubelet does that; it is still reported."""
     waiting = candidates([pod("a", 3, card=0)], {}, {})
 
@@ -300,7 +302,7 @@ def test_counted_slots_make_a_container_one_id_with_its_units() -> None:
     ],
     ids=["nobody", "no slot", "no room", "several cards"],
 )
-def test_where_slots_are_counted_nobody_is_an_error_too(
+def test_with_counted_slots_no_candidate_is_an_error_too(
     waiting: list[Pod], free: dict[int, int], room: dict[int, int], says: str
 ) -> None:
     """One slot cannot stand for several cards."""
@@ -342,7 +344,7 @@ def test_elsewhere_must_have_room_too() -> None:
         match(waiting, offer(3, {0: 2, 1: 2}), lambda candidate: (1,))
 
 
-def test_the_call_of_a_pod_that_is_half_done_is_nobody_elses() -> None:
+def test_the_call_of_a_half_done_pod_is_no_other_pods() -> None:
     """Better an end with a reason than a pod on two cards."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {}, "uid-a")
 

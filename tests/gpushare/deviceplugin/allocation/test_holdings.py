@@ -76,12 +76,12 @@ def test_owner_of_shared_ids_is_the_container_with_just_these() -> None:
     assert [one.container if one else None for one in owners] == ["c", "init", "init", None]
 
 
-def test_ids_that_are_counts_lie_where_the_container_was_told() -> None:
+def test_ids_that_are_counts_lie_on_the_answered_card() -> None:
     """A kubelet before 1.19 draws them from all cards."""
     entries = [
-        entry("a", "0x", "1x", told={"ALIYUN_COM_GPU_MEM_IDX": "2"}),
+        entry("a", "0x", "1x", variables={"ALIYUN_COM_GPU_MEM_IDX": "2"}),
         entry("b", "0y"),
-        entry("c", "0z", told={}),
+        entry("c", "0z", variables={}),
     ]
     holdings = laid(entries, pod("a"), pod("b"), pod("c"), ids_are_counts=True)
 
@@ -96,7 +96,7 @@ def test_pod_resources_is_right_and_the_file_knows_more() -> None:
     ]
     told = {"A": "1"}
     file = [
-        entry("a", "1", "2", told=told),
+        entry("a", "1", "2", variables=told),
         entry("a", "1", container="init"),
         entry("x", "3", container="old"),
         entry("y", "2", container="old"),
@@ -104,7 +104,7 @@ def test_pod_resources_is_right_and_the_file_knows_more() -> None:
     ]
 
     assert merge(live, file) == (
-        Entry("c", frozenset({"1", "2"}), "a", "d", "a", told=told),
+        Entry("c", frozenset({"1", "2"}), "a", "d", "a", variables=told),
         live[1],
         file[1],
         file[4],

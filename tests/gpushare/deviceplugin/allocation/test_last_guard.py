@@ -50,13 +50,13 @@ def candidate(units: int = 4, index: int = 0, **more: bool) -> Candidate:
     ],
     ids=["gone", "sick", "sick without a word", "too small"],
 )
-def test_a_card_that_is_gone_sick_or_full_takes_nobody(cards: list[CardFacts], says: str) -> None:
+def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], says: str) -> None:
     """With the reason."""
     with pytest.raises(NoCandidateError, match=says):
         check(candidate(), ["0-0"], Holdings(()), [], cards, counts_slots=False)
 
 
-def test_an_id_that_another_pod_has_is_given_to_nobody() -> None:
+def test_an_id_that_another_pod_has_is_not_given() -> None:
     """A kubelet may offer it twice; what we only guessed does not count, nor does the pod's own init container."""
     ids = ["0-1", "0-2", "0-3", "0-4"]
     others = [ours("new", 0, 1), ours("guess", 0, 2, is_guess=True)]

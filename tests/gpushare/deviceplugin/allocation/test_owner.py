@@ -183,7 +183,7 @@ async def test_the_two_books_are_one(folder: Path) -> None:
         entries = await book.entries()
 
     assert entries == (
-        Entry("c", frozenset({"1", "2"}), uid="uid-a", namespace="d", pod="a", told={"A": "1"}),
+        Entry("c", frozenset({"1", "2"}), uid="uid-a", namespace="d", pod="a", variables={"A": "1"}),
         B,
         Entry("init", frozenset({"1"}), uid="uid-a"),
     )
@@ -198,7 +198,7 @@ async def test_an_answer_that_cannot_be_read_is_none(folder: Path, response: str
 
 
 @pytest.mark.parametrize("text", ['{"Data":{"PodDeviceEntries":null}}', '{"Data":{}}'])
-async def test_a_checkpoint_that_says_nothing_is_nobody(folder: Path, text: str) -> None:
+async def test_an_empty_checkpoint_names_no_pod(folder: Path, text: str) -> None:
     """A new machine."""
     (folder / "kubelet_internal_checkpoint").write_text(text)
 

@@ -142,7 +142,7 @@ def test_marks_without_a_use_are_taken_away() -> None:
     assert steps(pods) == [("a", 0, None), ("b", 1, None)]
 
 
-def test_a_card_that_the_node_has_not_any_more_takes_nobody() -> None:
+def test_a_card_that_left_the_node_takes_no_pod() -> None:
     """Its pods stay as they are."""
     assert steps([PodCard("a", 8, 0, 7)], "a") == [("a", 0, 7)]
 

@@ -82,7 +82,7 @@ def test_a_pod_of_another_extender_keeps_its_card() -> None:
     assert not stand(one, grant("a", 1)).may_move
 
 
-def test_where_repairs_are_off_nobody_moves() -> None:
+def test_with_repairs_off_no_pod_moves() -> None:
     """An operator's change is kept."""
     assert not stand(pod("a"), repairs=False).may_move
 

@@ -31,7 +31,7 @@ def test_dp_019_the_variables_are_the_contract_and_no_more() -> None:
     assert told("envvar") == ContainerAnswer({"NVIDIA_VISIBLE_DEVICES": "GPU-1a2b", **OURS})
 
 
-def test_d27_by_index_the_runtime_is_told_nvmls_not_ours() -> None:
+def test_d27_by_index_the_runtime_gets_nvmls_not_ours() -> None:
     """D27: our index is the pod's annotation; NVML's moves with the machine."""
     variables = told("envvar", by="index").variables
 

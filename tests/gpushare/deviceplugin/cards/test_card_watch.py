@@ -79,7 +79,7 @@ async def test_two_sick_cards(simulate: Simulate) -> None:
         await rig.reached(["Xid 48", "", "Xid 79"])
 
 
-async def test_the_pods_of_a_sick_card_are_told_and_no_others(simulate: Simulate) -> None:
+async def test_the_pods_of_a_sick_card_alone_get_an_event(simulate: Simulate) -> None:
     """By an event on each, and on the Node."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
@@ -113,7 +113,7 @@ async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simul
     assert sick == [("rig", "Xid 48"), ("on-1", "Xid 48"), ("rig", "lost"), ("on-0", "lost")]
 
 
-async def test_what_the_api_server_would_not_take_is_told_when_it_does(simulate: Simulate) -> None:
+async def test_an_event_that_was_refused_is_written_later(simulate: Simulate) -> None:
     """The reasons on the Node and on the pods."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
@@ -135,7 +135,7 @@ async def test_what_the_api_server_would_not_take_is_told_when_it_does(simulate:
         assert len(rig.events("Node")) == 1
 
 
-async def test_a_node_that_is_created_anew_is_told_by_its_new_uid(simulate: Simulate) -> None:
+async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> None:
     """An event with the old one is not shown with it."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
@@ -318,7 +318,7 @@ async def test_absent_driver_takes_all_cards_along_until_it_is_back(simulate: Si
         assert (rig.capacity("count"), len(rig.lists[-1])) == ("2", 30)
 
 
-async def test_a_missing_driver_is_waited_for_and_said(simulate: Simulate) -> None:
+async def test_a_missing_driver_is_waited_for_and_reported(simulate: Simulate) -> None:
     """In the log and on the Node, once."""
     state = simulate("t4x2", driver=NEW)
     state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
@@ -344,7 +344,7 @@ async def test_a_missing_driver_is_waited_for_and_said(simulate: Simulate) -> No
         pynvml.nvmlInitWithFlags = init
 
 
-async def test_nobody_listens_where_nothing_is_critical(simulate: Simulate) -> None:
+async def test_no_event_set_is_made_if_no_xid_is_critical(simulate: Simulate) -> None:
     """--health-check=false, as the original's default was; lost cards are still seen, by the count."""
     async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
@@ -451,7 +451,7 @@ async def test_a_lost_card_that_is_back_recovers_after_a_cool_down(simulate: Sim
 
 
 @pytest.mark.parametrize("by", ["index", "uuid"])
-async def test_an_operators_word_recovers_once_and_is_taken_away(simulate: Simulate, by: str) -> None:
+async def test_an_operators_annotation_heals_once_and_is_removed(simulate: Simulate, by: str) -> None:
     """Rule (c), in the write that publishes it; what it does not name stays sick."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         for uuid in rig.uuids:
@@ -494,7 +494,7 @@ async def test_misspelt_node_annotation_is_logged_once(simulate: Simulate, caplo
     ]
 
 
-async def test_an_operators_word_that_cannot_be_taken_away_heals_once(simulate: Simulate) -> None:
+async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate) -> None:
     """A card that falls ill later stays sick; the word counts again when it is written again."""
     word = "gpushare.aliyun.com/recovered"
     async with running(simulate("t4x2", driver=NEW)) as rig:
@@ -588,7 +588,7 @@ async def test_nvml_that_says_nothing_is_worth_a_line(
         assert "does not answer" not in caplog.text
         rig.state.clear_faults()
         rig.state.add_fault("nvmlEventSetWait*", seconds=0.9, count=1)
-        await until(lambda: "NVML does not answer act='hear the cards'" in caplog.text)
+        await until(lambda: "NVML does not answer act='read the reports of the cards'" in caplog.text)
 
 
 async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) -> None:
@@ -711,7 +711,7 @@ async def test_a_card_that_comes_back_has_its_index_again(simulate: Simulate) ->
         assert cards == [(0, first, "Xid 48"), (1, second, "")]
 
 
-async def test_a_card_in_mig_mode_is_not_shared_and_said_so(
+async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Log and Node; shared again when MIG is off. Said once."""

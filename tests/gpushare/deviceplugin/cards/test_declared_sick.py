@@ -66,7 +66,7 @@ async def test_an_entry_that_names_no_card_bans_none(
         assert (rig.reasons(), len(rig.lists)) == (["", "", ""], 1)
 
 
-async def test_an_entry_that_names_no_card_is_said_once(
+async def test_an_entry_that_names_no_card_is_logged_once(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not at each look, and again if it is another."""

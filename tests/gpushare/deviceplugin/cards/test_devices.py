@@ -51,7 +51,7 @@ def test_new_nodes_count_cards_in_nvmls_order() -> None:
     assert indices(describe_cards(physical("b", "a"), GIB, "boot")) == {"b": 0, "a": 1}
 
 
-def test_a_card_keeps_its_index_when_nvml_orders_anew() -> None:
+def test_a_card_keeps_its_index_in_another_order_of_nvml() -> None:
     """A card that failed to come up at boot moves all the others in NVML's count, not in ours."""
     known = describe_cards(physical("a", "b", "c"), GIB, "boot")
 

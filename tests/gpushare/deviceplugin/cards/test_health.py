@@ -41,7 +41,7 @@ def test_an_applications_error_leaves_the_card_well(xid: int) -> None:
     """These Xids are a program's own fault."""
     book = health()
 
-    assert (book.hear(A, xid), verdicts(book)) == (False, ["", ""])
+    assert (book.note_xid(A, xid), verdicts(book)) == (False, ["", ""])
 
 
 @pytest.mark.parametrize("xid", [48, 79, 95, 119])
@@ -49,14 +49,14 @@ def test_a_critical_xid_makes_its_card_sick_and_no_other(xid: int) -> None:
     """The reason is the Xid."""
     book = health()
 
-    assert (book.hear(A, xid), verdicts(book)) == (True, [f"Xid {xid}", ""])
+    assert (book.note_xid(A, xid), verdicts(book)) == (True, [f"Xid {xid}", ""])
 
 
 def test_two_sick_cards_are_two() -> None:
     """Each has its own reason."""
     book = health()
-    book.hear(A, 48)
-    book.hear(B, 79)
+    book.note_xid(A, 48)
+    book.note_xid(B, 79)
 
     assert (verdicts(book), book.sick) == (["Xid 48", "Xid 79"], (A, B))
 
@@ -64,9 +64,9 @@ def test_two_sick_cards_are_two() -> None:
 def test_a_mild_xid_never_hides_a_fatal_one() -> None:
     """Nor does a later fatal one change why the card fell ill; and a second report is no news."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
 
-    assert [book.hear(A, xid) for xid in (31, 43, 48, 79)] == [False] * 4
+    assert [book.note_xid(A, xid) for xid in (31, 43, 48, 79)] == [False] * 4
     assert book.lose(A) is False
     assert verdicts(book) == ["Xid 48", ""]
 
@@ -75,7 +75,7 @@ def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
     """A card that was merely lost recovers more easily."""
     book = health()
 
-    assert (book.lose(A), book.lose(A), book.hear(A, 79)) == (True, False, True)
+    assert (book.lose(A), book.lose(A), book.note_xid(A, 79)) == (True, False, True)
     assert verdicts(book) == ["Xid 79", ""]
 
 
@@ -93,7 +93,7 @@ def test_unread_fault_makes_sick_unless_health_is_off() -> None:
 def test_a_new_boot_recovers_all() -> None:
     """Rule (a)."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
     book.lose(B)
 
     assert book.booted("one") == []
@@ -106,7 +106,7 @@ def test_a_new_boot_recovers_all() -> None:
 def test_first_boot_report_of_a_node_is_no_reboot() -> None:
     """An unknown boot may be this one."""
     book = health(boot="")
-    book.hear(A, 48)
+    book.note_xid(A, 48)
 
     assert book.booted("one") == []
     assert verdicts(book) == ["Xid 48", ""]
@@ -115,7 +115,7 @@ def test_first_boot_report_of_a_node_is_no_reboot() -> None:
 def test_what_the_node_says_is_believed_after_a_restart() -> None:
     """Sick stays sick in the same boot; a fault that will be seen again is forgotten."""
     before = health()
-    before.hear(A, 48)
+    before.note_xid(A, 48)
     before.miss_driver(is_away=True)
     after = CardHealth(XidRules(), COOL_DOWN)
     after.restore(before.applied(CARDS))
@@ -138,7 +138,7 @@ def test_any_lasting_reason_on_the_node_lasts(reason: str) -> None:
 def test_card_recovers_after_a_cool_down_without_driver_advice() -> None:
     """Rule (b)."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
 
     assert book.observe(A, answers=True, action=0, now=100) == []
     assert book.observe(A, answers=True, action=0, now=159.9) == []
@@ -151,7 +151,7 @@ def test_card_recovers_after_a_cool_down_without_driver_advice() -> None:
 def test_card_with_advice_or_a_mute_driver_stays_sick(action: int | None) -> None:
     """After most faults a card answers questions as before."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
     for now in range(0, 1000, 10):
         assert book.observe(A, answers=True, action=action, now=now) == []
 
@@ -159,17 +159,17 @@ def test_card_with_advice_or_a_mute_driver_stays_sick(action: int | None) -> Non
 
 
 @pytest.mark.parametrize("disturb", ["silence", "action", "xid", "same xid"])
-def test_a_disturbance_starts_the_cool_down_anew(disturb: str) -> None:
+def test_a_disturbance_restarts_the_cool_down(disturb: str) -> None:
     """Silence, an advice and any critical Xid all do."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
     book.observe(A, answers=True, action=0, now=0)
     if disturb == "silence":
         book.observe(A, answers=False, action=None, now=50)
     elif disturb == "action":
         book.observe(A, answers=True, action=1, now=50)
     else:
-        book.hear(A, 48 if disturb == "same xid" else 94)
+        book.note_xid(A, 48 if disturb == "same xid" else 94)
 
     assert book.observe(A, answers=True, action=0, now=60) == []
     assert len(book.observe(A, answers=True, action=0, now=120)) == 1
@@ -193,11 +193,11 @@ def test_a_lost_card_whose_driver_asks_for_a_reset_stays_lost() -> None:
     assert book.observe(A, answers=True, action=1, now=600) == []
 
 
-def test_an_operators_word_recovers_the_cards_that_it_names() -> None:
+def test_an_operators_annotation_heals_the_named_cards() -> None:
     """Rule (c)."""
     book = health()
-    book.hear(A, 48)
-    book.hear(B, 48)
+    book.note_xid(A, 48)
+    book.note_xid(B, 48)
 
     assert book.believe([A, "GPU-unknown"]) == [Recovery(A, "Xid 48", RULE_OPERATOR)]
     assert verdicts(book) == ["", "Xid 48"]
@@ -224,7 +224,7 @@ def test_declared_cards_are_sick_while_they_are_declared() -> None:
 def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
     """And whoever was sick before still is."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
 
     assert (book.miss_driver(is_away=True), book.miss_driver(is_away=True)) == (True, False)
     assert verdicts(book) == ["Xid 48", "no driver"]
@@ -235,7 +235,7 @@ def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
 def test_removed_card_is_sick_while_it_is_still_announced() -> None:
     """And its fault is not cured by coming back."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
 
     cards = book.applied(CARDS, frozenset({A, B})).cards
     assert [card.reason for card in cards] == ["Xid 48", "taken out of the machine"]
@@ -257,10 +257,10 @@ def test_removed_card_is_sick_while_it_is_still_announced() -> None:
 def test_a_fatal_xid_outlives_all_but_the_rules(steps: list[tuple[str, str, int]]) -> None:
     """Within one cool-down nothing that happens makes a card with a fatal Xid well."""
     book = health()
-    book.hear(A, 48)
+    book.note_xid(A, 48)
     for now, (what, uuid, number) in enumerate(steps):
         if what == "xid":
-            book.hear(uuid, number)
+            book.note_xid(uuid, number)
         elif what == "lost":
             book.lose(uuid)
         elif what == "declared":

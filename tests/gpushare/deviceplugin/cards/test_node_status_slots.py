@@ -163,7 +163,7 @@ async def test_removed_card_stays_removed_after_a_driver_absence() -> None:
         assert site.cards() == [(0, False), (1, True)]
 
 
-async def test_no_word_brings_back_a_card_that_was_taken_out() -> None:
+async def test_no_annotation_brings_back_a_removed_card() -> None:
     """An operator's annotation means that a card is well, not that it is there."""
     async with slotted(card("a"), card("b", 1), in_use={0}) as site:
         assert site.node is not None

@@ -37,7 +37,7 @@ def test_count_is_there_when_the_kubelets_sum_is_for_these_cards(memory: str | N
     assert amounts(there, CARDS, is_moving=False) == {"aliyun.com/gpu-count": count}
 
 
-def test_while_cards_come_or_go_nobody_counts_any() -> None:
+def test_while_cards_come_or_go_the_count_is_zero() -> None:
     """The count is 0 until the sum is the new one."""
     assert amounts(node(mem="26"), CARDS, is_moving=True) == {"aliyun.com/gpu-count": "0"}
 
@@ -97,10 +97,10 @@ def test_who_fell_ill_recovered_or_went_is_news() -> None:
     before = with_cards(A, sick(B, "Xid 48"), c, sick(d, "lost"))
     after = with_cards(sick(A, "lost"), B, sick(d, "lost"), e, CardFacts(5, "GPU-5", "m", 1, 1))
 
-    assert changes_between(before, after, {"GPU-b": "an operator's word"}) == (
+    assert changes_between(before, after, {"GPU-b": "an operator's annotation"}) == (
         CardChange(c, False, "taken out of the machine"),
         CardChange(sick(A, "lost"), False, "lost"),
-        CardChange(B, True, "an operator's word"),
+        CardChange(B, True, "an operator's annotation"),
     )
 
 

@@ -61,7 +61,7 @@ def test_a_withheld_card_is_not_missing() -> None:
     assert roster == Roster((A, C), frozenset({"GPU-c"}), frozenset({"GPU-b"}))
 
 
-def test_an_unreadable_card_that_nobody_knows_is_left_out() -> None:
+def test_an_unreadable_card_that_is_unknown_is_left_out() -> None:
     """It cannot be shared without a UUID."""
     assert count_cards([], [A], [1], frozenset()) == Roster((A,))
 
@@ -76,7 +76,7 @@ def test_what_the_annotation_says_is_known_at_a_start() -> None:
     assert remembered(None) == ()
 
 
-def test_an_index_belongs_to_who_has_it_now() -> None:
+def test_an_index_belongs_to_the_card_that_has_it_now() -> None:
     """The indices of the cards that ever had them; an absent card is kept only on demand (slots mode counts it on)."""
     facts = {name: CardFacts(index, f"GPU-{name}", "m", 1, 1) for name, index in (("a", 0), ("b", 1), ("x", 0))}
     now = NodeCards(1, "ids", "GiB", "b", (facts["x"], facts["b"]))

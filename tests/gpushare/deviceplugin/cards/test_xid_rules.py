@@ -54,6 +54,6 @@ def test_entries_that_are_no_xids_are_skipped_and_named() -> None:
 
 
 @pytest.mark.parametrize(("disable", "enable", "nothing"), [("all", "", True), ("all", "48", False), ("", "", False)])
-def test_nobody_needs_to_listen_where_nothing_is_critical(disable: str, enable: str, nothing: bool) -> None:
+def test_reports_are_not_needed_if_no_xid_is_critical(disable: str, enable: str, nothing: bool) -> None:
     """An enabled Xid is critical again."""
     assert read_rules(disable, enable)[0].hears_nothing is nothing

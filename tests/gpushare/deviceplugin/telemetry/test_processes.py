@@ -33,7 +33,7 @@ def test_a_process_is_its_pods(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", [f"/kubepods/pod{OUTER}/{ID}", "/system.slice/x.service", None])
-def test_a_process_of_no_pod_of_ours_is_nobodys(tmp_path: Path, group: str | None) -> None:
+def test_a_process_of_no_pod_of_ours_has_no_pod(tmp_path: Path, group: str | None) -> None:
     """Another cluster's, the host's, or one that has just ended."""
     if group is not None:
         process(tmp_path, 7, group)
@@ -48,7 +48,7 @@ def test_process_of_two_nested_pods_is_this_clusters(tmp_path: Path) -> None:
     assert ProcessOwners(tmp_path).uses(0, [Process(7, 1)], {UID}) == [ProcessUse(0, UID, 1)]
 
 
-def test_a_node_whose_processes_are_invisible_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_invisible_processes_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Without hostPID; what to do is in the line."""
     owners = ProcessOwners(tmp_path)
 

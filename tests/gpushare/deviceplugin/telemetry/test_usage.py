@@ -112,7 +112,7 @@ def test_an_unknown_amount_is_not_zero() -> None:
     assert sum_up([known, unknown], [CardUse(ON, 1)], PODS).uses[0].used == 10 * MIB
 
 
-def test_of_a_card_that_does_not_answer_nobody_knows_the_use() -> None:
+def test_the_use_of_a_silent_card_is_not_known() -> None:
     """Lost or slow: not idle."""
     seen = sum_up([ProcessUse(1, "uid-a", 3)], [CardUse(ON, 1)], PODS, frozenset({0}))
 
@@ -134,7 +134,7 @@ def look(before: Any, used: int | None, now: float, tolerance: Tolerance = NOBOD
     return judge(before, [CardUse(ON, 1000, used)], now, tolerance, after)
 
 
-def test_overuse_is_told_once_after_its_time_and_its_end_once() -> None:
+def test_overuse_and_its_end_are_reported_once_each() -> None:
     """Above since 10, reported at 70, silent at 90, over at 100; a new one starts over."""
     first = look({}, 1001, 10)
     early = look(first.episodes, 2000, 69)
@@ -155,14 +155,14 @@ def test_overuse_is_told_once_after_its_time_and_its_end_once() -> None:
     assert anew.episodes == {ON: Episode(110.0)}
 
 
-def test_the_use_that_is_told_is_that_of_the_moment() -> None:
+def test_the_reported_use_is_that_of_the_moment() -> None:
     """Not of when it began."""
     told = look({ON: Episode(0)}, 1253, 60)
 
-    assert (told.begun[0].used, told.begun[0].booked, told.episodes) == (1253, 1000, {ON: Episode(0, told=True)})
+    assert (told.begun[0].used, told.begun[0].booked, told.episodes) == (1253, 1000, {ON: Episode(0, reported=True)})
 
 
-def test_a_short_excess_is_never_told() -> None:
+def test_a_short_excess_is_never_reported() -> None:
     """It ended before its time: neither beginning nor end."""
     ended = look(look({}, 2000, 0).episodes, 500, 59)
 
@@ -177,7 +177,7 @@ def test_within_the_tolerance_is_no_overuse() -> None:
 
 def test_an_unknown_use_changes_nothing() -> None:
     """Neither an excess under way nor a pod that keeps to its share."""
-    running = {ON: Episode(5.0, told=True)}
+    running = {ON: Episode(5.0, reported=True)}
 
     assert (look(running, None, 100).episodes, look({}, None, 100).episodes) == (running, {})
     assert look(running, None, 100).ended == ()
@@ -185,7 +185,7 @@ def test_an_unknown_use_changes_nothing() -> None:
 
 def test_a_pod_that_is_gone_ends_without_a_word() -> None:
     """There is no pod left for an event."""
-    gone = judge({ON: Episode(0, told=True)}, [], 100, NOBODY, 0)
+    gone = judge({ON: Episode(0, reported=True)}, [], 100, NOBODY, 0)
 
     assert (gone.episodes, gone.begun, gone.ended) == ({}, (), ())
 

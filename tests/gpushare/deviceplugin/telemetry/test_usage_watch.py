@@ -111,7 +111,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
         assert thread.join(30)
 
 
-async def test_overuse_is_told_on_the_pod_once_and_its_end(simulate: Simulate, tmp_path: Path) -> None:
+async def test_overuse_and_its_end_are_events_of_the_pod(simulate: Simulate, tmp_path: Path) -> None:
     """1253 MiB on a GiB, as the original's own demo: an event and a metric after the time, an event at the end."""
     async with rig(simulate("t4x2"), tmp_path) as node:
         node.run(7, 1253)
@@ -134,7 +134,7 @@ async def test_overuse_is_told_on_the_pod_once_and_its_end(simulate: Simulate, t
         assert node.value("gpushare_pod_overuse_bytes", **over) is None
 
 
-async def test_within_the_tolerance_nothing_is_said(simulate: Simulate, tmp_path: Path) -> None:
+async def test_within_the_tolerance_nothing_is_reported(simulate: Simulate, tmp_path: Path) -> None:
     """A tenth above 1024 MiB, in two processes."""
     async with rig(simulate("t4x2"), tmp_path, after=0) as node:
         node.run(7, 1000)

@@ -182,7 +182,7 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
         ('pods "owned" is forbidden: the webhook of a policy says no', 0),
     ],
 )
-async def test_a_deletion_that_is_refused_is_said_once(
+async def test_a_deletion_that_is_refused_is_logged_once(
     caplog: pytest.LogCaptureFixture, message: str, hints_of_a_role: int
 ) -> None:
     """With the file that grants it if a role lacks the right; tried again as long as the pod exists."""

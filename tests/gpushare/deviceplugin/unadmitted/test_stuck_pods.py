@@ -158,7 +158,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize(("given", "because"), KEPT.values(), ids=KEPT.keys())
-def test_a_pod_that_nobody_would_replace_is_kept(given: dict[str, Any], because: str) -> None:
+def test_a_pod_without_a_controller_is_kept(given: dict[str, Any], because: str) -> None:
     """And the reason is given."""
     (stuck,) = found(pod(**given))
 

@@ -48,7 +48,7 @@ def node(name: str, cards: list[tuple[int, int, bool, int]]) -> NodeInfo:
 
 
 @given(STEPS)
-def test_what_is_remembered_is_what_would_be_found_anew(steps: list[tuple[Any, ...]]) -> None:
+def test_remembered_answers_equal_fresh_ones(steps: list[tuple[Any, ...]]) -> None:
     """However nodes come, change and go between questions: the same names, the same reasons, the same scores."""
     nodes: dict[str, NodeInfo] = {}
     free_cpu: dict[str, int] = {}

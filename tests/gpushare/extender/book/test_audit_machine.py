@@ -285,7 +285,7 @@ class AuditMachine(RuleBasedStateMachine):
         if uid in self.model.ended or self.model.places.get(uid, ("",))[0] == node:
             return
         if (uid, node) in self.model.assumed:
-            self.cache.heard.note(uid)
+            self.cache.events.note(uid)
         else:
             pending = self.cache.pending_pod("d", name)
             assert pending is not None and pending.spec.containers is not None  # noqa: PT018
@@ -407,7 +407,7 @@ class AuditMachine(RuleBasedStateMachine):
             self.tell(self.coming.pop(0))
 
     def begin(self) -> None:
-        self.cache.heard.start()
+        self.cache.events.start()
         self.round = Round(self.cache, lambda namespace, name, uid: uid in self.flying, frozenset(self.model.assumed))
         self.listed = [*self.nodes.values(), *self.pods.values()]
         self.list_version = next(self.versions)
@@ -429,7 +429,7 @@ class AuditMachine(RuleBasedStateMachine):
         assert self.round is not None
         if not self.suspects:
             self.round = None
-            self.cache.heard.stop()
+            self.cache.events.stop()
             return
         suspect = self.suspects.pop(0)
         mark = self.round.ask(suspect)

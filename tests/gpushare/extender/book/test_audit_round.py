@@ -22,7 +22,7 @@ from gpushare.extender.book.audit_diff import (
 )
 from gpushare.extender.book.audit_round import MOST_ODD, Round, Suspect
 from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.heard import Heard
+from gpushare.extender.book.event_marks import EventMarks
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
 
@@ -58,7 +58,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.cache.set_node(node())
-        self.cache.heard.start()
+        self.cache.events.start()
 
     def listed(
         self, *pods: Pod, nodes: Collection[Node] = (node(),), old: Collection[tuple[str, str]] = ()
@@ -112,7 +112,7 @@ def test_bind_between_question_and_answer_keeps_its_card(again: bool) -> None:
     on.assume()
     audit, suspect, mark = on.asked(pod(None), old={("u", "n")})
     if again:
-        on.cache.heard.note("u")
+        on.cache.events.note("u")
     else:
         on.cache.forget("u", "n")
         on.assume()
@@ -178,7 +178,7 @@ def test_another_pod_under_the_name_is_the_end_of_the_first() -> None:
     assert on.cache.uids() == {"v"}
 
 
-def test_a_pod_whose_end_was_told_wrongly_comes_back() -> None:
+def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:
     """An API server that was restored from a backup, for instance."""
     on = Stage()
     on.cache.remove_pod(pod().metadata)
@@ -188,7 +188,7 @@ def test_a_pod_whose_end_was_told_wrongly_comes_back() -> None:
     assert (found.kind, on.used()) == ("missing", [0, 3])
 
 
-def test_what_is_heard_of_while_the_list_is_read_is_no_suspect() -> None:
+def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
     """The book may know more than the list; so may it before the question."""
     on = Stage()
     audit = Round(on.cache, lambda *_: False)
@@ -206,12 +206,12 @@ def test_a_suspect_that_is_right_after_all_is_no_drift() -> None:
     on.cache.set_pod(pod())
     gone = Suspect(Difference("phantom", "d", "p", "u", 3), is_node=False, version="5")
     audit = Round(on.cache, lambda *_: False)
-    assert audit.answer_pod(gone, pod(), on.cache.heard.mark()) is None
+    assert audit.answer_pod(gone, pod(), on.cache.events.mark()) is None
     here = Suspect(Difference("node_phantom", "", "n", "n", 28), is_node=True, version="1")
-    assert audit.answer_node(here, node(), on.cache.heard.mark()) is None
+    assert audit.answer_node(here, node(), on.cache.events.mark()) is None
     assert on.used() == [3, 0]
     other = Suspect(Difference("pending_phantom", "d", "q", "v", 0), is_node=False, version=None)
-    assert audit.answer_pod(other, None, on.cache.heard.mark()) is None
+    assert audit.answer_pod(other, None, on.cache.events.mark()) is None
 
 
 def test_a_pod_that_the_api_shows_unbound_holds_nothing() -> None:
@@ -224,7 +224,7 @@ def test_a_pod_that_the_api_shows_unbound_holds_nothing() -> None:
     assert (found.kind, found.book, found.api, on.used()) == ("phantom", "n:0=3", "not bound", [0, 0])
 
 
-def test_a_node_is_put_right_unless_it_was_heard_of_meanwhile() -> None:
+def test_a_node_is_put_right_unless_it_had_an_event() -> None:
     """Gone, or with other cards."""
     on = Stage()
     audit, suspect, mark = on.asked(nodes=())
@@ -239,7 +239,7 @@ def test_a_node_is_put_right_unless_it_was_heard_of_meanwhile() -> None:
     assert (found.kind, found.units, on.used()) == ("node_missing", 42, [0, 0, 0])
 
 
-def test_cards_that_somebody_declared_sick_are_no_drift() -> None:
+def test_cards_that_were_declared_sick_are_no_drift() -> None:
     """The list does not know of the ConfigMap."""
     on = Stage()
     on.cache.set_unhealthy("n", frozenset({0}))
@@ -314,9 +314,9 @@ def test_versions_are_compared_where_they_are_numbers(seen: str, version: str, r
     assert has_reached(seen, version) is reached
 
 
-def test_while_nobody_listens_anything_may_have_been_said() -> None:
+def test_without_a_record_any_event_may_have_come() -> None:
     """And nothing is remembered."""
-    heard = Heard()
+    heard = EventMarks()
     heard.note("a")
     assert heard.since("a", heard.mark())
     heard.start()

@@ -207,14 +207,14 @@ def test_attack_13_a_bind_under_way_survives_a_restore(cache: SchedulerCache) ->
 
 def test_attack_13_an_audit_under_way_believes_nothing(cache: SchedulerCache) -> None:
     """Its list may be of the lost history."""
-    cache.heard.start()
-    mark = cache.heard.mark()
-    assert not cache.heard.since("u", mark)
+    cache.events.start()
+    mark = cache.events.mark()
+    assert not cache.events.since("u", mark)
 
     cache.begin_anew()
 
-    assert cache.heard.since("u", mark)
-    assert not cache.heard.since("u", cache.heard.mark())
+    assert cache.events.since("u", mark)
+    assert not cache.events.since("u", cache.events.mark())
 
 
 def test_an_assumed_pod_holds_its_card_until_it_is_forgotten(cache: SchedulerCache) -> None:
@@ -466,7 +466,7 @@ def test_what_pods_come_is_seen_once_each() -> None:
     assert outlook.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(" t4 ",))): 1}
 
 
-def test_a_correction_counts_nobody_twice() -> None:
+def test_a_correction_counts_no_pod_twice() -> None:
     """Neither as a pod that came nor by its CPU; cards that are written after the binding are seen then."""
     workload = Workload(counts_cpu=True)
     cache = SchedulerCache(workload)
@@ -748,7 +748,7 @@ def test_slots_are_booked_and_come_back_like_units() -> None:
     assert slots() == [0, 0]
 
 
-def test_a_node_that_changes_its_mode_is_counted_anew() -> None:
+def test_a_node_that_changes_its_mode_is_counted_again() -> None:
     """Nothing is frozen at first sight: slots are counted from the moment the annotation has them."""
     cache = SchedulerCache()
     cache.set_node(node("n", 200, 2))

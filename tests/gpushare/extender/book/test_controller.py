@@ -104,7 +104,7 @@ async def test_a_node_that_loses_cards_is_judged_again() -> None:
     assert unplaced == 4
 
 
-async def test_a_pod_that_has_some_of_its_cards_is_told_so() -> None:
+async def test_a_pod_with_some_of_its_cards_is_reported() -> None:
     """The card that it is on is booked, the one that it should move to is not there."""
     stage = Stage(pod("moves", IDX="0", REPAIR="7"))
     stage.nodes = [node(2)]
@@ -118,7 +118,7 @@ async def test_a_pod_that_has_some_of_its_cards_is_told_so() -> None:
     assert used == 4
 
 
-async def test_an_entry_that_declares_no_card_sick_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Not with each change of the ConfigMap; again if it is another."""
     stage = Stage()
     stage.nodes = [node(2)]

@@ -36,7 +36,7 @@ def notes(api: ScriptedApi) -> list[tuple[str, Any]]:
     return [(call.body["regarding"]["name"], call.body["note"]) for call in api.calls]
 
 
-async def test_what_is_wrong_with_a_pod_is_told_once() -> None:
+async def test_the_fault_of_a_pod_is_reported_once() -> None:
     """However often it changes; another fault, or the same after it was mended, is reported again."""
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd, asyncio.TaskGroup() as group:
@@ -75,7 +75,7 @@ async def test_attack_04_an_ignored_change_is_an_event_of_its_own() -> None:
     assert all(body["note"].startswith("later changes of its annotations") for body in ignored)
 
 
-async def test_what_is_mended_before_it_could_be_told_is_not_told() -> None:
+async def test_a_fault_that_ended_before_its_report_is_not_reported() -> None:
     """Or the pod is gone."""
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd, asyncio.TaskGroup() as group:
@@ -89,7 +89,7 @@ async def test_what_is_mended_before_it_could_be_told_is_not_told() -> None:
     assert [name for name, _ in notes(api)] == ["q"]
 
 
-async def test_what_the_server_could_not_take_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_report_that_was_not_written_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, and the others first; what it does not want is not."""
     monkeypatch.setattr(odd_pods, "_PAUSE_SECONDS", 0.0)
     answers = [Answer({}, 429), Answer({}, 500), "drop", Answer({}, 422), Answer({}, 201), Answer({}, 201)]
@@ -111,12 +111,12 @@ async def test_no_annotations_wait_with_a_pod() -> None:
     api = ScriptedApi(lambda call: Answer({}, 201))
     async with telling(api) as odd:
         odd.note(ObjectMeta(name="p", namespace="team", uid="u1", annotations={"large": "x"}), "one")
-        waiting, _ = odd._words.get_nowait()
+        waiting, _ = odd._reports.get_nowait()
 
     assert waiting == POD
 
 
-async def test_the_log_has_more_than_can_be_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_has_faults_for_which_no_event_has_room(caplog: pytest.LogCaptureFixture) -> None:
     """An API server that takes no events fills no memory."""
     caplog.set_level(logging.WARNING)
     api = ScriptedApi(lambda call: Answer({}, 201))

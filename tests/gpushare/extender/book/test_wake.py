@@ -121,7 +121,7 @@ async def test_a_pod_is_called_once_the_book_has_caught_up() -> None:
         assert len(await on.turn(1)) == 1
 
 
-async def test_pods_that_nothing_holds_stand_in_nobodys_way() -> None:
+async def test_pods_that_fit_nowhere_keep_no_other_waiting() -> None:
     """However many wait longer, with however many requests: a pod that would get a card is reached, again and again."""
     async with stage() as on:
         for number in range(700):
@@ -164,7 +164,7 @@ async def test_without_the_right_it_says_so_once(caplog: pytest.LogCaptureFixtur
     assert [record.levelname for record in caplog.records if "wait for minutes" in record.message] == ["WARNING"]
 
 
-async def test_each_call_is_told_with_its_outcome() -> None:
+async def test_each_call_is_counted_with_its_outcome() -> None:
     """Once for each; a turn without a call changes nothing."""
     async with stage() as on:
         on.refuse(pod("p", 8))

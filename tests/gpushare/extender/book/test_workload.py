@@ -101,7 +101,7 @@ def test_a_pod_counts_once_until_it_has_ended() -> None:
     assert workload._noted == set()
 
 
-def test_a_split_is_several_cards_and_models_are_told_apart() -> None:
+def test_a_split_is_several_cards_and_models_are_distinct() -> None:
     """The smallest part of a split in unequal parts stands for all; other wishes do not concern the cards."""
     workload = Workload()
     come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(" t4 ",)))
@@ -109,7 +109,7 @@ def test_a_split_is_several_cards_and_models_are_told_apart() -> None:
     assert expected(workload) == {PodClass(4, 2, 1000, Wishes(models=(" t4 ",))): 1}
 
 
-def test_what_somebody_says_is_expected_wins() -> None:
+def test_expected_pods_of_a_file_win() -> None:
     """Whatever comes."""
     said = Outlook({PodClass(7): 1})
     workload = Workload(expected=said)
@@ -153,7 +153,7 @@ def test_a_node_that_is_gone_keeps_its_pods() -> None:
     assert dict(workload.free_cpu) == {"n": 7000}
 
 
-def test_where_nobody_asks_no_cpu_is_counted() -> None:
+def test_no_cpu_is_counted_if_no_policy_asks() -> None:
     """Most clusters have another policy: it costs them nothing."""
     workload = Workload()
     workload.set_node(node("n", "4"))

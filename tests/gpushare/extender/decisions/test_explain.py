@@ -41,7 +41,7 @@ def test_every_card_shows_its_room_the_request_and_the_reason() -> None:
     assert ("lastReason" in full, gone["cards"], gone["lastReason"]) == (False, [], wire.REASON_UNKNOWN_NODE)
 
 
-def test_the_wishes_are_said_in_the_words_of_their_annotations() -> None:
+def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
     """And each card against them."""
     wishes = Wishes(models=(" tesla t4 ",), uuids=frozenset({"gpu-a"}), group="ns/g")
     found = explain(Question(Request(2, wishes=wishes), home={"free": frozenset({1})}), CLUSTER, {}, ["free"])
@@ -63,7 +63,7 @@ def test_the_wishes_are_said_in_the_words_of_their_annotations() -> None:
     ]
 
 
-def test_slots_are_told_where_they_are_counted() -> None:
+def test_slots_are_shown_if_they_are_counted() -> None:
     """A card may be full of containers."""
     node = lay_out("n", (Device(0, 80, slots=2, slots_used=2), Device(1, 80, slots=2)), [])
     cards = explain(Question(Request(6)), Snapshot({"n": node}), {}, ["n"])["nodes"][0]["cards"]

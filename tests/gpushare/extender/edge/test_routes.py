@@ -358,7 +358,7 @@ async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str
     assert nobody == {"NodeNameToMetaVictims": {}}
 
 
-async def test_nobody_is_evicted_for_half_a_book() -> None:
+async def test_no_pod_is_evicted_for_half_a_book() -> None:
     """As long as the cluster is not read no node is a candidate."""
     victims = {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}]}}}
     async with extender(StubApi(), ready=False) as http:
@@ -441,7 +441,7 @@ async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
     assert [node["name"] for node in json.loads(answer.body)["nodes"]] == [f"n{number:03}" for number in range(500)]
 
 
-async def test_inspections_do_not_go_on_for_those_who_went_away() -> None:
+async def test_inspections_end_with_their_caller() -> None:
     """Two of many parallel questions are described, one after the other; a later one gets a later moment."""
     cache = SchedulerCache()
     for number in range(100):
@@ -493,7 +493,7 @@ def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
 
 
 @pytest.mark.parametrize("path", ["/version", f"{PREFIX}/inspect", f"{PREFIX}/explain/d/p", "/metrics", "/", "//x"])
-def test_attack_19_a_caller_without_a_login_is_told_nothing(path: str) -> None:
+def test_attack_19_a_caller_without_a_login_learns_nothing(path: str) -> None:
     """Only a probe's paths answer it; that another path does not exist is not revealed either."""
     answer = routes_on(SchedulerCache())(Request("GET", path, b"", is_known=False))
 

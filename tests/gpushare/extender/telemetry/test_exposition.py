@@ -128,7 +128,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     extender = Extender()
     extender.add("a", T4)
     extender.add_original("b", 8, 2)
-    extender.contacts["pods"].heard_at = 99.0
+    extender.contacts["pods"].last_answer_at = 99.0
     extender.audits.last = AuditResult({"missing": Drift(3, 1)}, {}, 2, 9, 0, 1.0, 0.001)
     families = await extender.families()
 
@@ -169,10 +169,10 @@ async def test_answers_are_counted_and_timed() -> None:
     assert (await extender.values(f"{name}_count", "verb"))["filter"] == 2
 
 
-async def test_a_watch_shows_how_old_its_last_word_is() -> None:
+async def test_a_watch_shows_how_old_its_last_answer_is() -> None:
     """Before the first there is none, which is not 0; the first list is no second one."""
     extender = Extender()
-    extender.contacts["pods"] = Contact(heard_at=60.0, lists=3)
+    extender.contacts["pods"] = Contact(last_answer_at=60.0, lists=3)
 
     assert await extender.values("gpushare_extender_watch_age_seconds", "resource") == {"pods": 40}
     assert await extender.values("gpushare_extender_watch_relists_total", "resource") == {"nodes": 0, "pods": 2}
@@ -296,7 +296,7 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
     }
 
 
-async def test_who_is_open_to_everybody_says_so() -> None:
+async def test_a_metric_shows_an_open_extender() -> None:
     """0 or 1."""
     extender = Extender()
     assert await extender.values("gpushare_extender_open_to_everybody") == {(): 0}

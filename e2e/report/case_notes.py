@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 
-def say(request: pytest.FixtureRequest, about: str, what: Any) -> None:
+def add_note(request: pytest.FixtureRequest, about: str, what: Any) -> None:
     """For the report of this case: a text, or plain data."""
     request.node.user_properties.append((about, what))
 
 
-def heard(reporter: pytest.TerminalReporter, about: str) -> list[Any]:
+def notes_about(reporter: pytest.TerminalReporter, about: str) -> list[Any]:
     """All notes of this kind in the run."""
     return [
         what

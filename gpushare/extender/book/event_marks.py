@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 
-class Heard:
-    """Remembers the last word of each object, by uid of a pod or name of a node, between ``start`` and ``stop`` only.
+class EventMarks:
+    """Remembers the last event of each object, by uid of a pod or name of a node, between ``start`` and ``stop`` only.
 
-    Words are counted, not timed: whoever notes the ``mark`` can ask later what came ``since``.
+    Events are counted, not timed: a caller that keeps the ``mark`` can ask later which objects had one ``since``.
     """
 
     def __init__(self) -> None:
@@ -16,11 +16,11 @@ class Heard:
         self._all = 0
 
     def start(self) -> None:
-        """From now on words are remembered."""
+        """From now on events are remembered."""
         self._last = {}
 
     def stop(self) -> None:
-        """All is forgotten."""
+        """Forget all events."""
         self._last = None
 
     def note(self, key: str) -> None:
@@ -35,7 +35,7 @@ class Heard:
         self._all = self._count
 
     def mark(self) -> int:
-        """Now."""
+        """The number of the last event."""
         return self._count
 
     def since(self, key: str, mark: int) -> bool:
