@@ -6,7 +6,7 @@ Only the newest verdicts are kept node by node; of older ones how many nodes gav
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,9 +19,11 @@ from gpushare.model.pod import Request
 # Pods that are remembered.
 MOST_PODS: Final = 10_000
 # How long a pod that would now get a card waits until it is called, in seconds: by then its scheduler has asked again, where it
-# had a reason to. Each time that it is called in vain it waits twice as long for the next call.
+# had a reason to. Each time that it is called in vain it waits twice as long for the next call for the same nodes.
 FIRST_PATIENCE: Final = 5.0
 LAST_PATIENCE: Final = 300.0
+# If more nodes would hold a pod they are not compared with those of its last call.
+NODES_COMPARED: Final = 64
 _ENDED: Final = (State.BOUND, State.GONE)
 
 
@@ -31,7 +33,7 @@ class Verdict:
 
     ``request`` is None if the pod's annotations make no sense. ``reason`` is why the pod waits, "" if a node held it;
     ``reasons`` how many nodes gave each. ``answer`` are the bytes that the scheduler got for each node; None once that is
-    forgotten. ``priority`` is the pod's.
+    forgotten. ``priority`` is the pod's. ``tried`` are the nodes that would have held the pod when it was called last.
     """
 
     metadata: ObjectMeta
@@ -45,10 +47,23 @@ class Verdict:
     priority: int = 0
     patience: float = FIRST_PATIENCE
     waits_since: float = 0.0
+    tried: frozenset[str] = frozenset()
 
-    def called(self, now: float) -> None:
-        """Its scheduler was given a reason to ask again."""
-        self.waits_since, self.patience = now, min(2 * self.patience, LAST_PATIENCE)
+    def may_be_called(self, nodes: Collection[str], now: float) -> bool:
+        """Is a call due, if these nodes would hold the pod?
+
+        A scheduler may have its own reason against every node of the last call, such as the pod's node selector. A node that was
+        not among them does not wait for the longer patience of calls in vain.
+        """
+        return now - self.waits_since >= (FIRST_PATIENCE if self._is_new(nodes) else self.patience)
+
+    def called(self, nodes: Collection[str], now: float) -> None:
+        """Its scheduler was given a reason to ask again, as these nodes would hold the pod."""
+        self.patience = min(2 * (FIRST_PATIENCE if self._is_new(nodes) else self.patience), LAST_PATIENCE)
+        self.waits_since, self.tried = now, frozenset(nodes)
+
+    def _is_new(self, nodes: Collection[str]) -> bool:
+        return len(nodes) <= NODES_COMPARED and not self.tried.issuperset(nodes)
 
 
 class Verdicts:
@@ -74,13 +89,13 @@ class Verdicts:
         known = self._by_uid.pop(uid, None)
         times = 1 if known is None else known.times + 1
         # Called in vain before, it may be again; only its end forgets that.
-        patience = FIRST_PATIENCE if known is None else known.patience
+        patience, tried = (FIRST_PATIENCE, frozenset[str]()) if known is None else (known.patience, known.tried)
         reasons = {reason: len(names) for reason, names in (*result.failed.items(), *result.unresolvable.items())}
         fitting = len(result.fitting)
         # The pod's identity alone: there may be thousands, and its annotations may be large.
         identity = ObjectMeta(metadata.name, metadata.namespace, uid)
         self._by_uid[uid] = Verdict(
-            identity, request, now, times, fitting, result.reason, reasons, answer, priority, patience, now
+            identity, request, now, times, fitting, result.reason, reasons, answer, priority, patience, now, tried
         )
         self._bytes += len(answer) - self._detailed.pop(uid, 0)
         self._detailed[uid] = len(answer)
@@ -108,7 +123,7 @@ class Verdicts:
     def due(
         self, now: float, fate_of: Callable[[ObjectMeta], Fate], most: int, passed_over: Set[str] = frozenset()
     ) -> Sequence[Verdict]:
-        """Pods that were refused everywhere and have waited long enough, at most ``most``.
+        """Pods that were refused everywhere and have waited long enough for a first call, at most ``most``.
 
         A pod that is bound or gone is dropped. One that our watch does not show is kept for as long as the watch may be behind the
         scheduler's: the answer of a book that is behind is the one that must be given again. ``passed_over`` are uids that are
@@ -116,7 +131,7 @@ class Verdicts:
         """
         found: list[Verdict] = []
         for uid, verdict in tuple(self._by_uid.items()):
-            if uid in passed_over or now - verdict.waits_since < verdict.patience:
+            if uid in passed_over or now - verdict.waits_since < FIRST_PATIENCE:
                 continue
             state = fate_of(verdict.metadata).state
             if state in _ENDED or (state is State.UNKNOWN and now - verdict.asked_at >= LAST_PATIENCE):

@@ -3,19 +3,21 @@
 A scheduler asks again when a pod has ended. If its copy of the cluster is ahead of ours it asks too early, is refused, and then
 nothing happens any more: the pod waits for the next flush, five minutes. So it is if the scheduler does not search all nodes
 (from a hundred on) and missed the one that has room. A change of a node's annotation makes it look again at every pod that an
-extender has refused, so one is made: seldom, for one node at a time, and at longer and longer intervals if it does not help.
+extender has refused, so one is made: seldom, for one node at a time, and at longer and longer intervals if it does not help. A
+node that would hold the pod since the last call begins with a short interval again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from gpushare import wire
 from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdict, Verdicts
+from gpushare.extender.book.verdicts import NODES_COMPARED, Verdict, Verdicts
 from gpushare.extender.decisions.filter import filter_nodes
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError, MissingRightError
@@ -64,34 +66,34 @@ class Waker:
 
     async def turn(self) -> None:
         """Call the first pod that would get a card; with it come all the others."""
-        in_vain: set[Request] = set()
-        due = self._verdicts.due(self._monotonic(), self._cache.fate_of, _PODS_A_TURN, self._looked_at)
+        now, nodes = self._monotonic(), dict[Request, Sequence[str]]()
+        due = self._verdicts.due(now, self._cache.fate_of, _PODS_A_TURN, self._looked_at)
         for verdict in due:
             assert verdict.request is not None
-            if verdict.request not in in_vain:
-                if len(in_vain) == _REQUESTS_A_TURN:
+            if verdict.request not in nodes:
+                if len(nodes) == _REQUESTS_A_TURN:
                     continue
-                node = self._node_for(verdict.request)
-                if node is not None:
-                    await self._call(verdict, node)
-                    return
-                in_vain.add(verdict.request)
+                nodes[verdict.request] = self._nodes_for(verdict.request)
                 # Questions of schedulers come first.
                 await asyncio.sleep(0)
+            found = nodes[verdict.request]
+            if found and verdict.may_be_called(found, now):
+                verdict.called(found, now)
+                await self._call(verdict, found[0])
+                return
             self._looked_at.add(verdict.metadata.uid)
-        if len(due) < _PODS_A_TURN and len(in_vain) < _REQUESTS_A_TURN:
+        if len(due) < _PODS_A_TURN and len(nodes) < _REQUESTS_A_TURN:
             self._looked_at.clear()
 
-    def _node_for(self, request: Request) -> str | None:
+    def _nodes_for(self, request: Request) -> Sequence[str]:
+        """Nodes that would hold the request: all, or one more than are compared."""
         snapshot = self._cache.snapshot()
         known = self._cache.answers.known(request)
         if known is not None:
-            return next((name for name, reason in known.items() if not reason), None)
-        result = filter_nodes(question(request, snapshot, self._policy), snapshot.nodes, snapshot)
-        return result.fitting[0] if result.fitting else None
+            return list(islice((name for name, reason in known.items() if not reason), NODES_COMPARED + 1))
+        return filter_nodes(question(request, snapshot, self._policy), snapshot.nodes, snapshot).fitting
 
     async def _call(self, verdict: Verdict, node: str) -> None:
-        verdict.called(self._monotonic())
         name = f"{verdict.metadata.namespace}/{verdict.metadata.name}"
         is_done = False
         try:

@@ -63,7 +63,7 @@ def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
         (one,) = verdicts.due(now + LAST_PATIENCE, lambda _: PENDING, 9)
         waits.append(one.patience)
         now += LAST_PATIENCE
-        one.called(now)
+        one.called(["a"], now)
         verdicts.note(pod("p"), Request(3), REFUSED, b"", now)
 
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]

@@ -121,6 +121,27 @@ async def test_a_pod_is_called_once_the_book_has_caught_up() -> None:
         assert len(await on.turn(1)) == 1
 
 
+async def test_another_node_is_called_for_without_the_longer_wait() -> None:
+    """D29: a pod whose selector excludes the first node was called in vain; room on the right node calls it after 5 s."""
+    async with stage() as on:
+        on.refuse(pod("p", 8))
+        assert [len(await on.turn(seconds)) for seconds in (5, 10, 20, 40, 79)] == [1, 1, 1, 1, 0]
+        on.cache.set_node(msgspec.convert(node("m", 8), Node))
+        assert len(await on.turn(0)) == 1
+        assert [len(await on.turn(seconds)) for seconds in (9, 1, 19, 1)] == [0, 1, 0, 1]
+
+
+async def test_many_nodes_do_not_shorten_the_wait() -> None:
+    """In a large cluster other nodes get room all the time, so they are no reason to call more often."""
+    async with stage() as on:
+        for number in range(100):
+            on.cache.set_node(msgspec.convert(node(f"m{number:03}", 8), Node))
+        on.refuse(pod("p", 8))
+        assert len(await on.turn(5)) == 1
+        on.cache.set_node(msgspec.convert(node("a", 8), Node))
+        assert [len(await on.turn(seconds)) for seconds in (9, 1)] == [0, 1]
+
+
 async def test_pods_that_fit_nowhere_keep_no_other_waiting() -> None:
     """However many wait longer, with however many requests: a pod that would get a card is reached, again and again."""
     async with stage() as on:
