@@ -28,7 +28,7 @@ define SET_UP
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 endef
 OWN = $(PIP) install --no-deps --no-build-isolation --no-compile --editable .
-# The tests start hundreds of processes. Where the environment forbids bytecode, each would compile its sources anew, and each worker the tests.
+# The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.
 unexport PYTHONDONTWRITEBYTECODE
 # Programs in Go that tests start live for minutes at most: with less collecting kubectl takes a third less time, kube-apiserver a sixth.
 test test-all e2e parity: export GOGC ?= 400

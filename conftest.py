@@ -6,6 +6,6 @@ import gc
 
 
 def pytest_collection_finish() -> None:
-    """What the collection made, thousands of tests and their modules, stays to the end: nobody need walk it again and again."""
+    """What the collection made, thousands of tests and their modules, stays to the end: it need not be walked again."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -26,7 +26,7 @@ from clusters.providers import KIND, PROVIDERS, Choices, make_cluster
 from clusters.targets import load_target
 from clusters.waiting import NotReachedError, unless
 
-# Whoever waits longer wants to know that it goes on, in seconds.
+# A longer wait shows that it goes on, in seconds.
 _TELL_SECONDS: Final = 2.0
 _DEMO_NODES: Final = Path(__file__).parent / "simulated" / "demo.yaml"
 

@@ -30,7 +30,7 @@ _IDLE_SECONDS: Final = 3.0
 _PIECEMEAL_BYTES: Final = 1 << 16
 _UNAUTHORIZED: Final = 401
 _SAFE_METHODS: Final = ("GET", "HEAD")
-# Whoever is looked for in a log, or in an object's managed fields.
+# The name that stands in logs, and in an object's managed fields.
 _USER_AGENT: Final = "gpushare-clusters"
 
 

@@ -36,9 +36,9 @@ def write(path: Path, url: str, *, ca: Path | None, token: str = "", client: Key
 
 
 def put(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read; whoever sees it sees it whole."""
+    """Write a file that only its owner may read; a reader sees the whole file or none."""
     partial = path.with_name(path.name + ".part")
-    # Nobody may have opened it before it was ours alone.
+    # No other user may have opened it before it was ours alone.
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600, exist_ok=False)
     partial.write_bytes(content)

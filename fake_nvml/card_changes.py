@@ -1,4 +1,4 @@
-"""Changes of cards in a writer of the state file. Each is given the card's slot; whoever calls has checked the rest."""
+"""Changes of cards in a writer of the state file. Each is given the card's slot; the caller has checked the rest."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def extender_settings(argv: Sequence[str], environment: Mapping[str, str] | None
         parser,
         "client-ca-file",
         default="",
-        help="authority of the callers' certificates; others are not answered. The three files are read anew when they change",
+        help="authority of the callers' certificates; others are not answered. The three files are read again when they change",
     )
     add_metrics_flag(parser, _flag, "/metrics, /healthz and /readyz, in plain HTTP,")
     _flag(

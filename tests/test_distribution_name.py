@@ -15,7 +15,7 @@ ADVICE = re.compile(r"(?:pip3?|pipx|uv|uvx)\b[^\n]*?[\s'\"`]gpushare(?![-\w./:])
 
 
 def test_no_file_advises_to_install_the_strangers_package() -> None:
-    """Whoever follows such advice installs a program that is not ours."""
+    """A user that follows such advice installs a program that is not ours."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
     found = []
     for name in filter(None, listed.decode().split("\0")):

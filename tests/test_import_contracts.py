@@ -30,7 +30,7 @@ PLANTED = {
         "import clusters.controlplane.control_plane",
     ),
     "gRPC in the extender": ("gpushare/extender/bind.py", "import grpc"),
-    "a new room that nobody placed": ("gpushare/utils.py", ""),
+    "a new folder without a contract": ("gpushare/utils.py", ""),
 }
 
 

@@ -46,7 +46,7 @@ class BuildError(Exception):
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when all programs are there, 1 when a build failed, 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
-    # Whoever ends this wants Go ended and nothing half left, as after Ctrl-C.
+    # A signal ends Go too and leaves nothing half done, as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
     environment = dict(os.environ)
     try:
@@ -100,7 +100,7 @@ def _ensure(
     if not _missing(module, look()):
         return
     with locked(cache_folder(environment), _COMMAND, out, BuildError):
-        # Somebody else may have built it while we waited.
+        # Another process may have built it while we waited.
         missing = _missing(module, look())
         if missing:
             build(module, missing, environment, out)

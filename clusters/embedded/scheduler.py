@@ -92,7 +92,7 @@ class Scheduler:
         await self._budgets.synced.wait()
 
     async def stop(self) -> None:
-        """End everything. A bind under way may still happen; whoever starts next sees its outcome."""
+        """End everything. A bind under way may still happen; the next scheduler sees its outcome."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -35,7 +35,7 @@ async def archive_of(images: Sequence[str], folder: Path, environment: Mapping[s
 
 
 async def _save(images: Sequence[str], path: Path, environment: Mapping[str, str]) -> None:
-    """Whoever sees the file sees it whole. A folder of its own: Docker has its own unfinished files, beside what it writes."""
+    """A reader sees the whole file or none. A folder of its own: Docker has its own unfinished files, beside what it writes."""
     unfinished = path.parent / ".unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()

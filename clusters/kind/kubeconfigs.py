@@ -25,7 +25,7 @@ class ApiServer:
 
 
 def adopt(written_by_kind: Path, path: Path) -> ApiServer:
-    """Write kind's kubeconfig to ``path`` as our providers have theirs; whoever sees the file sees it whole."""
+    """Write kind's kubeconfig to ``path`` as our providers have theirs; a reader sees the whole file or none."""
     document = yaml.safe_load(written_by_kind.read_text())
     (cluster,), (user,) = document["clusters"], document["users"]
     adopted = {

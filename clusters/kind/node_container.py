@@ -63,7 +63,7 @@ class NodeContainer:
 
     async def import_images(self, archive: str) -> None:
         """Put the images of an archive, which lies in the node, into its store."""
-        # Unpacked by whoever starts the first container of each: a node that never does saves the time.
+        # Unpacked with the first container of each: a node that never does saves the time.
         await self.execute(*_CONTAINERD, "images", "import", "--no-unpack", archive)
 
     def read_logs(self, pods: str) -> str:

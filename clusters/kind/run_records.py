@@ -70,7 +70,7 @@ def _taken_over(path: Path, stack: contextlib.ExitStack) -> RunRecord | None:
     stack.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody else may have swept it between opening and locking.
+        # Another process may have swept it between opening and locking.
         return RunRecord(**json.loads(path.read_text()))
     except (BlockingIOError, FileNotFoundError):
         return None

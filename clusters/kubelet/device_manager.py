@@ -124,7 +124,7 @@ class DeviceManager:
         await self._disconnected(client.resource)
 
     async def _disconnected(self, resource: str) -> None:
-        """Part with whoever is registered for the resource *now*.
+        """Part with the plugin that is registered for the resource *now*.
 
         As in a real kubelet the end of an old stream also drops a plugin that registered for the same resource
         in between: a plugin has to end its old streams before it registers again.

@@ -35,7 +35,7 @@ class Machine:
     labels: Mapping[str, str] = field(default_factory=dict)
     address: str = "127.0.0.1"
     pod_network: str = ""
-    """Where the addresses of its pods come from (nobody routes them); by default a /24 chosen by the name."""
+    """Where the addresses of its pods come from (they are not routed); by default a /24 chosen by the name."""
     version: str = "v1.36.3"
     """The kubelet's version that the node shows: plugins decide by it."""
 

@@ -175,7 +175,7 @@ class NodePods:
         return list(reversed(self._workers.values()))
 
     def _take_list(self, listed: list[Object]) -> None:
-        """All pods there are: the ones we know and do not find are gone, and so is whoever owned other containers."""
+        """All pods there are: the ones we know and do not find are gone, and so are the owners of other containers."""
         found = {uid_of(pod) for pod in listed}
         for uid in self._workers.keys() - found:
             self._remove(uid, None)

@@ -55,7 +55,7 @@ class PodState:
     host_ip: str
     pod_ip: str
     stopping: bool = False
-    """Nothing starts again: somebody asked for the pod's end."""
+    """Nothing starts again: the pod's end was asked for."""
     rejection: Rejection | None = None
     """It was not let in."""
 

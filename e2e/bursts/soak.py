@@ -52,7 +52,7 @@ class Progress:
             progress = cls(path, int(document["seed"]))
             progress.results = [Result(**one) for one in document["results"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not the state of a soak ({error!r}); remove it to begin anew") from error
+            raise ValueError(f"{path} is not the state of a soak ({error!r}); remove it to begin again") from error
         return progress if seed in (None, progress.seed) else cls(path, seed or 0)
 
     def add(self, result: Result) -> None:

@@ -92,7 +92,7 @@ def test_a_container_that_was_out_of_memory_is_found() -> None:
     ids=["missing", "left over", "stuck", "not scheduled"],
 )
 def test_what_is_stuck_is_found(pods: list[dict[str, Any]], text: str) -> None:
-    """Whoever should run, wait or be gone and does not."""
+    """A pod that should run, wait or be gone, and does not, is a finding."""
     assert any(text in finding for finding in unsettled(pods, frozenset({"a", "b"}), SIZES))
 
 
@@ -140,7 +140,7 @@ def test_only_pods_that_a_restart_refused_are_replaced(
 def test_no_room_is_a_finding_unless_a_kubelet_restarted(
     message: str, kubelets: frozenset[str], is_replaced: bool
 ) -> None:
-    """Whoever is squeezed out there is replaced, and counted."""
+    """A pod that is squeezed out there is replaced, and counted."""
     failed = pod("a", 3, phase="Failed")
     failed["status"] |= {"reason": "UnexpectedAdmissionError", "message": message}
 

@@ -98,5 +98,5 @@ def test_a_wrong_card_or_amount_is_found(made: dict[str, Any], containers: list[
 
 
 def test_a_pod_without_a_card_is_found() -> None:
-    """Nobody chose."""
+    """No extender chose."""
     assert len(check_pod(gpu_pod("a", 1), [], {})) == 1

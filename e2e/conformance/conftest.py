@@ -24,7 +24,7 @@ _PLURALS: Final = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
-# Whoever may write workloads has these in a namespace, and some tenants have the subresources.
+# A tenant that may write workloads has these rights in a namespace, and some have the subresources.
 _RIGHTS: Final = [
     {
         "apiGroups": [""],

@@ -143,7 +143,7 @@ async def test_spec_and_status_are_written_apart(observer: Observer) -> None:
 
 
 async def test_quantities_are_canonical(observer: Observer) -> None:
-    """10000 comes back as 10k: whoever reads a pod must parse quantities."""
+    """10000 comes back as 10k, so a reader of a pod must parse quantities."""
     pod = gpu_pod("big", "10000")
     pod["spec"]["schedulerName"] = "nobody"
     await observer.create(pod)

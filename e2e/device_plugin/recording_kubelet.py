@@ -137,7 +137,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
 
     def _channel(self, resource: str) -> grpc.aio.Channel:
         registration = self.latest(resource)
-        assert registration is not None, f"nobody is registered for {resource}"
+        assert registration is not None, f"no plugin is registered for {resource}"
         return grpc.aio.insecure_channel(f"unix:{self._folder / registration.endpoint}", options=_CLIENT_OPTIONS)
 
     async def Register(  # noqa: N802  # gRPC's name

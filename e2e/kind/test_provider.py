@@ -111,7 +111,7 @@ async def test_a_killed_run_leaves_only_what_the_next_removes(
 
     await eventually(left, lambda found: not found, "its programs and its folder are gone")
     assert was_there == 2
-    # Whoever makes a cluster beside this test looks too, and may be at it already.
+    # A process that makes a cluster beside this test looks too, and may have begun already.
     await sweep_all(docker_environment)
     await eventually(kept, lambda found: not found, "its containers and its record are gone")
     assert before == (users.read_bytes(), users.stat().st_mtime_ns)

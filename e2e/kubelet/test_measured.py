@@ -207,7 +207,7 @@ async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Sta
 
 
 async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
-    """B3: whoever registers last is parted with when the older list ends; so a plugin ends its old list first."""
+    """B3: the last plugin to register is dropped when the older list ends, so a plugin ends its old list first."""
     old = await stage.plug(SamplePlugin(healthy(1)))
     await stage.counts(1, 1)
     new = await stage.plug(SamplePlugin(healthy(3)), "newer.sock")

@@ -355,7 +355,7 @@ async def test_selectors_together(bare: Both) -> None:
 
 
 async def test_lists_at_once(bare: Both) -> None:
-    """D1: a list after a write shows it, whoever lists."""
+    """D1: a list after a write shows it to every client."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("m"))

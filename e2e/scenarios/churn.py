@@ -72,7 +72,7 @@ class Churn:
             yield
 
     async def settled(self) -> list[Object]:
-        """Wait until each pod runs, whoever was turned away being replaced; the pods. Every refusal has been explained by then."""
+        """Wait until each pod runs, and replace those that the kubelet refused; the pods. Each refusal has been explained then."""
 
         async def look() -> list[Object]:
             await self._replace_refused()

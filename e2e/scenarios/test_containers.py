@@ -96,7 +96,7 @@ async def test_a_pod_bound_by_hand_to_a_full_node_does_not_run(observer: Observe
 
 
 async def test_annotations_written_by_hand_over_book_no_card(observer: Observer) -> None:
-    """Decision 4: whoever over-books a card in the API, no container starts on a card without room."""
+    """Decision 4: if a card is over-booked in the API, no container starts on it without room."""
     await observer.create(gpu_pod("rightful", 9, node="a1"))
     await observer.running("rightful")
     liar = gpu_pod("liar", 9, bound_to="a1")

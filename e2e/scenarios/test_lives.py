@@ -193,7 +193,7 @@ async def test_a_boot_frees_a_failed_pod_shown_running(observer: Observer) -> No
 
 
 async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
-    """Somebody deletes the Node; with the kubelet's next start it is back, with cards and memory, and pods run."""
+    """The Node is deleted; with the kubelet's next start it is back, with cards and memory, and pods run."""
     await observer.cluster.api.delete(NODES, NODE)
     await observer.cluster.restart_kubelet(NODE)
     await whole(observer)

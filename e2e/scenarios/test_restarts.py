@@ -1,4 +1,4 @@
-"""Whoever dies when: the book is rebuilt, the right cards stay with the right pods."""
+"""After the end of any program the book is rebuilt, and pods keep their cards."""
 
 from __future__ import annotations
 

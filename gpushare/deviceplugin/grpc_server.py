@@ -78,7 +78,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         await self._server.start()
 
     async def stop(self) -> None:
-        """End the streams: a kubelet drops whoever is registered when an old stream ends after a new registration."""
+        """End the streams: a kubelet drops the registered plugin if an old stream ends after a new registration."""
         self._stopping.set()
         self.announce()
         if self._server is not None:
@@ -114,7 +114,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
             self._wakes.discard(wake)
 
     def announce(self, changes: Sequence[CardChange] = ()) -> None:
-        """The cards changed: whoever holds our list gets the new one."""
+        """The cards changed: each kubelet that holds our list gets the new one."""
         for wake in self._wakes:
             wake.set()
 

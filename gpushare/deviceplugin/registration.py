@@ -134,7 +134,7 @@ async def _until_changed(
         if was_watched:
             watched = now()
     _LOG.info(
-        "registering again watched=%s: the kubelet started anew, dropped us, or our socket is gone", server.is_watched
+        "registering again watched=%s: the kubelet restarted, dropped us, or our socket is gone", server.is_watched
     )
 
 

@@ -233,7 +233,7 @@ class Binder:
             self._cache.forget(uid, node)
 
     def _release(self, uid: str, node: str, error: ApiError) -> None:
-        """Nothing that was sent can bind the pod here any more; after a conflict (409) it may be bound already, by whoever."""
+        """Nothing that was sent can bind the pod here any more; after a conflict (409) it may be bound already, by any program."""
         if self._guards is not None and error.code != 409 and not self._unknown[uid, node]:
             self._guards.release(node, uid)
 

@@ -77,7 +77,7 @@ class Handler(Protocol[T_contra]):
 
 @dataclass(slots=True)
 class Contact:
-    """How a reflector hears of its collection, for whoever observes it."""
+    """How fresh a reflector's copy of its collection is, for metrics and logs."""
 
     last_answer_at: float | None = None
     """When the last list, event or bookmark (about one a minute) came, in seconds of ``time.monotonic``; None before the first."""

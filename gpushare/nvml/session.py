@@ -82,7 +82,9 @@ class NvmlSession:
             self.close()
             raise
         if self._bound is None and _BLIND not in self._reported:
-            line = "the kernel does not tell which cards the driver has, NVML is opened anew for each count sys_root=%s"
+            line = (
+                "the kernel does not tell which cards the driver has, NVML is opened again for each count sys_root=%s"
+            )
             _LOG.warning(line, self._sysfs)
             self._reported.add(_BLIND)
         return Survey(survey.cards, survey.unreadable, frozenset(missed))

@@ -90,7 +90,7 @@ def _ask(work: _Work) -> bool:
     """Ask once; whether that was the last time."""
     try:
         result, error = work.question(), None
-    except BaseException as raised:  # it belongs to whoever asked
+    except BaseException as raised:  # it belongs to the caller
         result, error = None, raised
     if work.answer is None:
         return True

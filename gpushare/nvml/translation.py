@@ -37,7 +37,7 @@ _NO_DRIVER: Final = {
     ),
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
         "the NVML library is of another version than the kernel module; after an update of the driver, reboot the node, "
-        "or start this container anew where the module was reloaded"
+        "or restart this container if the module was reloaded"
     ),
 }
 _KINDS: Final[dict[int, type[NvmlError]]] = {

@@ -57,7 +57,7 @@ class Waiting(NamedTuple):
 
 
 def tls_context() -> ssl.SSLContext:
-    """With the certificate of whoever asks first; of several extenders all are shown the same."""
+    """With the certificate of the first user; of several extenders all are shown the same."""
     files = next((one.tls for one in PLAN.extenders if one.tls is not None), None)
     if files is None:
         return ssl.create_default_context()

@@ -77,7 +77,7 @@ def scheduler_configuration(extender: Extender | None) -> dict[str, Any]:
         return {**shipped, "clientConnection": limits, "extenders": []}
     (entry,) = shipped["extenders"]
     if not extender.decides:
-        # Somebody must count units and bind, so the scheduler does.
+        # Units must be counted and pods bound, so the scheduler does both.
         entry = {key: value for key, value in entry.items() if key not in ("bindVerb", "preemptVerb")}
         entry["managedResources"] = [{**one, "ignoredByScheduler": False} for one in entry["managedResources"]]
     return {

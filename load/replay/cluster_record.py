@@ -64,7 +64,7 @@ def read(folder: Path) -> tuple[Trace, list[str]]:
             continue
         if (one := _pod(pod, left_out)) is not None and (one.demand or pod.spec.node_name in cards):
             pods.append(one)
-            left_out["pods choose nodes by label or affinity, which nobody asks here"] += _chooses_nodes(raw)
+            left_out["pods choose nodes by label or affinity, which is not played here"] += _chooses_nodes(raw)
     machines = tuple(
         TraceNode(name, *_room(nodes[name], standing.get(name, ())), of_node) for name, of_node in cards.items()
     )

@@ -1,6 +1,6 @@
 """The same replay over the wire: Pod objects on the embedded cluster's API server, and the real extender, which binds them.
 
-kube-scheduler is played: CPU and memory, filter, prioritize, one of the best by the seed, bind. Nobody waits: the next pod comes
+kube-scheduler is played: CPU and memory, filter, prioritize, one of the best by the seed, bind. No pod waits: the next pod comes
 as soon as the one before has its place, so a trace of months takes minutes. A pod that fits nowhere is deleted.
 """
 

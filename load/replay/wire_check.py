@@ -54,7 +54,7 @@ async def _check(trace: Trace, policy: str, seed: int, progress: Progress) -> Wi
     for number, step in enumerate(replay(trace, pods, policy, seed, expected)):
         alone.append(step)
         if number % _A_LOOK == 0:
-            # Somebody may have pressed Ctrl-C.
+            # The user may have pressed Ctrl-C.
             tell(number)
             await asyncio.sleep(0)
     return compare(seed, over_wire, alone, seconds)

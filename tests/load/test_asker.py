@@ -26,7 +26,7 @@ class Empty(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *args):
-        """Nobody reads it."""
+        """It is not read."""
 
 
 @pytest.fixture

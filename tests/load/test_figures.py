@@ -102,7 +102,7 @@ def test_a_figure_is_compared_with_the_floor_of_its_own_cell():
 
 
 def test_a_run_without_pauses_is_judged_as_it_is():
-    """Whoever asks for none gets figures of none."""
+    """No values have figures of none."""
     at_once = [one for one in RUN["filter"] if not one["pause_ms"]]
     assert next(iter(targets({**RUN, "filter": at_once}))).value == 10.0
 

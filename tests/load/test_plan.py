@@ -31,7 +31,7 @@ def test_a_quick_run_has_what_the_targets_need():
 
 
 def test_what_the_targets_judge_is_asked_without_a_pause_too():
-    """So that whoever quotes a ratio sees what the pause does to it; with no pause there is nothing to compare."""
+    """A reader of a ratio sees what the pause does to it; with no pause there is nothing to compare."""
     for flags, pauses in ((["--quick"], [1.0, 0.0]), (["--pause-ms", "2.5"], [2.5, 0.0]), (["--pause-ms", "0"], [0.0])):
         plan = read(flags)
         cells = plan.cells(5000, tls=False)

@@ -52,7 +52,7 @@ class ClientCertificate:
     """The names in a certificate that the handshake has traced to our authority."""
 
     user: User | None
-    """None for a certificate that names nobody."""
+    """None for a certificate without a name."""
     not_before: datetime
     not_after: datetime
 

@@ -121,7 +121,7 @@ _HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "system:public-info-viewer": (("Group", "system:authenticated"), ("Group", "system:unauthenticated")),
     "system:service-account-issuer-discovery": (("Group", "system:serviceaccounts"),),
     "system:kube-scheduler": (("User", "system:kube-scheduler"),),
-    # Nobody: nodes have it through an authorizer of their own.
+    # No subject: nodes have it through an authorizer of their own.
     "system:node": (),
 }
 _PRIORITIES: Final = (

@@ -165,7 +165,7 @@ def _finalizer_words(resource: Resource, item: Object) -> list[FieldError]:
 
 
 def _late_finalizers(old: Object, new: Object) -> list[FieldError]:
-    """Nobody can hold an object any more that is being deleted."""
+    """An object that is being deleted takes no new finalizer."""
     added = sorted(set(new["metadata"].get("finalizers", [])) - set(old["metadata"].get("finalizers", [])))
     if not added or not is_deleting(old):
         return []

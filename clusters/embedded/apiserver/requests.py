@@ -132,7 +132,7 @@ async def read_request(scope: Message, receive: Receive, user: User = ANONYMOUS)
             raise bad_request("the client went away")
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
-        # Nobody reads the body of a GET.
+        # The body of a GET is not read.
         if size > LARGEST_BODY and scope["method"] != "GET":
             raise too_large(f"Request entity too large: limit is {LARGEST_BODY}")
         more = message.get("more_body", False)

@@ -65,7 +65,7 @@ def utc_now() -> datetime:
 class EmbeddedApi:
     """The API server between ``start`` and ``stop``.
 
-    ``writes`` and ``store`` are at hand for whoever sets a scene in the same process. ``history``: how many changes of
+    ``writes`` and ``store`` are there for a test that prepares objects in the same process. ``history``: how many changes of
     each kind a watch can go back before it gets 410; ``expired_as_status``: that 410 is the HTTP status (else, as the
     real server mostly does, an ERROR event in a watch that has begun). With an ``authority`` it speaks TLS and knows its
     clients by its certificates and by tokens; without one it speaks plain HTTP and takes every client for an administrator.
@@ -97,7 +97,7 @@ class EmbeddedApi:
         self._server: _Server | None = None
         self._serving: asyncio.Task[None] | None = None
         bootstrap(self.store, self.writes)
-        # Nobody can have seen what was before.
+        # No client can have seen what was before.
         self.store.forget_changes()
 
     async def start(self, port: int = 0) -> str:

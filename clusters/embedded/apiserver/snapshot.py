@@ -32,7 +32,7 @@ class _Snapshot(msgspec.Struct):
 
 
 def save(store: Store, path: Path) -> None:
-    """Write all objects to the file; whoever reads it sees the old or the new one. Raises SnapshotError."""
+    """Write all objects to the file; a reader sees the old one or the new one. Raises SnapshotError."""
     objects = [
         {**each.item, "kind": each.resource.kind, "apiVersion": each.resource.api_version}
         for each in store.everything()

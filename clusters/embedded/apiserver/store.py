@@ -1,6 +1,6 @@
 """The state: objects, one counter of versions, and a bounded memory of changes for watches.
 
-Synchronous and in memory; whoever calls it does so from one thread. Objects in here are never changed in place: a
+Synchronous and in memory, to be called from one thread. Objects in here are never changed in place: a
 write puts a new object in the place of the old one, so that readers keep what they have read.
 """
 

@@ -25,7 +25,7 @@ from clusters.kind.engine.place import RUN, place_of
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 when done (status: a Docker answers), 1 when it failed, 2 for a call that makes no sense."""
     arguments = _parser().parse_args(argv)
-    # Whoever ends this wants nothing half started, as after Ctrl-C.
+    # A signal leaves nothing half started, as Ctrl-C does.
     signal.signal(signal.SIGTERM, _interrupt)
     environment = dict(os.environ)
     place = place_of(environment, arguments.run_folder)

@@ -5,7 +5,7 @@ of its own and never changes, or in FORWARD if there is none: packets from a bri
 rejected. ``GPUSHARE-HOST`` hangs in INPUT: containers answer this host and ask it nothing.
 
 Packets to a Service or a pod of Kubernetes are counted apart: a node that knows no way to one yet, or no more, sends them by its
-default route. Nobody outside is meant by them, and they are rejected like all others.
+default route. They are not meant to leave the machine, and are rejected like all others.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Engine:
     """For `docker`: DOCKER_HOST where it is not the one that `docker` finds by itself."""
     version: str
     private: bool
-    """Ours: started by us, used by nobody else."""
+    """Ours: started by us, and used by no other program."""
 
 
 def find(environment: Mapping[str, str], place: Place | None = None) -> Engine | None:

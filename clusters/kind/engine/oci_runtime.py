@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
     path = asked_in(arguments)
     if path is not None:
         rewrite(path, bundle="exec" not in arguments)
-    os.execv(runc, [runc, *arguments])  # noqa: S606  # the runtime that whoever started us named
+    os.execv(runc, [runc, *arguments])  # noqa: S606  # the runtime that our caller named
 
 
 def _option(arguments: list[str], *names: str) -> str | None:

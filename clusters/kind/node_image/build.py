@@ -77,7 +77,7 @@ def ensure(minor: str, environment: Mapping[str, str], out: TextIO) -> str:
     if not is_there(name, environment):
         cache = cache_folder(environment).parent / "node-image"
         with locked(cache, rootfs.COMMAND, out, NodeImageError):
-            # Somebody else may have built it while we waited.
+            # Another process may have built it while we waited.
             if not is_there(name, environment):
                 _build(name, built, cache, environment, out)
     return name

@@ -93,7 +93,7 @@ def ensure(environment: Mapping[str, str], out: TextIO, *, base: str | None = No
         images, tag = _names(folder, base)
         if not _all_there(images, environment):
             with locked(cache, COMMAND, out, BuildError):
-                # Somebody else may have built them while we waited.
+                # Another process may have built them while we waited.
                 if not _all_there(images, environment):
                     _build(folder, images, tag, base, cache, environment, out)
     return images

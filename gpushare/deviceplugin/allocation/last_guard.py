@@ -1,4 +1,4 @@
-"""Whoever over-books a card in the API: no container gets onto one that has no room for it. Pure.
+"""The last check: if a card is over-booked in the API, no container gets onto it without room. Pure.
 
 Asked before each answer, over what containers hold by the kubelet's book, not over what is written on pods.
 """

@@ -28,7 +28,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podr
 _LOG = logging.getLogger(__name__)
 
 _CHECKPOINT: Final = "kubelet_internal_checkpoint"
-# A List answer carries every id of the node, and whoever may write to this socket is the kubelet: any size is taken.
+# A List answer carries every id of the node, and only the kubelet may write to this socket: any size is taken.
 _OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
 # PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses more than 100 calls a second.
 _BUDGET_SECONDS: Final = 10.0

@@ -35,7 +35,7 @@ REASON_NO_DRIVER: Final = "no driver"
 # Reasons that a restart need not remember: they are seen again.
 _SEEN_AGAIN: Final = frozenset({REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKEN_OUT})
 
-RULE_BOOT: Final = "the machine booted anew"
+RULE_BOOT: Final = "the machine booted again"
 RULE_COOL_DOWN: Final = "the driver asks for no recovery and the card answers"
 RULE_ANSWERS: Final = "the card answers again"
 RULE_OPERATOR: Final = "an operator's annotation"

@@ -23,4 +23,4 @@ class SpareSlots:
         return ContainerAnswer({})
 
     async def verify(self, device_ids: Sequence[str]) -> None:
-        """Whoever has one may start; a kubelet does not ask."""
+        """A container that has one may start; a kubelet does not ask."""

@@ -76,7 +76,7 @@ class Exposition(Collector):
         yield _card_gauge("units", "Units of aliyun.com/gpu-mem that the card has.", each, lambda card: card.units)
         yield _card_gauge(
             "slots",
-            "Containers that the card takes at once; 0 where nobody counts them.",
+            "Containers that the card takes at once; 0 if they are not counted.",
             each,
             lambda card: card.slots,
         )

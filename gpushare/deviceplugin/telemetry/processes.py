@@ -34,7 +34,7 @@ class ProcessOwners:
         blind = not visible and (bool(pids) or self._sees_itself_only())
         if blind and not self._reported:
             _LOG.warning(
-                "the host's processes are not visible, so nobody's use of the cards is known proc=%s processes=%d: the "
+                "the host's processes are not visible, so no pod's use of the cards is known proc=%s processes=%d: the "
                 "plugin needs hostPID: true (or --proc-root, where the host's /proc is mounted elsewhere)",
                 self._proc, len(pids),
             )  # fmt: skip

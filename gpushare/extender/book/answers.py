@@ -46,7 +46,7 @@ class KnownAnswers:
         for answers in self._by_request.values():
             answers.changed.add(name)
             if not is_there:
-                # Nobody may ever ask for this request again, so it is not left to the next question.
+                # This request may never be asked for again, so it is not left to the next question.
                 answers.changed.discard(name)
                 answers.reasons.pop(name, None)
         self.changed_cost(name)

@@ -158,7 +158,7 @@ class SchedulerCache:
         self._answers.changed(name)
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
-        """Somebody declared these cards of a node sick (the ConfigMap of the contract); empty ends it."""
+        """These cards of a node were declared sick (by the ConfigMap of the contract); an empty set ends that."""
         self.events.note(name)
         if indices:
             self._unhealthy[name] = indices

@@ -1,1 +1,1 @@
-"""Several extenders on one cluster: what keeps two of them from one card, whoever binds (``guard``)."""
+"""Several extenders on one cluster: what keeps two of them from giving one card twice (``guard``)."""

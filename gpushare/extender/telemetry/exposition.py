@@ -5,7 +5,7 @@ values that do not change while they are read; so a node that is gone takes its 
 answer. The label ``card`` is our index, as in the pods' annotations; labels are of sets that are bounded by the cluster's machines.
 
 With a series or four for each card a scrape is long, so it comes in pieces: a family may be there several times, each time with
-other samples, and whoever reads may do something else between any two (``scrape``).
+other samples, and the reader may do something else between any two (``scrape``).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Exposition(Collector):
         )
         yield _gauge(
             "gpushare_extender_open_to_everybody",
-            "1 while it listens on all addresses without TLS: whoever reaches the port may bind pods.",
+            "1 while it listens on all addresses without TLS: any program that reaches the port may bind pods.",
             (),
             [((), self._metrics.is_open)],
         )
@@ -126,7 +126,7 @@ class Exposition(Collector):
         )
         yield _counter(
             "gpushare_extender_watch_relists",
-            "How often everything was read anew, after the first time.",
+            "How often everything was read again, after the first time.",
             ("resource",),
             [((name,), max(one.lists - 1, 0)) for name, one in contacts.items()],
         )

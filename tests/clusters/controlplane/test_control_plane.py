@@ -104,7 +104,7 @@ async def test_a_token_has_the_rights_of_its_account_and_no_more(binaries: Binar
 
 
 async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries) -> None:
-    """Nobody renews it: after the hour that is usual every program would be refused."""
+    """It is not renewed, so after the usual hour every program would be refused."""
     async with running(binaries, controllers=True) as plane:
         path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
         payload = yaml.safe_load(path.read_text())["users"][0]["user"]["token"].split(".")[1]

@@ -111,7 +111,7 @@ async def test_the_next_one_goes_on(make: Make, tmp_path: Path) -> None:
 
 
 async def test_a_broken_state_is_an_error_and_stays(make: Make, tmp_path: Path) -> None:
-    """Whoever has broken it may want to mend it."""
+    """A user that has broken it may want to mend it."""
     state = tmp_path / "state"
     state.write_text("{broken")
     control_plane = make(state=state)

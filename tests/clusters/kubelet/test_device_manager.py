@@ -306,7 +306,7 @@ async def test_a_request_that_changed_is_refused(node):
 async def test_pod_in_admission_keeps_its_first_containers_devices(node):
     """Also if it is deleted in between, and does not count as active any more (Kubernetes: pendingAdmissionPod)."""
     plugin = await node.plug(Plugin(ids("abcd")))
-    # Somebody asks PodResources, which takes back what ended pods had.
+    # A call of PodResources takes back what ended pods had.
     plugin.on_allocate = lambda: node.devices.release_all_but(set())
     await node.devices.allocate(pod("p", container("x", 1), container("y", 1), container("z", 1)), (), lambda: set())
 

@@ -24,7 +24,7 @@ async def test_only_the_newest_of_several_states_is_written(api):
 
 
 async def test_a_pod_that_is_gone_is_let_go(api):
-    """Nobody waits for an object that will not come back."""
+    """The writer does not wait for an object that will not come back."""
     writer = writer_of(api, pod("gone", container("main")))
     writer.publish({"phase": "Running"})
     await writer.flush()

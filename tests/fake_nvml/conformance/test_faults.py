@@ -106,7 +106,7 @@ def test_call_without_a_handle_meets_faults_of_any_card_only(nvml: Probed, state
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_where_the_state_may_only_be_read_a_fault_is_for_ever(nvml: Probed, state: State) -> None:
-    """Nobody could count there."""
+    """Such a call could not be counted."""
     nvml.reset()
     nvml.ask({"user": NOBODY})
     nvml.nvmlInit()

@@ -45,7 +45,7 @@ async def test_what_comes_or_goes_is_reported_immediately(tmp_path: Path, change
 
 
 async def test_changes_between_two_waits_are_reported_by_the_next(tmp_path: Path) -> None:
-    """Whoever looks, and asks then, misses nothing."""
+    """A caller that looks first and waits then misses nothing."""
     with FolderWatch(tmp_path) as watch:
         await _quiet(watch)
         (tmp_path / "new").touch()

@@ -160,8 +160,8 @@ def assume_time(pod: dict[str, Any]) -> str:
 
 # The original's answers if no pod waits, and ours instead.
 NOBODY = {
-    "4 units: nobody asked for 4": "D3: success with a nonsense variable that the kubelet keeps for ever",
-    "7 units: nobody, but there is one card only": "D4: the card goes to anybody and nothing is written down",
+    "4 units: no pod asked for 4": "D3: success with a nonsense variable that the kubelet keeps for ever",
+    "7 units: no pod, but there is one card only": "D4: the card goes to anybody and nothing is written down",
 }
 
 
@@ -244,7 +244,7 @@ async def test_two_containers_of_a_pod_are_matched_one_by_one() -> None:
 
 
 async def test_a_card_without_room_lets_no_container_in() -> None:
-    """The last guard: whoever over-books the annotations, ids of a card are as many as its units."""
+    """The last guard: even if annotations over-book a card, it has as many ids as units."""
     pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0, assumed=2)]
     async with plugin(["t4", "t4"], pods) as kubelet:
         ids, _ = await kubelet.admit(9)

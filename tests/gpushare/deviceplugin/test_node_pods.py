@@ -67,7 +67,7 @@ def test_a_change_after_the_binding_does_not_move_a_pod() -> None:
 
 
 def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
-    """In seconds, whoever was bound first; of one second the first that was bound, and before all that are bound later."""
+    """In seconds, the first that was bound; of one second the first that was bound, and before all that are bound later."""
     times = {
         "young": "2026-01-01T00:00:09Z",
         "b": "2026-01-01T00:00:05Z",
@@ -133,7 +133,7 @@ def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
 
 
 def test_a_time_of_thousands_of_digits_says_nothing() -> None:
-    """Whoever may annotate a pod could end the plugin with it: int() refuses more than 4,300 digits."""
+    """An author of annotations could end the plugin otherwise: int() refuses more than 4,300 digits."""
     pods = NodePods()
     pods.replace([pod("b", 20), pod("a", "9" * 5000)], "9" * 5000)
 

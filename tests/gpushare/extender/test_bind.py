@@ -343,7 +343,7 @@ async def test_pod_without_a_request_is_bound_without_annotations() -> None:
 
 
 async def test_attack_08c_a_pod_without_cards_is_refused() -> None:
-    """No scheduler orders that from an extender, so whoever does is a stranger."""
+    """No scheduler asks that of an extender, so the caller is a stranger."""
     stranger = pod("a")
     stranger["spec"]["containers"] = [{"name": "c", "resources": {"limits": {"cpu": "1"}}}, {"name": "d"}]
     async with bench(stranger) as b:

@@ -52,7 +52,7 @@ def test_a_pod_without_a_card_has_no_allocation(annotations: dict[str, str] | No
 
 
 def test_the_spec_says_how_much_is_booked_not_the_annotation() -> None:
-    """Whoever may write a pod may write its annotations: a low POD must not free memory."""
+    """An author of a pod may write its annotations, and a low POD must not free memory."""
     allocation = decode({"ALIYUN_COM_GPU_MEM_IDX": "1", "ALIYUN_COM_GPU_MEM_POD": "1"}, 8)
 
     assert allocation is not None

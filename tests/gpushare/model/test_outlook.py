@@ -102,7 +102,7 @@ def test_a_larger_card_elsewhere_changes_nothing() -> None:
 
 
 def test_a_table_that_grew_says_the_same() -> None:
-    """Whoever asked first; a larger card makes another table, a smaller one of the same model not."""
+    """The order of questions does not matter; a larger card makes another table, a smaller one of its model does not."""
     expected = Outlook({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
     large, small = [(10, 10, "T4")] * 8, [(4, 5, "T4")]
     late = expected.stranded(small, 4000), expected.stranded(large, 90_000), expected.stranded(small, 4000)

@@ -364,7 +364,7 @@ def test_a_kernel_that_does_not_tell_is_worth_one_line(
     session.close()
 
     assert [record.getMessage() for record in caplog.records] == [
-        "the kernel does not tell which cards the driver has, NVML is opened anew for each count "
+        "the kernel does not tell which cards the driver has, NVML is opened again for each count "
         f"sys_root={tmp_path}/nowhere"
     ]
 
@@ -372,7 +372,7 @@ def test_a_kernel_that_does_not_tell_is_worth_one_line(
 def test_card_with_a_failed_reader_is_read_at_the_next_count(
     simulate: Simulate, told: NvmlSession, opened: list[int]
 ) -> None:
-    """The session is not opened anew for it."""
+    """The session is not opened again for it."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, second = uuids(state)
     told.count()

@@ -315,7 +315,7 @@ async def test_connection_ends_after_the_last_part_on_request() -> None:
 
 
 async def test_a_client_that_leaves_between_parts_stops_nothing() -> None:
-    """Nobody waits for it any more, and the next one is served."""
+    """No caller waits for it any more, and the next one is served."""
     async with edge(Application()) as url:
         async with client(url) as one:
             await one.send(b"GET /parts HTTP/1.1\r\n\r\n")

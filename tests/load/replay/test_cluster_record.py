@@ -130,7 +130,7 @@ def test_what_is_not_replayed_is_reported(tmp_path: Path) -> None:
     assert [one.name for one in trace.pods] == ["team.chosen", "team.affine"]
     assert left_out == [
         "1 pods ask for card memory in a way that no extender grants",
-        "1 pods choose nodes by label or affinity, which nobody asks here",
+        "1 pods choose nodes by label or affinity, which is not played here",
     ]
 
 

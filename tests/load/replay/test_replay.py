@@ -76,7 +76,7 @@ def test_no_machine_is_over_committed(steps: list[Step]) -> None:
 
 
 def test_who_fits_somewhere_is_placed(steps: list[Step]) -> None:
-    """Whoever was passed over fitted on no machine at that moment, by a count of our own."""
+    """A pod that was passed over fitted on no machine at that moment, by a count of our own."""
     trace = read(SAMPLE, "default")
     left = {node.name: [card.units for card in node.cards] for node in trace.nodes}
     cpu = {node.name: node.cpu_milli for node in trace.nodes}

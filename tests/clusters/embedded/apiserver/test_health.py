@@ -25,5 +25,5 @@ def test_the_parts_can_be_listed() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/health", "/livez/things", "/livez/ping/more"])
 def test_other_paths_are_no_checks(path: str) -> None:
-    """Somebody else answers them."""
+    """Another server answers them."""
     assert health(path, {}) is None

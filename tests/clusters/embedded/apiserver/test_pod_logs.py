@@ -1,4 +1,4 @@
-"""Promises of clusters.embedded.apiserver.pod_logs: a kubelet's own server is asked, whoever it is."""
+"""Promises of clusters.embedded.apiserver.pod_logs: the kubelet's own server is asked."""
 
 from __future__ import annotations
 

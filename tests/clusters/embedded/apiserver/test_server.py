@@ -21,7 +21,7 @@ KUBECTL = shutil.which("kubectl")
 
 
 async def test_it_listens_on_loopback_only_and_ends(embedded: EmbeddedApi) -> None:
-    """Nobody answers after the stop; a second stop is nothing."""
+    """No request is answered after the stop; a second stop does nothing."""
     url = await embedded.start()
     assert url.startswith("http://127.0.0.1:")
     await embedded.stop()

@@ -25,5 +25,5 @@ async def test_it_makes_what_is_not_there_and_merges_into_what_is(client: ApiCli
 
 @pytest.mark.parametrize(("body", "params", "code"), [(b"{}", {}, 422), (b"[]", WHO, 400), (b"a: [", WHO, 400)])
 async def test_what_it_refuses(client: ApiClient, body: bytes, params: dict[str, str], code: int) -> None:
-    """Nobody's, and what is no object."""
+    """Fields without an owner, and a value that is no object."""
     assert (await client.http.request("PATCH", PATH, content=body, params=params, headers=HEADERS)).status_code == code

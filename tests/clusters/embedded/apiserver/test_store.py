@@ -62,7 +62,7 @@ def test_who_watches_is_woken_until_he_leaves() -> None:
 
 
 def test_forgotten_changes_are_410() -> None:
-    """Whoever is up to date still is."""
+    """A client that is up to date still is."""
     store = Store([CONFIG_MAPS], history=HISTORY)
     stored = store.put(CONFIG_MAPS, item("a"))
     store.forget_changes()

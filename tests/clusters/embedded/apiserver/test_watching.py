@@ -158,7 +158,7 @@ async def test_a_watch_ends_in_time_with_a_bookmark(embedded: EmbeddedApi) -> No
 
 
 async def test_bookmarks_come_to_watches_that_want_them() -> None:
-    """Nobody else gets any."""
+    """No other watch gets any."""
     server = EmbeddedApi(bookmark_seconds=0.02)
     url = await server.start()
     async with watching(url, resourceVersion=str(server.store.version), allowWatchBookmarks="true") as watch:

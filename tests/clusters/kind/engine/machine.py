@@ -24,7 +24,7 @@ from clusters.kind.engine.host import look, missing
 
 ROOT: Final = Path(__file__).parents[4]
 OUTSIDE: Final = "198.51.100.1"
-"""An address that is nobody's (RFC 5737), by way of the default route."""
+"""An address that no machine has (RFC 5737), by way of the default route."""
 IMAGE: Final = "gs-shell"
 _TOOLS: Final = ("unshare", "nsenter", "setpriv", "sysctl", "ps", "pkill", "ldd", "bash")
 # A device that takes packets to the outside, and counts them. IPv6's own announcements are switched off.

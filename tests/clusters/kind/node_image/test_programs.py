@@ -46,7 +46,7 @@ def test_an_unpinned_kubelet_is_named() -> None:
 
 
 def test_pause_has_its_content_as_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody else numbers it, and a changed one must be built again."""
+    """No one else numbers it, and a changed one must be built again."""
     shutil.copytree(programs.MODULES / "pause", tmp_path / "pause")
     before = pause().version
     monkeypatch.setattr(programs, "MODULES", tmp_path)

@@ -66,7 +66,7 @@ def test_the_extender_is_not_root(environment: dict[str, str], images: ProgramIm
 
 @pytest.mark.parametrize("name", ["device_plugin_simulated", "player"])
 def test_images_of_simulated_cards_say_so(environment: dict[str, str], images: ProgramImages, name: str) -> None:
-    """In a label, for whoever finds one on a node."""
+    """In a label, for a reader that finds one on a node."""
     assert facts(environment, getattr(images, name))["Labels"]["gpushare.simulated"] == "true"
 
 

@@ -40,7 +40,7 @@ def test_another_base_is_another_tag(copied: Path) -> None:
 
 
 def test_pages_and_settings_of_tools_do_not_change_it(copied: Path) -> None:
-    """Nobody waits for images after a word in the README, or a linter's rule."""
+    """A change of the README, or of a linter's rule, builds no image."""
     before = context.digest(copied)
     (copied / "README.md").write_text("another page")
     with (copied / "pyproject.toml").open("a") as file:

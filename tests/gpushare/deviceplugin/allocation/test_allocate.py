@@ -153,7 +153,7 @@ async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None
 
 
 async def test_with_repairs_off_the_wrong_guess_is_held_and_reported() -> None:
-    """For good: whoever may, can delete the pod."""
+    """For good: only a new pod helps."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     async with stage(pods, repairs=False) as node:
         await node.admit("b")
@@ -263,7 +263,7 @@ async def test_every_write_of_an_exchange_may_be_its_process_last(writes: int) -
 
 
 async def test_pod_that_changed_after_the_look_is_looked_at_again() -> None:
-    """Somebody else's write came first: ours is refused, and found again from what is there."""
+    """Another program's write came first: ours is refused, and found again from what is there."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
     writes = iter(range(1))
     async with stage(pods) as node:
@@ -385,7 +385,7 @@ async def test_a_pod_of_several_cards_gets_ids_and_names_of_each() -> None:
 
 
 async def test_a_pod_of_several_cards_on_other_cards_is_held_for_good() -> None:
-    """Nobody exchanges parts of pods."""
+    """Parts of pods are not exchanged."""
     split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"1":2}}'}
     other = {"scheduler.framework.gpushare.allocation": '{"0":{"1":3,"2":2}}'}
     pods = [gpu_pod("a", 5, annotations=split), gpu_pod("b", 5, annotations=other)]
@@ -453,7 +453,7 @@ async def test_ids_of_another_plugin_count_on_the_annotated_card() -> None:
 
 
 async def test_pod_whose_card_is_full_of_others_ids_starts_elsewhere() -> None:
-    """Somebody over-booked its card past every extender; its own annotation follows."""
+    """Its card was over-booked past every extender; its own annotation follows."""
     pods = [gpu_pod("a", 9, card=0), gpu_pod("b", 9, card=0)]
     async with stage(pods) as node:
         for name in "ab":

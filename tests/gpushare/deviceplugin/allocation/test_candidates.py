@@ -258,7 +258,7 @@ def test_a_pod_that_ran_and_is_in_no_book_comes_last() -> None:
 
 
 def test_reused_ids_name_their_pod() -> None:
-    """Nobody else can be meant."""
+    """No other pod can be meant."""
     waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=0)], {}, {})
 
     assert match(waiting, offer(3, must_pod="uid-b")).pod == "b"

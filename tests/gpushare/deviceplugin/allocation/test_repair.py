@@ -124,7 +124,7 @@ def test_pods_to_one_card_wait_for_the_marks_of_all() -> None:
     "fixed", [PodCard("b", 8, 1, None, may_move=False), PodCard("b", 8, 1, 0, may_move=False)], ids=["waits", "has ids"]
 )
 def test_a_pod_that_may_not_move_stays_where_it_is_written(fixed: PodCard) -> None:
-    """Its binder would not follow; whoever has the ids that were meant for it is marked, and held."""
+    """Its binder would not follow; the pod that has the ids meant for it is marked, and held."""
     pods = [PodCard("a", 8, 0, 1), fixed]
 
     assert steps(pods, "a") == [("a", 0, 1)]
@@ -136,7 +136,7 @@ def test_repairs_that_are_off_write_nothing() -> None:
 
 
 def test_marks_without_a_use_are_taken_away() -> None:
-    """Whoever was to exchange with it is gone."""
+    """The pod that it was to be exchanged with is gone."""
     pods = [PodCard("a", 8, 0, None, mark=1), PodCard("b", 8, 1, 1, mark=0)]
 
     assert steps(pods) == [("a", 0, None), ("b", 1, None)]

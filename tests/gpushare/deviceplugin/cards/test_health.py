@@ -222,7 +222,7 @@ def test_declared_cards_are_sick_while_they_are_declared() -> None:
 
 
 def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
-    """And whoever was sick before still is."""
+    """And a card that was sick before still is."""
     book = health()
     book.note_xid(A, 48)
 

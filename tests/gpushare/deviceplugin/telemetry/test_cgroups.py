@@ -69,7 +69,7 @@ STRANGERS = {
 
 @pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS.keys())
 def test_a_process_outside_of_pods_belongs_to_none(text: str) -> None:
-    """Nobody's memory is put on a pod by a resemblance."""
+    """No process is taken for a pod's by a resemblance."""
     assert containers_of(text) == ()
 
 

@@ -86,7 +86,7 @@ OTHERS = {
     "it asks for none of ours": pod(0),
     "it asks for nothing that is a number": pod("1.5"),
     "no card that is healthy could hold it": pod(15),
-    "somebody deletes it": pod(deletionTimestamp="2026-01-01T00:00:00Z"),
+    "it is being deleted": pod(deletionTimestamp="2026-01-01T00:00:00Z"),
     "nothing is known": Pod(),
 }
 
@@ -150,7 +150,7 @@ def test_a_pod_held_for_good_is_stuck_while_it_waits() -> None:
 
 KEPT = {
     "bare": ({}, "no controller would replace it"),
-    "owned by nobody that controls": ({"owner": {**REPLICA_SET, "controller": None}}, "no controller"),
+    "owned by no controller": ({"owner": {**REPLICA_SET, "controller": None}}, "no controller"),
     "of a Job": ({"owner": {**REPLICA_SET, "kind": "Job"}}, "its Job replaces failed pods"),
     "static": ({"owner": {**REPLICA_SET, "kind": "Node"}}, "it is a static pod"),
     "a mirror": ({"owner": REPLICA_SET, "annotations": {"kubernetes.io/config.mirror": "h"}}, "it is a static pod"),

@@ -544,7 +544,7 @@ def test_a_pod_without_cards_has_its_cpu_once_it_is_bound() -> None:
     cache.set_node(node(cpu="8"))
     free, metadata = cache.snapshot().free_cpu, pod("plain").metadata
     cache.bound(metadata, "n", 500)
-    assert dict(free) == {"n": 8000}, "nobody would ever say that it has gone"
+    assert dict(free) == {"n": 8000}, "no event would ever show that it has gone"
     cache.set_pod(pod("plain", 0, cpu="500m"))
     cache.bound(metadata, "n", 500)
     assert dict(free) == {"n": 7500}

@@ -74,14 +74,14 @@ def test_the_lowest_priority_ends() -> None:
 
 
 def test_no_more_pods_end_than_must() -> None:
-    """Whoever can stay beside the new pod stays."""
+    """A pod that can stay beside the new one stays."""
     info = node(on(0, "a", 2, 1), on(0, "b", 2, 2), on(0, "c", 4, 3), on(1, "d", 8, 10))
 
     assert victims(info, ask(4), "a") == {"a", "b"}
 
 
 def test_whoever_goes_anyway_is_the_first_to_go() -> None:
-    """Nobody else dies for what the end of a terminating pod gives."""
+    """No other pod is evicted for room that a terminating pod gives."""
     info = node(on(0, "a", 8, 1), on(1, "b", 8, 9, ending=True))
 
     assert victims(info, ask(8), "a") == {"b"}

@@ -37,7 +37,7 @@ async def served(
 
 
 async def test_prometheus_gets_the_plain_format() -> None:
-    """Its parser reads it; whoever asks for the head alone gets the same length."""
+    """Its parser reads it; a HEAD request gets the same length."""
     async with served() as http:
         answer, head = await http.get("/metrics"), await http.head("/metrics")
 

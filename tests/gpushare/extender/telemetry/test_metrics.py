@@ -67,7 +67,7 @@ async def test_a_verb_that_awaits_is_timed_until_it_answers() -> None:
     ("error", "reason"), [(MalformedMessageError("x"), "malformed request"), (ZeroDivisionError(), "internal error")]
 )
 async def test_what_a_verb_raises_is_counted_timed_and_raised(error: Exception, reason: str) -> None:
-    """Nobody sees anything else of it."""
+    """Nothing else of it is shown."""
     metrics = ExtenderMetrics(Clock(0, 7, 0, 7))
 
     async def later(body: bytes) -> bytes:
