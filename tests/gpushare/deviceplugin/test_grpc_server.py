@@ -160,8 +160,8 @@ def assume_time(pod: dict[str, Any]) -> str:
 
 # The original's answers if no pod waits, and ours instead.
 NOBODY = {
-    "4 units: no pod asked for 4": "D3: success with a nonsense variable that the kubelet keeps for ever",
-    "7 units: no pod, but there is one card only": "D4: the card goes to anybody and nothing is written down",
+    "4 units: nobody asked for 4": "D3: success with a nonsense variable that the kubelet keeps for ever",
+    "7 units: nobody, but there is one card only": "D4: the card goes to anybody and nothing is written down",
 }
 
 
