@@ -119,6 +119,9 @@ class StubApi:
             return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
         if parts[:3] == ["api", "v1", "nodes"]:
             return self._node(method, parts[3], body)
+        if parts[0] == "apis":
+            # Nothing of the other groups is there.
+            return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
         return self._pod(method, parts[3], parts[5], parts[6:], body)
 
     def _node(self, method: str, name: str, body: Any) -> tuple[int, Any]:

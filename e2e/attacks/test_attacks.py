@@ -21,8 +21,6 @@ from e2e.observer import Observer
 
 pytestmark = [
     pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted"),
-    # Five attacks, each of which may be given up only after the guard.
-    pytest.mark.timeout(300),
 ]
 EACH: Final = (attack_09, attack_03b, attack_03a, attack_10, attack_02)
 # The bounds of each program between the creation of a pod and its start: calls to the API server, and bytes of the answers.

@@ -25,8 +25,6 @@ _HELD_SECONDS: Final = 5.0
 # Real containers need some time before it is certain that they do not run.
 _HELD_SECONDS_ON_REAL_KUBELETS: Final = 45.0
 
-pytestmark = pytest.mark.timeout(600)
-
 
 @pytest.fixture(scope="module")
 def provider(request: pytest.FixtureRequest) -> str:

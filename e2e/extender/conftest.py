@@ -13,18 +13,6 @@ from clusters.targets import Target
 from e2e.extender.stage import ExtenderStage
 from e2e.observer import Observer
 
-_HERE = Path(__file__).parent
-# A case that waits in vain reports its condition before its time is over, in seconds: several waits of up to two minutes.
-_LIMIT_SECONDS = 300
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The limit of these cases."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.timeout(_LIMIT_SECONDS))
-
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def stage(

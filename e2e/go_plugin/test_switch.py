@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-import pytest
-
 from clusters.api_client import Object
 from clusters.clock import Clock
 from clusters.resources import NODES
@@ -21,8 +19,6 @@ from e2e.observer import Observer
 NODE: Final = "a2"
 # Shows its variables and fails, again and again: a kubelet restarts it immediately, after 10 s, after 20 s.
 _FAILS: Final = {**SLEEPS, "EXITS_AFTER": 3, "EXIT_CODE": 1}
-
-pytestmark = pytest.mark.timeout(400)
 
 
 @contextlib.asynccontextmanager

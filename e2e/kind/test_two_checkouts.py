@@ -18,8 +18,6 @@ from clusters.provider import Cluster
 from clusters.resources import NODES
 
 ROOT = Path(__file__).parents[2]
-# Against hangs only: a further cluster, while other cases run.
-_LIMIT_SECONDS = 400
 # All that a cluster and the images of its programs are made of.
 FOLDERS = ("clusters", "e2e", "gpushare", "fake_nvml", ".ci")
 FILES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE")
@@ -66,7 +64,6 @@ async def containers(environment: dict[str, str]) -> set[str]:
     return set(out.decode().split())
 
 
-@pytest.mark.timeout(_LIMIT_SECONDS)
 async def test_attack_15_another_checkout_comes_and_ends_alone(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -28,8 +28,6 @@ _FIRST_SEED: Final = 1
 _MOST_RUNS: Final = 60
 _NUMBERS: Final = itertools.count(1)
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A case for each seed: as many as make up the operations that are asked for."""

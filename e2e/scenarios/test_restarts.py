@@ -19,7 +19,6 @@ from e2e.real_kubelets import STAND_INS
 _REAL_CONTAINERS: Final = 20
 
 
-@pytest.mark.timeout(300)
 async def test_extender_killed_under_load_over_books_nothing(
     observer: Observer, request: pytest.FixtureRequest
 ) -> None:

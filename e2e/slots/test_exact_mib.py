@@ -29,8 +29,6 @@ MIB: Final = 81_920
 AMOUNTS: Final = (20_001, 20_001, 8_138, 13_777)
 _NUMBERS = itertools.count(1)
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def cards(request: pytest.FixtureRequest) -> int:

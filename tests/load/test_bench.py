@@ -6,15 +6,12 @@ import json
 import shutil
 import socket
 
-import pytest
-
 from load.bench.__main__ import main
 
 FLAGS = ["--questions", "5", "--binds", "8", "--sync-nodes", "10", "--sync-pods", "100", "--pods-per-node", "10"]
 FIGURES = {"p50", "p99", "p999", "mean", "count", "answer_bytes", "cpu_microseconds", "events_measured"}
 
 
-@pytest.mark.timeout(300)
 def test_the_smallest_run_writes_every_number(tmp_path, capsys):
     """Every cell has a row for each server that was asked in turn, every concurrency one, every start one."""
     assert main(["--nodes", "40", "--names", "20", "--output", str(tmp_path), *FLAGS]) == 0

@@ -88,7 +88,6 @@ async def test_an_extender_finds_the_nodes_and_pods_of_the_file(file: Path, tmp_
     assert not kubeconfig.exists()
 
 
-@pytest.mark.timeout(180)
 async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_path: Path) -> None:
     """And a deleted pod is gone."""
     try:

@@ -88,7 +88,6 @@ def test_what_was_not_measured_is_not_kept() -> None:
     assert broken(run) == ["memory", "units", "audits"]
 
 
-@pytest.mark.timeout(180)
 def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Pods come and go for some seconds; too few to show whether memory is flat, which is exit code 1."""
     flags = [
@@ -110,7 +109,6 @@ def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: p
     assert "cards that the API showed over-booked: 0, at most 0" in capfd.readouterr().out
 
 
-@pytest.mark.timeout(180)
 def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Pods come, are bound by kube-scheduler, run because kwok reports it, and as many end; audits and cards are read."""
     try:

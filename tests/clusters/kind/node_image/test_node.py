@@ -20,7 +20,6 @@ from tests.clusters.kind.node_image.nodes import Nodes, until
 
 # kind's own choice: the first addresses of its ranges.
 NAME_SERVER = "10.96.0.10"
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
