@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -41,6 +42,28 @@ async def test_what_a_question_raises_is_the_askers(thread: NvmlThread) -> None:
     with pytest.raises(CardLostError, match="gone"):
         await thread.run(ask)
     assert await thread.run(lambda: 7) == 7
+
+
+async def test_only_the_present_question_counts_as_silent(thread: NvmlThread) -> None:
+    """Many questions that together take long are no driver that does not answer."""
+    begun: list[float] = []
+    release = threading.Semaphore(0)
+
+    def question() -> bool:
+        begun.append(time.monotonic())
+        return release.acquire()
+
+    asked = [asyncio.create_task(thread.run(question)) for _ in range(3)]
+    ended = time.monotonic()
+    for number in range(3):
+        await until(lambda number=number: len(begun) > number)
+        least = time.monotonic() - begun[number]
+        silent = thread.silent_seconds()
+        assert least <= silent <= time.monotonic() - ended
+        ended = time.monotonic()
+        release.release()
+    await asyncio.gather(*asked)
+    await until(lambda: thread.silent_seconds() == 0)
 
 
 async def test_a_silent_driver_holds_up_no_other_task(thread: NvmlThread) -> None:
