@@ -6,6 +6,6 @@ import gc
 
 
 def pytest_collection_finish() -> None:
-    """What the collection made, thousands of tests and their modules, stays to the end: it need not be walked again."""
+    """Thousands of tests and their modules stay to the end, so the garbage collector need not walk them again."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

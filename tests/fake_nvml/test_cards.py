@@ -62,7 +62,7 @@ def test_only_new_drivers_show_what_they_keep_for_themselves() -> None:
 
 
 def test_driver_older_than_the_card_is_refused_with_the_first() -> None:
-    """The error says which driver the card needs."""
+    """The error names the driver that the card needs."""
     with pytest.raises(CatalogueError, match="l4; it needs 525"):
         memory_mib("l4", "470.57")
 

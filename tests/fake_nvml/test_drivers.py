@@ -35,6 +35,6 @@ def test_a_branch_between_two_steps_has_the_earlier_one() -> None:
 
 
 def test_a_driver_before_all_is_refused() -> None:
-    """The error says that it is too old."""
+    """The error calls it older than any."""
     with pytest.raises(CatalogueError, match="older than any"):
         cuda_version("304.1")

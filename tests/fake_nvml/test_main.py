@@ -139,7 +139,7 @@ def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
 
 
 def test_the_command_keeps_its_own_dashes() -> None:
-    """What follows `--` is the program's."""
+    """Everything after `--` belongs to the program."""
     arguments = parse(["exec", "--state", "/x", "--", "prog", "--state", "y", "--", "-c"])
 
     assert (arguments.state, arguments.argv) == ("/x", ["prog", "--state", "y", "--", "-c"])
@@ -162,7 +162,7 @@ def test_beside_a_real_driver_the_variable_is_a_purpose(path: Path, tmp_path: Pa
 
 
 def test_exec_runs_python_on_the_cards(path: Path) -> None:
-    """stderr says that the cards are simulated."""
+    """stderr calls the cards simulated."""
     main(["init", "--box", "mixed", "--driver", "470.57.02"])
 
     done = execute(path, sys.executable, "-c", ASK)
@@ -262,7 +262,7 @@ def test_faults_are_listed_for_people_and_for_programs(path: Path, capsys: pytes
 
 
 def test_the_table_is_what_is_shown_without_a_wish(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says that the cards are simulated."""
+    """It calls the cards simulated."""
     main(["init", "--box", "t4x1"])
     capsys.readouterr()
 

@@ -215,13 +215,13 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_state_file(tmp_path: Path) -> None:
-    """The error says that it cannot be opened."""
+    """The error is that it cannot be opened."""
     with pytest.raises(StateError, match="cannot be opened"):
         State.open(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """The error says so."""
+    """The error is that it cannot be written."""
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StateError, match="cannot be written"):

@@ -121,7 +121,7 @@ def test_another_node_with_recorded_cards_has_uuids_of_its_own(recorded: dict[st
 
 
 def test_recorded_cards_are_known_under_their_own_driver_only(recorded: dict[str, Any], tmp_path: Path) -> None:
-    """The error says to record them under the other one."""
+    """The error advises to record them under the other one."""
     with pytest.raises(CatalogueError, match="recorded under driver 570.124.06; record them under 535.104.05 too"):
         loaded(tmp_path, recorded, driver="535")
 
@@ -186,7 +186,7 @@ def test_what_was_not_even_asked_is_not_known(recorded: dict[str, Any], tmp_path
 
 
 def test_where_there_is_no_nvml_it_says_so(tmp_path: Path, clean_pynvml: None) -> None:
-    """A missing library and a missing driver are told apart."""
+    """A missing library and a missing driver have errors of their own."""
     with pytest.raises(RecordError, match="no NVML to record"):
         record(state=None, library=tmp_path / "libnvidia-ml.so.1")
     with pytest.raises(RecordError, match="Driver Not Loaded"):

@@ -130,7 +130,7 @@ def test_a_bad_scenario_is_refused_with_its_step(tmp_path: Path, text: str, says
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    """The error says that it cannot be read."""
+    """The error is that it cannot be read."""
     with pytest.raises(ScenarioError, match="cannot be read"):
         scenario.load(tmp_path / "no.yaml")
 

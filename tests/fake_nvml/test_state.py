@@ -101,7 +101,7 @@ def test_what_can_be_no_process_is_refused(state: State, pid: int, mib: int) -> 
 
 
 def test_an_unknown_card_is_refused_by_every_change(state: State) -> None:
-    """The error says that there is no such card."""
+    """The error is that there is no such card."""
     for change in (
         lambda: state.add_process("GPU-no", 1, 1, "player"),
         lambda: state.remove_process("GPU-no", 1),
@@ -352,7 +352,7 @@ def test_a_full_box_refuses_another_card(state: State) -> None:
 
 
 def test_a_card_that_the_driver_does_not_know_is_refused(state: State) -> None:
-    """The error says which driver the card needs."""
+    """The error names the driver that the card needs."""
     before = bytes(state.read())
 
     with pytest.raises(CatalogueError, match="needs 550 or newer"):

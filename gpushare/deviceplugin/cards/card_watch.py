@@ -246,7 +246,7 @@ class CardWatch:
         for uuid in roster.lost:
             self._health.lose(uuid)
         for uuid in survey.missed:
-            _LOG.warning("the driver asks for a recovery of a card after a fault of which no report came uuid=%s", uuid)
+            _LOG.warning("the driver asks for a recovery of a card after an unreported fault uuid=%s", uuid)
             self._health.miss(uuid)
         if roster.lost:
             self._hurry()

@@ -125,9 +125,8 @@ class Verdicts:
     ) -> Sequence[Verdict]:
         """Pods that were refused everywhere and have waited long enough for a first call, at most ``most``.
 
-        A pod that is bound or gone is dropped. One that our watch does not show is kept for as long as the watch may be behind the
-        scheduler's: the answer of a book that is behind is the one that must be given again. ``passed_over`` are uids that are
-        not asked for this time.
+        A pod that is bound or gone is dropped. One that our watch does not show yet is kept for some minutes: it may have been
+        refused only because our book was behind the scheduler's. ``passed_over`` are uids that are not asked for this time.
         """
         found: list[Verdict] = []
         for uid, verdict in tuple(self._by_uid.items()):

@@ -4,7 +4,7 @@ A scheduler asks again when a pod has ended. If its copy of the cluster is ahead
 nothing happens any more: the pod waits for the next flush, five minutes. So it is if the scheduler does not search all nodes
 (from a hundred on) and missed the one that has room. A change of a node's annotation makes it look again at every pod that an
 extender has refused, so one is made: seldom, for one node at a time, and at longer and longer intervals if it does not help. A
-node that would hold the pod since the last call begins with a short interval again.
+node that got room since the last call is called for after the first interval.
 """
 
 from __future__ import annotations

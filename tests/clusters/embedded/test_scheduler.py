@@ -139,7 +139,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def test_a_pod_goes_through_filter_and_bind_of_the_extender(cluster: Cluster) -> None:
-    """The event says where it was assigned."""
+    """The event names the node."""
     await cluster.add_node()
     await cluster.schedule()
     await cluster.add_pod()

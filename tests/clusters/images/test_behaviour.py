@@ -82,7 +82,7 @@ def test_a_variable_that_is_no_number_is_refused():
     ids=["no images", "no map", "unknown field", "no list", "no list of times", "no times", "no number"],
 )
 def test_a_wrong_file_is_refused_with_its_name(tmp_path, content, text):
-    """The error also says what is wrong."""
+    """The error also names the fault."""
     path = tmp_path / "wrong.yaml"
     path.write_text(content)
 

@@ -30,7 +30,7 @@ def test_quantities_are_read(text, amount):
 
 @pytest.mark.parametrize("text", ["", "GiB", "1 Gi", "1KiB", "0x10", "--1"])
 def test_other_texts_are_refused(text):
-    """The error says that it is no quantity."""
+    """The error names the text."""
     with pytest.raises(ValueError, match="is not a quantity"):
         amount_of(text)
 

@@ -90,6 +90,6 @@ def test_no_file_is_a_new_machine(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"Data":{},"Checksum":1}', b"\xff"], ids=repr)
 def test_a_broken_file_is_refused_with_a_reason(content):
-    """Empty, foreign and damaged files are told apart by the text."""
+    """Empty, foreign and damaged files are all refused."""
     with pytest.raises(checkpoint.CheckpointError, match="checksum|not a checkpoint"):
         checkpoint.decode(content)

@@ -34,7 +34,7 @@ def test_a_lost_plugin_leaves_capacity_without_allocatable():
 
 
 def test_a_plugin_lost_before_its_first_list_counts_zero():
-    """The resource is known all the same."""
+    """The resource is known without devices."""
     book = DeviceBook()
     book.mark_unhealthy(R)
 

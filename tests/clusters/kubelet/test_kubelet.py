@@ -130,7 +130,7 @@ async def test_the_pods_own_variable_wins(kubelet, api, plugin, state):
 
 
 async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, state):
-    """Its log says that CUDA is out of memory."""
+    """Its log has CUDA's error, out of memory."""
     state.add_process(state.cards()[0].uuid, 77, 14_500, "somebody")
     await api.put(pod("p", container("main", 1, image="cheyang/gpu-player:v2"), restartPolicy="Never"))
     await until(lambda: api.phase("p") == "Failed")

@@ -28,7 +28,7 @@ async def test_plugin_is_asked_for_options_before_register_returns(node):
 
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
-    """The error says what to do, and no device is known."""
+    """The error has advice, and no device is known."""
     with pytest.raises(grpc.aio.AioRpcError, match="serve before it registers"):
         await register(node.folder, "nobody.sock")
 

@@ -64,7 +64,7 @@ async def test_memory_is_held_by_a_pid_that_no_kernel_gives(state):
 
 
 async def test_a_restart_counts_and_keeps_the_life_before():
-    """Of several lives the last two are kept."""
+    """The last two of several lives are kept."""
     runtime = runtime_of(Behaviour(images=("app",), exits_after=0, exit_code=1))
     for _ in range(4):
         await runtime.start("uid", container(), {}).ended()

@@ -192,7 +192,7 @@ def test_process_lists_are_whole(nvml: Probed, state: State, branch: int, count:
 
 
 def test_a_size_query_answers_the_count(nvml: Probed, state: State, branch: int) -> None:
-    """A call without an array says how many processes there are."""
+    """A call without an array returns the number of processes."""
     (card, *_) = cards(nvml)
     for pid in (1, 2, 3):
         state.add_process(state.cards()[0].uuid, pid, 1, "player")

@@ -34,7 +34,7 @@ def test_each_era_exports_what_its_driver_had_and_nothing_else(built: Path, era:
 
 
 def test_the_marker_says_that_the_cards_are_simulated(built: Path) -> None:
-    """A user finds the word in the library."""
+    """A user can find that text in the library."""
     library = ctypes.CDLL(str(built / str(ERAS[-1]) / LIBRARY))
 
     assert (ctypes.c_char * len(MARKER_TEXT)).in_dll(library, MARKER).value.decode() == MARKER_TEXT
@@ -56,7 +56,7 @@ def test_a_driver_gets_the_newest_era_that_it_has(built: Path, driver: str, era:
 
 
 def test_a_driver_that_is_none_is_refused() -> None:
-    """The error says that it is no version."""
+    """The error shows how a version is written."""
     with pytest.raises(CatalogueError, match="no driver version"):
         library_folder("new")
 

@@ -58,7 +58,7 @@ def budget(allowed: int, **status: Any) -> Object:
 
 
 def test_the_important_are_put_back_first() -> None:
-    """Of two victims the less important one stays a victim."""
+    """The less important of two victims stays a victim."""
     assert ["low"] == names(victims(node_with(pod("low", 4, 1), pod("middle", 6, 2)), 4))
 
 
