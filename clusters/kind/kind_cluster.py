@@ -113,10 +113,7 @@ class KindCluster:
             await self._kubelet(node).stop(kill=True)
         else:
             await self._made.programs.kill_plugin(node)
-            # Until the node shows it, pods would still be sent there, and a launch would find the old numbers.
-            await eventually(
-                partial(self._announces_cards, node), operator.not_, f"{node} shows that its plugin is gone"
-            )
+            await self._plugin_is_gone(node)
 
     async def launch(self, program: str, node: str | None = None) -> None:
         """See the seam."""
@@ -182,6 +179,15 @@ class KindCluster:
     async def _plugin_is_ready(self, node: str) -> None:
         announces = partial(self._announces_cards, node, may_be_none=self.workers.simulated(node).has_unknown_memory())
         await eventually(announces, bool, f"{node} shows its cards", seconds=_READY_SECONDS)
+
+    async def _plugin_is_gone(self, node: str) -> None:
+        """Until the node shows it, pods would still be sent there, and a launch would find the old numbers."""
+        announces = partial(self._announces_cards, node)
+        try:
+            await eventually(announces, operator.not_, f"{node} shows that its plugin is gone")
+        except NotReachedError as error:
+            log = await self.workers.container(node).device_plugin_log()
+            raise NotReachedError(f"{error}; its kubelet logged:\n{log}") from error
 
     async def _extender_is_ready(self) -> None:
         url = f"http://127.0.0.1:{self._made.door.port}{self._target.extender.ready}"

@@ -31,6 +31,8 @@ _KUBELET: Final = {
     "nodeStatusUpdateFrequency": "1s",
     # Where only the other is set, this becomes the same, and every node would write its status every second.
     "nodeStatusReportFrequency": "5m",
+    # At this verbosity it logs which device plugins it knows.
+    "logging": {"verbosity": 2},
 }
 # The programs of the control plane live for minutes: with less collecting they take an eighth less processor time, and what a run
 # writes need not survive a power cut. This is kubeadm's newer language: without it they run as they are.

@@ -13,6 +13,11 @@ from clusters.provider import ClusterError
 # Kubernetes's containers, among containerd's.
 _CONTAINERD: Final = ("ctr", "--namespace", "k8s.io")
 CHECKPOINT: Final = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+_DEVICE_PLUGIN_LINES: Final = (
+    "journalctl --unit kubelet --no-pager --output cat"
+    " | grep -e ' resource' -e 'egistered client' -e 'Updated a'"
+    " | tail -n 40"
+)
 
 
 class NodeContainer:
@@ -40,6 +45,10 @@ class NodeContainer:
         # Many restarts in a row are meant here; systemd would give up on the unit.
         await self.execute("systemctl", "reset-failed", "kubelet")
         await self.execute("systemctl", "start", "kubelet")
+
+    async def device_plugin_log(self) -> str:
+        """The last lines that its kubelet logged about device plugins and what they offer."""
+        return await self.execute("sh", "-c", _DEVICE_PLUGIN_LINES)
 
     async def lose_checkpoint(self) -> None:
         """Remove the file from which a kubelet that is down will read the devices of containers."""

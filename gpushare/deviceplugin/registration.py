@@ -1,9 +1,13 @@
 """Keep the plugin registered: serve, register, and do both again when the kubelet starts again.
 
 A kubelet calls back GetDevicePluginOptions *inside* Register, so the server runs first. At its start it removes every
-socket in the folder and creates its own; a ListAndWatch stream that ended is never asked for again, and when the stream
-of a plugin before us ends late, it drops us instead. So whenever ``kubelet.sock`` is another file than the one we
-registered at, our own socket is gone, or no kubelet reads our list, the old server is stopped, then a new one registers.
+socket in the folder and creates its own, and it never asks again for a ListAndWatch stream that ended. So whenever
+``kubelet.sock`` is another file than the one we registered at, our own socket is gone, or no kubelet reads our list, the
+old server is stopped, then a new one registers.
+
+A kubelet that runs on needs a moment between the two. When a stream ends, it drops the plugin that is registered under the
+resource's name by then (``runClient`` in its device manager). If that is the new plugin, the kubelet either closes the new
+list, or reads it but would not notice its end: the node would show the memory of a plugin that is dead.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 
 # How long our list may have no reader before we register again, in seconds.
 _UNWATCHED_SECONDS: Final = 5.0
+# How long a kubelet that runs on gets to part with our old registration, in seconds. A new kubelet ends the wait.
+_PARTING_SECONDS: Final = 1.0
 # The kubelet dials us for up to 10 s inside Register.
 _REGISTER_SECONDS: Final = 30.0
 # Between two attempts, in seconds: the first, and the most. A kubelet's socket is there shortly before it answers.
@@ -75,12 +81,17 @@ async def stay_registered(
                 await server.start(own)
                 try:
                     await register(kubelet, resource, server.options)
+                    if (now := identity(kubelet)) not in (None, kubelet_identity):
+                        # It started while we registered, and is the one that answered.
+                        last = kubelet_identity = now
+                        kubelet_changed()
                     _LOG.info("registered resource=%s socket=%s", resource.name, own)
                     registered(resource.name)
                     pause = _FIRST_PAUSE_SECONDS
                     await _until_changed(server, own, kubelet, kubelet_identity, watch)
                 finally:
                     await server.stop()
+                await _rest(_PARTING_SECONDS, kubelet, kubelet_identity, watch)
             except grpc.aio.AioRpcError as error:
                 _LOG.warning(
                     "the kubelet refused code=%s details=%s retry_seconds=%.2f",

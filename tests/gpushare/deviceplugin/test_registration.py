@@ -40,6 +40,7 @@ class Kubelet(pb_grpc.RegistrationServicer):
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
         self.changes = asyncio.Event()
         self.refuse = 0
+        self.new_socket = False
         self._server: grpc.aio.Server | None = None
 
     async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
@@ -49,6 +50,10 @@ class Kubelet(pb_grpc.RegistrationServicer):
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
             options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=5)
         assert options == request.options
+        if self.new_socket:
+            # A file that was moved is another one by its time, and the same server answers at it.
+            path = self.folder / "kubelet.sock"
+            path.rename(self.folder / "moved").rename(path)
         await self.registered.put(request)
         return pb.Empty()
 
@@ -187,6 +192,19 @@ async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest
         await next_registration(kubelet)
 
 
+async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second registration at a kubelet that took the first could cost both; it counts as another kubelet all the same."""
+    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+        kubelet.new_socket = True
+        await kubelet.start()
+        await next_registration(kubelet)
+        await until(kubelet.changes.is_set)
+        # Without the check the second one comes immediately.
+        await asyncio.sleep(0.3)
+
+        assert kubelet.registered.empty()
+
+
 async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet drops the new plugin when the stream of the one before it ends late."""
     async with staying(monkeypatch, unwatched=0.2) as kubelet:
@@ -197,6 +215,22 @@ async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.Monk
             await asyncio.sleep(0.4)
             assert kubelet.registered.empty()
             stream.cancel()
+        await next_registration(kubelet)
+
+
+async def test_a_running_kubelet_parts_with_us_before_we_register_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DP-009: a kubelet that reads the end of our stream late does not take the new registration for the old one."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
+            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            await stream.read()
+            (kubelet.folder / "aliyungpushare.sock").unlink()
+            assert await stream_ended(stream)
+            # A loaded kubelet is that late.
+            await asyncio.sleep(0.3)
+
+            assert kubelet.registered.empty()
         await next_registration(kubelet)
 
 
