@@ -218,7 +218,7 @@ async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.Monk
         await next_registration(kubelet)
 
 
-async def test_a_running_kubelet_parts_with_us_before_we_register_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kubelet_that_runs_on_has_time_to_part_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
     """DP-009: a kubelet that reads the end of our stream late does not take the new registration for the old one."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
