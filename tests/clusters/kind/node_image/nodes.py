@@ -146,11 +146,22 @@ class Nodes:
         return self.run(node, "sh", "-c", script, "sh", *argv, given=given)
 
     def resolve(self, node: str, pod: str, server: str, name: str) -> tuple[int, bytes]:
-        """Ask a name server from a pod: the answer's code (RFC 1035, 4.1.1) and its last four bytes, an address if it has one."""
+        """Ask a name server from a pod: the answer's code (RFC 1035, 4.1.1) and its last four bytes, an address if it has one.
+
+        A name server that has just started again may refuse a question, so it is asked again, as resolvers do.
+        """
         labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
         question = struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", 1, 1)
-        answer = self.in_pod(node, pod, ["socat", "-T5", "-", f"UDP:{server}:53"], question)
-        assert answer, f"{server} does not answer"
+
+        def ask() -> bytes:
+            try:
+                return self.in_pod(node, pod, ["socat", "-T5", "-", f"UDP:{server}:53"], question)
+            except AssertionError as refusal:
+                if "Connection refused" not in str(refusal):
+                    raise
+                return b""
+
+        answer = until(ask, bool)
         return answer[3] & 15, answer[-4:]
 
 
