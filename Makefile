@@ -156,12 +156,13 @@ fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer ma
 	@$(call LOCKED,product cluster dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-generate: $(READY) ## Regenerate the gRPC stubs from their .proto files
+generate: $(READY) ## Regenerate the gRPC stubs from their .proto files, and docs/reference.md from the code
 	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
+	@$(BIN)/python docs/reference_page.py
 
 verify: generate ## Fail if a generated file is not what its source says
-	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py'
+	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md
 
 constraints: ## Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Resources of a node and of a container; what all of them begin with.
+# Resources of a node and of a container.
 RESOURCE_PREFIX: Final = "aliyun.com/gpu-"
 RESOURCE_MEMORY: Final = "aliyun.com/gpu-mem"
 RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
@@ -23,13 +23,13 @@ ANNOTATION_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 # Ours: the index of the other card while the plugin changes IDX; until it is gone the pod is booked on both cards.
 ANNOTATION_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
-# Ours, written with the Binding: the binder's book follows IDX, so the plugin may change it. (The original's would leak.)
+# Ours, written with the Binding: the binder's book follows IDX, so the plugin may change it. The original's book would leak.
 ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 # Annotation of a pod that has ended by its phase, while its status still shows running containers: the id of the boot
 # that ended them. Written by the device plugin. Ours.
 ANNOTATION_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
 EXTENDER_BOOK: Final = "gpushare/1"
-# Several cards for one pod: {"<container index>": {"<card index>": units}}.
+# Several cards for one pod, as JSON: for the index of each container, the units on each card, by the card's index.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 
 # Annotations of a pod, written by people (ours): what the pod wishes of its card.
@@ -71,14 +71,14 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
-# Reasons of the events that our programs write, on pods and (the last five) on nodes. Ours; docs/troubleshooting.md explains each.
+# Reasons of the events that our programs write, on pods and (from CARD_NOT_SHARED on) on nodes. Ours; docs/troubleshooting.md
+# explains each.
 EVENT_HELD: Final = "GPUShareHeld"
 EVENT_NO_CARD: Final = "GPUShareNoCard"
 EVENT_ANNOTATIONS_CHANGED: Final = "GPUShareAnnotationsChanged"
 EVENT_UNADMITTED: Final = "GPUShareUnadmitted"
 EVENT_ENDED_BY_BOOT: Final = "GPUShareEndedByBoot"
 EVENT_NOT_BOOKED: Final = "GPUShareNotBooked"
-# A pod is booked as it was bound, whatever was written on it since.
 EVENT_IGNORED: Final = "GPUShareIgnored"
 EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 EVENT_MEMORY_OVERUSE_ENDED: Final = "GPUShareMemoryOveruseEnded"
@@ -109,7 +109,7 @@ PATH_PRIORITIZE: Final = PATH_PREFIX + "/prioritize"
 PATH_PREEMPT: Final = PATH_PREFIX + "/preempt"
 PATH_BIND: Final = PATH_PREFIX + "/bind"
 PATH_INSPECT: Final = PATH_PREFIX + "/inspect"
-# Ours: /<namespace>/<pod> explains why a pod has no card; a manifest posted here is explained without effect.
+# Ours: /NAMESPACE/POD explains why a pod has no card; a manifest posted here is explained without effect.
 PATH_EXPLAIN: Final = PATH_PREFIX + "/explain"
 PATH_VERSION: Final = "/version"
 # The answer of /version: the original's constant, which monitoring compares.

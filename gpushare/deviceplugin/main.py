@@ -40,7 +40,6 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
 from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.errors import GpushareError, UsageError
-from gpushare.health_flags import ENV_DISABLE, ENV_ENABLE
 from gpushare.kube import config
 from gpushare.kube.client import ApiClient
 from gpushare.kube.errors import ApiError
@@ -49,6 +48,7 @@ from gpushare.kube.reflector import Reflector
 from gpushare.manifests import Node, Pod
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
+from gpushare.plugin_flags import ENV_DISABLE, ENV_ENABLE
 from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
 _LOG = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
         client, events, metrics, lambda: node.cards, pods, lambda: server.is_watched,
         allocator.held_for_good, time.monotonic,
     )  # fmt: skip
-    for observer in observers(settings.extra, sight, nvml.session, nvml.thread):
+    for observer in observers(settings, sight, nvml.session, nvml.thread):
         group.create_task(observer)
     group.create_task(watch.run())
     group.create_task(follow_declared(client, node, health))
@@ -172,7 +172,14 @@ async def _serve(
     folder = Path(settings.device_plugin_path)
     book = KubeletBook(Path(settings.pod_resources_socket), folder)
     allocator = Allocator(
-        client, pods, node, book, events, rules=settings.extra.container, metrics=metrics, repairs=settings.repairs
+        client,
+        pods,
+        node,
+        book,
+        events,
+        rules=settings.container,
+        metrics=metrics,
+        repairs=settings.repair == "exchange",
     )
     await _until_units_agree(client, node, pods, events)
     if settings.slots:
@@ -222,11 +229,11 @@ async def _until_units_agree(client: ApiClient, node: NodeStatus, pods: NodePods
 def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> PluginMetrics:
     """Kept in any case, served if an address is given: from the start, because a driver that is away is waited for."""
     metrics = PluginMetrics()
-    if settings.extra.metrics_address is not None:
+    if settings.metrics_address is not None:
         # Here, as an HTTP server and Prometheus are 5 MiB that a plugin without /metrics need not hold.
         from gpushare.deviceplugin.telemetry import metrics_exposition, metrics_server
 
-        listener = metrics_server.listen(settings.extra.metrics_address)
+        listener = metrics_server.listen(settings.metrics_address)
         group.create_task(metrics_server.serve(metrics_exposition.registry_of(metrics), listener))
     return metrics
 

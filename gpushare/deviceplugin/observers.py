@@ -19,7 +19,7 @@ from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import Process
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from gpushare.plugin_flags import PluginFlags
+from gpushare.settings import DevicePluginSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,21 @@ class Sight:
 
 
 def observers(
-    flags: PluginFlags, sight: Sight, session: NvmlSession, thread: NvmlThread
+    settings: DevicePluginSettings, sight: Sight, session: NvmlSession, thread: NvmlThread
 ) -> list[Coroutine[Any, Any, None]]:
-    """The observers that the flags ask for, each to run until cancelled."""
+    """The observers that the settings ask for, each to run until cancelled."""
     pods = sight.pods
     sweeper = StuckPodSweeper(
         sight.client, sight.cards, lambda: (*pods.in_admission_order(), *pods.turned_away()), sight.is_served, sight.held,
         sight.metrics, sight.events, sight.clock,
-        delete=flags.delete_unadmitted,
+        delete=settings.delete_unadmitted,
     )  # fmt: skip
     found = [sweeper.run()]
-    if flags.usage is not None:
-        owners = ProcessOwners(Path(flags.usage.proc_root))
+    if settings.usage is not None:
+        owners = ProcessOwners(Path(settings.usage.proc_root))
         usage = UsageWatch(
             _asking(session, thread), sight.cards, pods.in_admission_order, pods.identities, owners, sight.metrics,
-            sight.events, flags.usage, sight.clock,
+            sight.events, settings.usage, sight.clock,
         )  # fmt: skip
         found.append(usage.run())
     return found

@@ -21,7 +21,7 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 0, 1 when the API server does not answer what was asked, 2 for flags or a kubeconfig of no sense."""
+    """The console script; exit code 0, 1 if the API server refuses or is silent, 2 for flags or a kubeconfig that make no sense."""
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     try:
         return run(arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main

@@ -7,20 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.errors import UsageError
-from gpushare.plugin_flags import ContainerFlags, PluginFlags, UsageFlags, duration
-from gpushare.settings import device_plugin_settings
+from gpushare.flags import duration
+from gpushare.plugin_flags import ContainerFlags, Tolerance, UsageFlags
+from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
 
-def flags(*argv: str) -> PluginFlags:
+def flags(*argv: str) -> DevicePluginSettings:
     """The settings from the flags."""
-    return device_plugin_settings(argv, {"NODE_NAME": "rig"}).extra
+    return device_plugin_settings(argv, {"NODE_NAME": "rig"})
 
 
 def test_by_default_nothing_is_served_looked_at_or_deleted() -> None:
     """And a container gets its card as in the original's contract, by UUID."""
-    assert flags() == PluginFlags(
-        None, None, False, ContainerFlags(("envvar",), "uuid", "nvidia.com/gpu", "cdi.k8s.io/")
-    )
+    plain = flags()
+
+    assert (plain.metrics_address, plain.usage, plain.delete_unadmitted) == (None, None, False)
+    assert plain.container == ContainerFlags(("envvar",), "uuid", "nvidia.com/gpu", "cdi.k8s.io/")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_metrics_address_is_on_loopback_by_default(text: str, address: tuple[str
 
 def test_usage_has_ready_rules() -> None:
     """Every 15 s, a tenth above, for a minute."""
-    assert flags("--usage").usage == UsageFlags(15, 10, 0, 60, "/proc")
+    assert flags("--usage").usage == UsageFlags(15, Tolerance(percent=10), 60, "/proc")
 
 
 def test_usage_rules_can_be_given() -> None:
@@ -53,7 +55,7 @@ def test_usage_rules_can_be_given() -> None:
         "--proc-root=/host",
     )
 
-    assert given.usage == UsageFlags(2, 0, 256 * 1024**2, 90, "/host")
+    assert given.usage == UsageFlags(2, Tolerance(bytes=256 * 1024**2), 90, "/host")
 
 
 @pytest.mark.parametrize(("text", "tolerance"), [("0", (0, 0)), ("25%", (25, 0)), ("1GiB", (0, 1024**3))])
@@ -62,7 +64,7 @@ def test_a_tolerance_is_a_share_or_a_size(text: str, tolerance: tuple[int, int])
     usage = flags("--usage", f"--overuse-tolerance={text}").usage
     assert usage is not None
 
-    assert tolerance == (usage.tolerance_percent, usage.tolerance_bytes)
+    assert tolerance == (usage.tolerance.percent, usage.tolerance.bytes)
 
 
 def test_a_list_strategy_is_a_list_in_nvidias_words() -> None:
@@ -109,9 +111,9 @@ def test_times_are_read_as_go_writes_them(hours: int, minutes: int, seconds: int
     """Every part may be left out, but not all."""
     whole = hours * 3600 + minutes * 60 + seconds
 
-    assert duration(f"{hours}h{minutes}m{seconds}s", "x") == whole == duration(str(whole), "x")
+    assert duration()(f"{hours}h{minutes}m{seconds}s") == whole == duration()(str(whole))
 
 
 def test_times_have_fractions() -> None:
     """Milliseconds and points."""
-    assert [duration("500ms", "x"), duration("1.5s", "x"), duration("0.25", "x")] == [0.5, 1.5, 0.25]
+    assert [*map(duration(), ("500ms", "1.5s", "0.25"))] == [0.5, 1.5, 0.25]

@@ -152,7 +152,11 @@ def test_times_of_the_watch_must_make_sense(flags: list[str]) -> None:
 
 def test_repairs_are_made_unless_the_operator_says_hold() -> None:
     """Where another extender binds pods too; anything else is a slip."""
-    assert [plugin(*argv).repairs for argv in ([], ["--repair=exchange"], ["-repair", "hold"])] == [True, True, False]
+    assert [plugin(*argv).repair for argv in ([], ["--repair=exchange"], ["-repair", "hold"])] == [
+        "exchange",
+        "exchange",
+        "hold",
+    ]
     with pytest.raises(SystemExit):
         plugin("--repair=maybe")
 

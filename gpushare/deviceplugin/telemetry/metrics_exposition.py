@@ -71,7 +71,7 @@ class Exposition(Collector):
             [((cards.mode, cards.unit), _unit_bytes(cards))],
         )
         yield _card_gauge(
-            "memory_bytes", "Memory of the card, as the driver says it.", each, lambda card: card.mib * MIB
+            "memory_bytes", "Memory of the card, as the driver reports it.", each, lambda card: card.mib * MIB
         )
         yield _card_gauge("units", "Units of aliyun.com/gpu-mem that the card has.", each, lambda card: card.units)
         yield _card_gauge(
@@ -142,11 +142,11 @@ class Exposition(Collector):
         uses = [use for use in seen.uses if use.on.index in present and (use.on.uid in alive or use.on in unbooked)]
         known = [(use, use.used) for use in uses if use.used is not None]
         yield _pod_gauge(
-            "used_bytes", "Card memory that the pod's processes hold, as far as the driver says it.", known
+            "used_bytes", "Card memory that the pod's processes hold, as far as the driver reports it.", known
         )
         yield _pod_gauge(
             "overuse_bytes",
-            "Card memory above the booking, of pods that were above their limit for long enough to be told.",
+            "Card memory above the booking, of pods that were above their limit for long enough to be reported.",
             [(use, use.over) for use in uses if use.on in self._metrics.over],
         )
         yield _gauge(
@@ -163,13 +163,13 @@ class Exposition(Collector):
         )
         yield _counter(
             "gpushare_overuse_episodes",
-            "How often a pod was told that it uses more than it booked.",
+            "How often a pod was reported for using more than it booked.",
             (),
             [((), self._metrics.overuse)],
         )
         for name, text, values in (
             ("unaccounted_bytes", "Card memory held by processes of no pod of this node.", seen.unaccounted),
-            ("processes_without_figure", "Processes whose memory the driver does not say.", seen.without_figure),
+            ("processes_without_figure", "Processes whose memory the driver does not report.", seen.without_figure),
         ):
             rows = [(_of_card(card), values.get(card.index, 0)) for card in cards.cards]
             yield _gauge(f"gpushare_card_{name}", text, _CARD, rows)

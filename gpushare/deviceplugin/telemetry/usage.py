@@ -21,6 +21,7 @@ from gpushare.model.cards import NodeCards
 from gpushare.model.kept import MIRROR
 from gpushare.model.pod import is_finished
 from gpushare.model.quantity import MemoryUnit
+from gpushare.plugin_flags import Tolerance
 
 MIB: Final = 1024 * 1024
 
@@ -65,18 +66,6 @@ class NodeUse:
     uses: tuple[CardUse, ...] = ()
     unaccounted: Mapping[int, int] = field(default_factory=dict)
     without_figure: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """How far above its booking a pod may be before it is reported: a share of the booking, and bytes."""
-
-    percent: int = 0
-    bytes: int = 0
-
-    def limit(self, booked: int) -> int:
-        """The most that a pod with this booking may use, in bytes."""
-        return booked + booked * self.percent // 100 + self.bytes
 
 
 @dataclass(frozen=True, slots=True)

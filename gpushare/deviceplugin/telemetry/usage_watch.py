@@ -18,7 +18,6 @@ from gpushare.deviceplugin.telemetry.usage import (
     Episode,
     PodCard,
     ProcessUse,
-    Tolerance,
     bookings,
     judge,
     on_other_cards,
@@ -61,7 +60,6 @@ class UsageWatch:
         self._metrics = metrics
         self._events = events
         self._rules = rules
-        self._tolerance = Tolerance(rules.tolerance_percent, rules.tolerance_bytes)
         self._clock = clock
         self._episodes: Mapping[PodCard, Episode] = {}
         self._unbooked: frozenset[PodCard] = frozenset()
@@ -92,7 +90,7 @@ class UsageWatch:
         for index, found in by_card.items():
             uses += self._owners.uses(index, found, known)
         seen = sum_up(uses, bookings(pods, self._cards()), known, frozenset(silent))
-        verdict = judge(self._episodes, seen.uses, self._clock(), self._tolerance, self._rules.after)
+        verdict = judge(self._episodes, seen.uses, self._clock(), self._rules.tolerance, self._rules.after)
         self._episodes = verdict.episodes
         reported = [on for on, episode in verdict.episodes.items() if episode.reported]
         before = self._unbooked

@@ -210,7 +210,7 @@ class _Summary:
         yield _gauge("gpushare_extender_cards", "Cards in the book.", ("model", "state"), list(self._cards.items()))
         for name, text, largest in (
             ("bytes", "The most that one pod can still get of one card, over all nodes.", self._free_bytes),
-            ("units", "The same in units, of nodes that do not say what a unit is.", self._free_units),
+            ("units", "The same in units, of nodes that do not report what a unit is.", self._free_units),
         ):
             rows = [((model,), amount) for model, amount in largest.items()]
             yield _gauge(f"gpushare_extender_largest_free_{name}", text, ("model",), rows)
@@ -224,7 +224,7 @@ def _of_cards(cards: Sequence[tuple[NodeInfo, Device]]) -> Iterator[Metric]:
         ("booked_units", "Units of the card that pods have.", [(at, card.used) for at, card in labelled]),
         (
             "bytes",
-            "The card's units as memory, where its node says what a unit is.",
+            "The card's units as memory, if its node reports what a unit is.",
             [(at, card.total * size) for at, card, size in sized],
         ),
         ("booked_bytes", "Its units that pods have, as memory.", [(at, card.used * size) for at, card, size in sized]),

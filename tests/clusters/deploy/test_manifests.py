@@ -178,7 +178,7 @@ def test_the_plugin_finds_the_kubelet_where_it_is_mounted(objects: list[Object])
     hosts = {volume["name"]: volume["hostPath"]["path"] for volume in pod_spec(only(objects, "DaemonSet"))["volumes"]}
     mounts = {mount["mountPath"]: mount for mount in plugin["volumeMounts"]}
 
-    if "volume-mounts" in says.extra.container.list_strategies:
+    if "volume-mounts" in says.container.list_strategies:
         # The name of a mount: all cards. NVIDIA's runtime wants this file there.
         assert hosts[mounts.pop("/var/run/nvidia-container-devices/all")["name"]] == "/dev/null"
     for path, mount in mounts.items():
@@ -275,14 +275,13 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
     kinds = {item["kind"] for item in objects}
     shown = {
         "slots": says.slots > 0 and "MutatingAdmissionPolicy" in kinds,
-        "delete-unadmitted": says.extra.delete_unadmitted,
-        "metrics": says.extra.metrics_address
-        == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
-        "usage": says.extra.usage is not None and spec.get("hostPID") is True,
+        "delete-unadmitted": says.delete_unadmitted,
+        "metrics": says.metrics_address == (HOST_IP, plugin.get("ports", [{"containerPort": 0}])[0]["containerPort"]),
+        "usage": says.usage is not None and spec.get("hostPID") is True,
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "several-extenders": extender_of(objects)[1].guarded
         and (wire.GUARDS_NAMESPACE, "leases") in rights_in(objects),
-        "volume-mounts": says.extra.container.list_strategies == ("volume-mounts",),
+        "volume-mounts": says.container.list_strategies == ("volume-mounts",),
         "without-policies": not any(kind.startswith("ValidatingAdmissionPolicy") for kind in kinds),
     }
 

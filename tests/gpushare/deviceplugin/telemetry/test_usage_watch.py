@@ -24,7 +24,7 @@ from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from gpushare.plugin_flags import UsageFlags
+from gpushare.plugin_flags import Tolerance, UsageFlags
 from tests.servers import StubApi, plain_http, serve
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
@@ -102,7 +102,7 @@ async def rig(state: State, proc: Path, after: float = 60) -> AsyncIterator[Rig]
                 ProcessOwners(proc),
                 metrics,
                 events,
-                UsageFlags(15, 10, 0, after, str(proc)),
+                UsageFlags(15, Tolerance(percent=10), after, str(proc)),
                 lambda: it.now,
             )
             yield it

@@ -1,0 +1,138 @@
+"""Writes docs/reference.md from the code: flags and variables, metrics, and the names that other programs see.
+
+``make generate`` runs it; ``make verify`` fails if the page is not what the code says.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+from prometheus_client.core import Metric
+
+from gpushare import wire
+from gpushare.deviceplugin import main as device_plugin
+from gpushare.deviceplugin.telemetry import metrics_exposition
+from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.usage import NodeUse
+from gpushare.extender import main as extender
+from gpushare.extender.book.cache import SchedulerCache
+from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.telemetry import exposition
+from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from gpushare.flags import Flag, flags_of
+from gpushare.kubectl_inspect import main as inspect
+from gpushare.manifests import Node
+from gpushare.settings import IGNORED, DevicePluginSettings, ExtenderSettings
+
+# Of prose.
+_COLUMNS: Final = 100
+_PAGE: Final = Path(__file__).with_name("reference.md")
+_INTRODUCTION: Final = """# Reference
+
+Written by `make generate` from the code; do not edit. Events and reasons are explained in
+[troubleshooting.md](troubleshooting.md). A flag may have one dash or two, and its value follows
+after `=` or a space, as in Go programs. glog's flags are accepted and ignored.
+"""
+_PROGRAMS: Final[dict[str, ModuleType]] = {
+    "gpushare-schd-extender": extender,
+    "gpushare-device-plugin": device_plugin,
+    "kubectl inspect gpushare": inspect,
+}
+# The names of ``wire`` that are shown; what begins them alone is not.
+_SHOWN: Final = re.compile(r"(?:RESOURCE|ANNOTATION|WISH|ENV|LABEL|EVENT|PATH|GUARDS|UNHEALTHY)_(?!PREFIX)\w+")
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(
+        text, _COLUMNS, subsequent_indent="  " if text.startswith("- ") else "", break_on_hyphens=False
+    )
+
+
+def _flags(kind: type[Any], ignored: tuple[Flag, ...] = ()) -> Iterator[str]:
+    yield from (_row("flag", "default", "meaning"), "|---|---|---|")
+    for one in (*flags_of(kind), *ignored):
+        names = ", ".join(f"`--{name}`" for name in (one.name, one.alias) if name)
+        choices = f" ({', '.join(f'`{choice}`' for choice in one.choices)})" if one.choices else ""
+        yield _row(names + choices, one.default_shown, one.help)
+
+
+def _variables(kind: type[Any]) -> Iterator[str]:
+    """Environment variables that stand for no flag."""
+    for one in fields(kind):
+        if "variable" in one.metadata:
+            yield f"`{one.metadata['variable']}`"
+        if "group" in one.metadata:
+            yield from _variables(one.metadata["group"])
+
+
+def _extenders_families() -> Iterable[Metric]:
+    cache = SchedulerCache()
+    cards = {wire.RESOURCE_MEMORY: "2", wire.RESOURCE_COUNT: "1"}
+    cache.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": {"capacity": cards}}, Node))
+    return exposition.Exposition(ExtenderMetrics(lambda: 0), cache, Verdicts(), dict, lambda: 0.0).collect()
+
+
+def _plugins_families() -> Iterable[Metric]:
+    metrics = PluginMetrics()
+    metrics.seen = NodeUse()
+    return metrics_exposition.Exposition(metrics).collect()
+
+
+def _series(families: Iterable[Metric]) -> Iterator[str]:
+    yield from (_row("series", "type", "labels", "meaning"), "|---|---|---|---|")
+    rows = set()
+    for family in families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels: tuple[str, ...] = family._labelnames  # type: ignore[attr-defined]  # the library shows it nowhere else
+        rows.add(_row(f"`{name}`", family.type, ", ".join(labels), family.documentation))
+    yield from sorted(rows)
+
+
+def _names() -> Iterator[str]:
+    """Each comment of ``wire``, and the names below it."""
+    comment: list[str] = []
+    for line in Path(str(wire.__file__)).read_text().splitlines():
+        found = _SHOWN.match(line)
+        if line.startswith("# "):
+            comment.append(line[2:])
+        elif not line:
+            comment.clear()
+        elif found is not None:
+            if comment:
+                yield from ("", _paragraph(" ".join(comment)), "")
+            comment.clear()
+            yield f"- `{getattr(wire, found[0])}`"
+        elif not line.startswith(("RESOURCE_PREFIX", "PATH_PREFIX")):
+            comment.clear()
+
+
+def page() -> str:
+    """The whole page."""
+    codes = (_paragraph(f"- `{name}`: {module.main.__doc__.partition('; ')[2]}") for name, module in _PROGRAMS.items())
+    variables = " and ".join(_variables(DevicePluginSettings))
+    parts = [
+        _INTRODUCTION,
+        "## Flags of the extender\n", *_flags(ExtenderSettings),
+        "\n## Flags of the device plugin\n", *_flags(DevicePluginSettings, IGNORED),
+        "", _paragraph(f"{variables} are environment variables. They are read as NVIDIA's device plugin reads them."),
+        "\n## Exit codes\n", *codes,
+        "\n## Metrics of the extender\n", *_series(_extenders_families()),
+        "\n## Metrics of the device plugin\n", *_series(_plugins_families()),
+        "\n## Names that other programs see", *_names(),
+    ]  # fmt: skip
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    _PAGE.write_text(page())

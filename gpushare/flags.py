@@ -1,0 +1,212 @@
+"""Flags of a program, each declared once: a field of a frozen dataclass, with its name, default, help and reader.
+
+Flags are accepted as Go programs take them, because the original's manifests pass them so: ``-x v``, ``--x=v``, bare
+booleans, and glog's own flags, which are read and ignored. A flag wins over an environment variable.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
+
+from gpushare import __version__
+from gpushare.durations import seconds_of
+from gpushare.errors import InvalidQuantityError, UsageError
+
+T = TypeVar("T")
+# The value of a text. Raises UsageError, whose text goes on after "--flag is 'text'", or InvalidQuantityError.
+Reader = Callable[[str], Any]
+
+# glog's flags, which manifests of Go programs carry.
+_GLOG_SWITCHES: Final = ("logtostderr", "alsologtostderr")
+_GLOG_VALUES: Final = ("v", "vmodule", "stderrthreshold", "log_dir", "log_backtrace_at")
+_TRUE: Final = ("true", "1", "t", "yes")
+_FALSE: Final = ("false", "0", "f", "no")
+_LOOPBACK: Final = "127.0.0.1"
+# A day: a longer time is a slip.
+_LONGEST_SECONDS: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag; its default is a text, as on a command line."""
+
+    name: str
+    help: str
+    default: str
+    read: Reader
+    shown: str = ""
+    """The default in the help, if it is not the text."""
+    variable: str = ""
+    """The environment variable that replaces the default."""
+    alias: str = ""
+    """A second name."""
+    choices: tuple[str, ...] | None = None
+    is_switch: bool = False
+    is_list: bool = False
+    """Given several times, or with commas between; the value is a tuple with each word once."""
+
+    @property
+    def default_shown(self) -> str:
+        """What holds without the flag, for people; "" for nothing."""
+        value = self.shown or self.default
+        return " or ".join(filter(None, (self.variable and f"${self.variable}", value)))
+
+    def value(self, given: Sequence[str] | None, env: Mapping[str, str]) -> Any:
+        """The value of what the command line has of it, or of the default. Raises UsageError."""
+        if self.alias and len(set(given or ())) > 1:
+            raise UsageError(f"--{self.name} and --{self.alias} contradict each other: {' and '.join(given or ())}")
+        text = (
+            ",".join(given) if self.is_list and given else given[-1] if given else env.get(self.variable, self.default)
+        )
+        if not self.is_list:
+            return self._read(text)
+        return tuple(dict.fromkeys(self._read(word.strip()) for word in text.split(",")))
+
+    def _read(self, text: str) -> Any:
+        try:
+            return self.read(text)
+        except InvalidQuantityError as error:
+            raise UsageError(f"--{self.name}: {error}") from error
+        except UsageError as error:
+            raise UsageError(f"--{self.name} {'has' if self.is_list else 'is'} {text!r}{error}") from error
+
+
+def flag(name: str, help: str, default: str = "", read: Reader = str, **more: Any) -> Any:  # noqa: A002  # argparse's own word
+    """A field that a flag fills; ``more`` as ``Flag`` has it."""
+    made = Flag(name, help, default, read, **more)
+    return field(default=made.value(None, {}), metadata={"flag": made})
+
+
+def switch(name: str, help: str, default: str = "false") -> Any:  # noqa: A002
+    """A field that a boolean flag fills, as Go takes it: ``--x``, ``--x=true``, ``-x=false``."""
+    return flag(name, help, default, boolean, is_switch=True)
+
+
+def group(kind: type[Any], switched_by: Flag | None = None) -> Any:
+    """A field that is a dataclass of flags of its own; None if the flag ``switched_by`` is off."""
+    default = {"default_factory": kind} if switched_by is None else {"default": None}
+    return field(**default, metadata={"group": kind, "switch": switched_by})
+
+
+def variable(name: str) -> Any:
+    """A field that an environment variable fills; "" without it."""
+    return field(default="", metadata={"variable": name})
+
+
+def flags_of(kind: type[Any]) -> Iterator[Flag]:
+    """The flags of a dataclass and of its groups, in the order of its fields."""
+    for one in fields(kind):
+        if (found := one.metadata.get("flag") or one.metadata.get("switch")) is not None:
+            yield found
+        if "group" in one.metadata:
+            yield from flags_of(one.metadata["group"])
+
+
+def parse(
+    kind: type[T],
+    program: str,
+    description: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    ignored: Sequence[Flag] = (),
+) -> T:
+    """The dataclass, filled from a command line and an environment.
+
+    Raises UsageError for a value that makes no sense. A flag that does not exist ends the program with its usage and exit code 2.
+    """
+    parser = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    for one in (*flags_of(kind), *ignored):
+        _declare(parser, one)
+    for name in (*_GLOG_SWITCHES, *_GLOG_VALUES):
+        _declare(parser, Flag(name, argparse.SUPPRESS, "", str, is_switch=name in _GLOG_SWITCHES))
+    made: T = _made(kind, vars(parser.parse_args(argv)), env)
+    return made
+
+
+def _declare(parser: argparse.ArgumentParser, one: Flag) -> None:
+    """In both of Go's spellings; help shows the long one."""
+    spellings = [f"{dashes}{name}" for name in filter(None, (one.name, one.alias)) for dashes in ("--", "-")]
+    shown = f"{one.help} (default: {one.default_shown})" if one.default_shown else one.help
+    options: dict[str, Any] = (
+        {"nargs": "?", "const": "true", "metavar": "BOOL", "type": _checked} if one.is_switch else {}
+    )
+    parser.add_argument(
+        *spellings, dest=one.name, action="append", choices=one.choices, help=shown.replace("%", "%%"), **options
+    )
+
+
+def _made(kind: type[Any], given: Mapping[str, Any], env: Mapping[str, str]) -> Any:
+    values: dict[str, Any] = {}
+    for one in fields(kind):
+        found = one.metadata.get("flag") or one.metadata.get("switch")
+        value = found.value(given[found.name], env) if found is not None else True
+        if "group" in one.metadata:
+            # Read in any case, so that a slip in it is not found later.
+            members = _made(one.metadata["group"], given, env)
+            value = members if value else None
+        elif "variable" in one.metadata:
+            value = env.get(one.metadata["variable"], "")
+        values[one.name] = value
+    return kind(**values)
+
+
+def _checked(text: str) -> str:
+    """For argparse, which ends with the usage if a switch is neither on nor off."""
+    try:
+        boolean(text)
+    except UsageError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false") from None
+    return text
+
+
+def boolean(text: str) -> bool:
+    """Read as Go reads one."""
+    if text.lower() not in (*_TRUE, *_FALSE):
+        raise UsageError(", neither true nor false")
+    return text.lower() in _TRUE
+
+
+def optional(read: Callable[[str], T]) -> Callable[[str], T | None]:
+    """A reader for which no text is None."""
+    return lambda text: read(text) if text else None
+
+
+def number(lowest: int, highest: int) -> Callable[[str], int]:
+    """A reader of whole numbers."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and lowest <= int(text) <= highest):
+            raise UsageError(f", not a number from {lowest} to {highest}")
+        return int(text)
+
+    return read
+
+
+def duration(least: float = 0.0) -> Callable[[str], float]:
+    """A reader of times (``durations``), in seconds; at least ``least`` and at most a day."""
+
+    def read(text: str) -> float:
+        seconds = seconds_of(text)
+        if seconds is None:
+            raise UsageError(", not a time such as 15s or 1m30s")
+        if not least <= seconds <= _LONGEST_SECONDS:
+            raise UsageError(f"; it takes {least:g}s to {_LONGEST_SECONDS:.0f}s")
+        return seconds
+
+    return read
+
+
+def host_port(text: str) -> tuple[str, int] | None:
+    """Host and port, None for nowhere; an address without a host is on loopback."""
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
+    known = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+    in_brackets = host.startswith("[") and host.endswith("]")
+    if not colon or not known or (":" in host and not in_brackets):
+        raise UsageError(", not HOST:PORT, [IPV6]:PORT or :PORT with a port up to 65535")
+    return (host[1:-1] if in_brackets else host) or _LOOPBACK, int(port)
