@@ -11,11 +11,9 @@ from typing import Final
 
 import pytest
 
+from e2e import promises
 from e2e.bursts.result import Result, total
-from e2e.catalogue import write
-from e2e.device_plugin.catalogue import CATALOGUE as DEVICE_PLUGIN
-from e2e.extender.catalogue import CATALOGUE as EXTENDER
-from e2e.parity import catalogue, differences
+from e2e.parity import differences
 from e2e.report.case_notes import notes_about
 
 # How long a node may take to show a fault, in seconds.
@@ -26,9 +24,13 @@ SHOWN: Final = "difference"
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Each part that the run has results for."""
-    write(DEVICE_PLUGIN, terminalreporter)
-    write(EXTENDER, terminalreporter)
-    parts: tuple[Callable[[pytest.TerminalReporter], None], ...] = (_differences, _bursts, _faults, _texts)
+    parts: tuple[Callable[[pytest.TerminalReporter], None], ...] = (
+        promises.write,
+        _differences,
+        _bursts,
+        _faults,
+        _texts,
+    )
     for part in parts:
         part(terminalreporter)
 
@@ -38,8 +40,6 @@ def _differences(reporter: pytest.TerminalReporter) -> None:
     if shown and rows:
         reporter.section(f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run")
         reporter.write_line(differences.report(rows))
-        reporter.section("what a stand-in must reproduce (G1 API server, G2 scheduler, G3 kubelet), and what proves it")
-        reporter.write_line(catalogue.report(row for row in catalogue.load() if row.reference in catalogue.LISTS))
 
 
 def _bursts(reporter: pytest.TerminalReporter) -> None:

@@ -57,10 +57,11 @@ async def player(
             yield player
 
 
+@pytest.mark.promise("DP-015", "E2E-002", "PR-005")
 async def test_a_burst_ends_with_everything_right(
     request: pytest.FixtureRequest, player: Player, venue: Venue, burst_seed: str
 ) -> None:
-    """PR-005, E2E-002: pods created and deleted together, 40 at most, plugin and kubelet restarted at random."""
+    """Pods created and deleted together, 40 at most, plugin and kubelet restarted at random."""
     result = await player.play(venue.burst(burst_seed, player.nodes))
     add_note(request, "burst", asdict(result))
 
@@ -84,6 +85,7 @@ async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
     assert found
 
 
+@pytest.mark.promise("PR-005")
 @pytest.mark.stand_in_only("a real kubelet admits in the order of the bindings, so our plugin's first guess is right")
 async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
     request: pytest.FixtureRequest, target: Target, choices: Choices, venue: Venue, provider: str

@@ -43,6 +43,7 @@ async def history(observer: Observer) -> AsyncIterator[History]:
         yield history
 
 
+@pytest.mark.promise("API-009")
 @pytest.mark.timeout(3600)
 async def test_no_card_is_over_booked_by_kills_pauses_and_cuts(
     request: pytest.FixtureRequest,

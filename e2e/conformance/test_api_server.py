@@ -44,8 +44,9 @@ async def refused(call: Any) -> ApiError:
     return error.value
 
 
+@pytest.mark.promise("API-008", "EXT-019")
 async def test_a_binding_sets_node_and_annotations_in_one_write(observer: Observer) -> None:
-    """API-008, EXT-019: a watch shows a single change with both; the binding's annotations win, others stay."""
+    """A watch shows a single change with both; the binding's annotations win, others stay."""
     pod = await waiting_pod(observer)
     api = observer.cluster.api
     annotations = {"metadata": {"annotations": {"kept": "1", "ALIYUN_COM_GPU_MEM_IDX": "9"}}}
@@ -97,8 +98,9 @@ async def test_a_binding_for_another_uid_or_no_pod_is_refused(observer: Observer
     assert "nodeName" not in (await observer.pod("p"))["spec"]
 
 
+@pytest.mark.promise("API-005", "API-006")
 async def test_stale_version_conflicts_and_another_uid_is_invalid(observer: Observer) -> None:
-    """API-005, API-006: PATCH with an old resourceVersion 409, with another uid 422."""
+    """PATCH with an old resourceVersion 409, with another uid 422."""
     pod = await waiting_pod(observer)
     api, where = observer.cluster.api, ("p", observer.namespace)
     old = pod["metadata"]["resourceVersion"]
@@ -111,8 +113,9 @@ async def test_stale_version_conflicts_and_another_uid_is_invalid(observer: Obse
     assert (await observer.pod("p"))["metadata"]["labels"] == {"a": "1"}
 
 
+@pytest.mark.promise("API-007")
 async def test_slashes_in_a_json_patch_are_escaped(observer: Observer) -> None:
-    """API-007: ~1 is a slash; a failing test is 422 and changes nothing."""
+    """~1 is a slash; a failing test is 422 and changes nothing."""
     await waiting_pod(observer)
     api = observer.cluster.api
     path = "/metadata/annotations"
@@ -151,8 +154,9 @@ async def test_quantities_are_canonical(observer: Observer) -> None:
     assert (await observer.pod("big"))["spec"]["containers"][0]["resources"]["limits"] == {"aliyun.com/gpu-mem": "10k"}
 
 
+@pytest.mark.promise("API-012")
 async def test_field_selectors_select_and_unknown_fields_are_refused(observer: Observer) -> None:
-    """API-012."""
+    """The server selects pods by name and by node, and answers 400 to a field that it does not know."""
     await waiting_pod(observer, "a")
     await waiting_pod(observer, "b")
     api = observer.cluster.api
@@ -163,6 +167,7 @@ async def test_field_selectors_select_and_unknown_fields_are_refused(observer: O
     assert error.code == 400
 
 
+@pytest.mark.promise("API-012")
 async def test_a_selected_watch_shows_what_enters_and_leaves(observer: Observer) -> None:
     """A kubelet's watch: the Binding is its ADDED."""
     pod = await waiting_pod(observer)

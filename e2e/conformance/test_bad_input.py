@@ -22,16 +22,18 @@ async def still_works(observer: Observer) -> None:
     await observer.check_right_cards("afterwards")
 
 
+@pytest.mark.promise("EXT-010")
 @pytest.mark.parametrize("verb", [spec.FILTER, spec.BIND])
 @pytest.mark.parametrize("body", ["", "{not json", "[]", "null", '{"Pod":7,"PodName":7}', "\x00", "{}"])
 async def test_a_malformed_body_is_answered_with_an_error(observer: Observer, verb: str, body: str) -> None:
-    """EXT-010: the scheduler reads Error of a 200 only; a stranger reads it too."""
+    """The scheduler reads Error of a 200 only; a stranger reads it too."""
     answer = await observer.post(verb, body)
 
     assert answer.status_code == 200
     assert answer.json()["Error"]
 
 
+@pytest.mark.promise("EXT-010")
 async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) -> None:
     """Two megabytes of nothing, then business as usual."""
     await observer.post(spec.FILTER, b"[" * 2_000_000)
@@ -40,11 +42,12 @@ async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) 
     await still_works(observer)
 
 
+@pytest.mark.promise("EXT-011", "EXT-012")
 @pytest.mark.parametrize(
     ("path", "status"), [("/nope", 404), ("/inspect/nope", 404), ("/inspect/a/b", 404), ("/filter", 405)]
 )
 async def test_an_unknown_path_or_node_is_answered_and_not_fatal(observer: Observer, path: str, status: int) -> None:
-    """EXT-011, EXT-012, and defect D19, by which the original closes the connection."""
+    """Defect D19, by which the original closes the connection."""
     answer = await observer.get(observer.cluster.extender_url() + path)
 
     assert status == answer.status_code
@@ -96,8 +99,9 @@ async def test_an_annotation_with_a_wrong_index_stops_no_other_pod(observer: Obs
     await still_works(observer)
 
 
+@pytest.mark.promise("EXT-009", "EXT-021")
 async def test_bind_refuses_what_is_not_there(observer: Observer) -> None:
-    """EXT-021: unknown pod, unknown node, wrong uid: the reason in Error, the pod untouched."""
+    """Unknown pod, unknown node, wrong uid: the reason in Error, the pod untouched."""
     await observer.create(gpu_pod("waits", 1, node="nowhere"))
     uid = (await observer.pod("waits"))["metadata"]["uid"]
     orders = [

@@ -45,6 +45,7 @@ async def may(api: ApiClient, verb: str, group: str, resource: str, subresource:
     return bool(answer["status"]["allowed"])
 
 
+@pytest.mark.promise("API-011")
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_no_program_may_do_what_it_never_has_to(observer: Observer, target: Target, program: str) -> None:
     """Secrets, creation and deletion of pods, roots of more rights: a program that is taken over cannot be used for them."""
@@ -83,6 +84,7 @@ async def test_attack_08a_no_program_writes_leases_of_others(observer: Observer,
         assert (account, allowed) == (account, [])
 
 
+@pytest.mark.promise("API-011")
 async def test_no_pod_was_refused_while_a_pod_came_to_its_card(observer: Observer) -> None:
     """The roles are wide enough: a pod runs, and the authorizer has refused neither program anything."""
     await observer.create(gpu_pod("p", 1, node="a1"))
@@ -101,6 +103,7 @@ async def test_plugin_may_write_the_events_about_trouble(observer: Observer, tar
         assert [await may(api, verb, "", "events", "") for verb in ("create", "patch")] == [True, True]
 
 
+@pytest.mark.promise("API-011")
 async def test_inspect_needs_only_its_role(observer: Observer, target: Target) -> None:
     """The table comes with the token of its account."""
     await observer.create(gpu_pod("p", 1, node="a1"))

@@ -35,8 +35,9 @@ def uuid(stage: PluginStage, card: int) -> str:
     return str(stage.cards.cards()[card]["uuid"])
 
 
+@pytest.mark.promise("DP-011", "DP-019")
 async def test_one_container(stage: PluginStage) -> None:
-    """DP-011, DP-019: the five variables of the contract, to the letter; the pod is marked when its container may start."""
+    """The five variables of the contract, to the letter; the pod is marked when its container may start."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     await stage.book("p", 3, card=1)
@@ -54,8 +55,9 @@ async def test_one_container(stage: PluginStage) -> None:
     assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
 
 
+@pytest.mark.promise("DP-012")
 async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
-    """DP-012, defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
+    """Defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     await stage.book("two", 1, 2, card=1)
@@ -67,8 +69,9 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
     assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
 
 
+@pytest.mark.promise("DP-012")
 async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) -> None:
-    """DP-012: the pod that it left half done has no room for its rest, and blocks no other pod's card."""
+    """The pod that it left half done has no room for its rest, and blocks no other pod's card."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     await stage.book("full", 6, card=0)
@@ -87,8 +90,9 @@ async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) 
     assert told[spec.ENV_INDEX] == "1"
 
 
+@pytest.mark.promise("DP-013")
 async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
-    """DP-013: the kubelet offers an init container's ids to the next one, which stays on their card."""
+    """The kubelet offers an init container's ids to the next one, which stays on their card."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug()).ids()
     pod = await _with_init(stage, "p", init=2, app=3, card=1)
@@ -146,8 +150,9 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
     return {then_bound: told_first, first_bound: told_second}
 
 
+@pytest.mark.promise("DP-015", "PR-005")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
-    """DP-015, PR-005, defect D1: the guess was wrong; the kubelet's book shows it, and the annotations change places first."""
+    """Defect D1: the guess was wrong; the kubelet's book shows it, and the annotations change places first."""
     await stage.open("t4x2", driver="418.87")
     told_of = await admit_in_another_order(stage, "a", "b")
 
@@ -185,8 +190,9 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> 
     assert any("annotation" in message for _, message in await stage.events("b"))
 
 
+@pytest.mark.promise("DP-016")
 async def test_no_pod_waits(stage: PluginStage) -> None:
-    """DP-016, defects D3, D4: an error with the reason, on a node of one card, too; never a nonsense variable."""
+    """Defects D3, D4: an error with the reason, on a node of one card, too; never a nonsense variable."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -195,9 +201,10 @@ async def test_no_pod_waits(stage: PluginStage) -> None:
     assert "3 units" in str(caught.value.details())
 
 
+@pytest.mark.promise("DP-017")
 @pytest.mark.parametrize("kind", ["none", "unknown", "more than a card"])
 async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
-    """DP-017: an error, and the plugin goes on."""
+    """An error, and the plugin goes on."""
     await stage.open("t4x1", driver="418.87")
     free = (await stage.plug()).ids()
     await stage.book("p", 2, card=0)
@@ -208,8 +215,9 @@ async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
     assert (await take(stage, free, 2))[1][spec.ENV_INDEX] == "0"
 
 
+@pytest.mark.promise("DP-018")
 async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
-    """DP-018: a whole card of 80 GiB in MiB, under an old kubelet, with the ids' guard overridden; taken and answered."""
+    """A whole card of 80 GiB in MiB, under an old kubelet, with the ids' guard overridden; taken and answered."""
     await stage.open("a100x1", kubelet=OLD_KUBELET)
     registration = await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")
     ids = registration.ids()
@@ -220,6 +228,7 @@ async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
     assert answer.envs[spec.ENV_CONTAINER_UNITS] == str(len(ids))
 
 
+@pytest.mark.promise("DP-019")
 @pytest.mark.parametrize(
     ("arguments", "visible"),
     [
@@ -232,7 +241,7 @@ async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
     ids=lambda value: "=".join(value) if isinstance(value, tuple) else value,
 )
 async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[str, ...], visible: str) -> None:
-    """DP-019, defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
+    """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
     await stage.open("t4x2", driver="418.87")
     free = (await stage.plug(*arguments)).ids()
     await stage.book("p", 3, card=1)
@@ -250,8 +259,9 @@ async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[st
         assert answer.envs[spec.ENV_VISIBLE] == "/var/run/nvidia-container-devices"
 
 
+@pytest.mark.promise("DP-023")
 async def test_a_status_that_would_be_too_large(stage: PluginStage) -> None:
-    """DP-023: from 1.36 on a pod's status names each id; a container with more than fit is refused, with the reason."""
+    """From 1.36 on a pod's status names each id; a container with more than fit is refused, with the reason."""
     await stage.open("a100x1")
     free = (await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")).ids()
     await stage.book("p", 60_000, card=0)

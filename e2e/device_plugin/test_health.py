@@ -22,8 +22,9 @@ async def lists(registration: Registration, count: int) -> None:
     await eventually(seen, lambda found: found >= count, f"{count} lists")
 
 
+@pytest.mark.promise("DP-005")
 async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
-    """DP-005, defect D8: one message with all ids, those of the card all together; not one for each id."""
+    """Defect D8: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")
     registration = await stage.plug()
     before = registration.ids()
@@ -63,8 +64,9 @@ async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
     assert sorted(registration.ids(healthy=True)) == sorted(before)
 
 
+@pytest.mark.promise("DP-006")
 async def test_a_card_recovers_by_the_operators_word(stage: PluginStage) -> None:
-    """DP-006: the annotation on the Node is acted upon once, and taken away."""
+    """The annotation on the Node is acted upon once, and taken away."""
     await stage.open("t4x2", driver="535.104")
     registration = await stage.plug()
     await stage.cards.fake_nvml("xid", "1", "48")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grpc
+import pytest
 
 from e2e import spec
 from e2e.device_plugin.stage import PluginStage
@@ -24,8 +25,9 @@ async def is_assigned(stage: PluginStage) -> bool:
     return bool((await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true")
 
 
+@pytest.mark.promise("PR-002")
 async def test_ids_come_in_parts(stage: PluginStage) -> None:
-    """PR-002: a kubelet groups a container's ids by NUMA node."""
+    """A kubelet groups a container's ids by NUMA node."""
     ids = await granted(stage)
     stage.kubelet.hold(stage.namespace, "p", "c0", ids[:1], ids[1:])
     await stage.kubelet.pre_start(MEMORY, ids)
@@ -33,8 +35,9 @@ async def test_ids_come_in_parts(stage: PluginStage) -> None:
     assert await is_assigned(stage)
 
 
+@pytest.mark.promise("PR-003")
 async def test_get_is_off(stage: PluginStage) -> None:
-    """PR-003: as on every kubelet before 1.34; List does."""
+    """As on every kubelet before 1.34; List does."""
     ids = await granted(stage)
     stage.kubelet.hold(stage.namespace, "p", "c0", ids)
     await stage.kubelet.pre_start(MEMORY, ids)
@@ -42,8 +45,9 @@ async def test_get_is_off(stage: PluginStage) -> None:
     assert await is_assigned(stage)
 
 
+@pytest.mark.promise("PR-004")
 async def test_a_rate_limit_is_waited_out(stage: PluginStage) -> None:
-    """PR-004: three refusals, and the container starts within the same call."""
+    """Three refusals, and the container starts within the same call."""
     ids = await granted(stage)
     stage.kubelet.hold(stage.namespace, "p", "c0", ids)
     refusal = (grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
@@ -54,8 +58,9 @@ async def test_a_rate_limit_is_waited_out(stage: PluginStage) -> None:
     assert not stage.kubelet.pod_resources_refusals
 
 
+@pytest.mark.promise("PR-006")
 async def test_an_answer_of_16_mib(stage: PluginStage) -> None:
-    """PR-006: a node full of ids of other plugins."""
+    """A node full of ids of other plugins."""
     ids = await granted(stage)
     stage.kubelet.hold(stage.namespace, "p", "c0", ids)
     filler = [f"other-{number:058}" for number in range(16 * _MEBIBYTE // 66)]

@@ -17,8 +17,9 @@ from e2e.device_plugin.stage import OLD_KUBELET, PluginStage
 _MESSAGE_LIMIT = 4 * 1024 * 1024
 
 
+@pytest.mark.promise("DP-001")
 async def test_options_are_answered_inside_register(stage: PluginStage) -> None:
-    """DP-001: the kubelet has them before it answers Register: to be asked which ids, and before each start."""
+    """The kubelet has them before it answers Register: to be asked which ids, and before each start."""
     await stage.open("t4x2")
     registration = await stage.plug()
 
@@ -27,8 +28,9 @@ async def test_options_are_answered_inside_register(stage: PluginStage) -> None:
     assert registration.options.get_preferred_allocation_available
 
 
+@pytest.mark.promise("DP-002")
 async def test_the_first_list_is_whole(stage: PluginStage) -> None:
-    """DP-002: one id for each GiB of each card, all healthy."""
+    """One id for each GiB of each card, all healthy."""
     await stage.open("mixed", driver="418.87")
     registration = await stage.plug()
 
@@ -37,8 +39,9 @@ async def test_the_first_list_is_whole(stage: PluginStage) -> None:
     assert len(registration.ids(healthy=True)) == len(registration.ids()) == units == 38
 
 
+@pytest.mark.promise("DP-003")
 async def test_too_many_ids_are_refused_with_advice(stage: PluginStage) -> None:
-    """DP-003, defect D7: 8 cards of 143,771 MiB in MiB; it ends with 1, names the unit and the mode that fit, announces nothing."""
+    """Defect D7: 8 cards of 143,771 MiB in MiB; it ends with 1, names the unit and the mode that fit, announces nothing."""
     await stage.open("h200x8")
     plugin = await stage.launch("--memory-unit", "MiB")
     log = await stage.logged("slots")
@@ -50,8 +53,9 @@ async def test_too_many_ids_are_refused_with_advice(stage: PluginStage) -> None:
     assert await plugin.stop() == 1
 
 
+@pytest.mark.promise("DP-003")
 async def test_a_unit_that_fits_is_served(stage: PluginStage) -> None:
-    """DP-003: 8 cards of 143,771 MiB in GiB are 1,120 ids, far below 4 MiB; sent as one message."""
+    """8 cards of 143,771 MiB in GiB are 1,120 ids, far below 4 MiB; sent as one message."""
     await stage.open("h200x8")
     registration = await stage.plug()
 
@@ -59,8 +63,9 @@ async def test_a_unit_that_fits_is_served(stage: PluginStage) -> None:
     assert registration.lists[0].ByteSize() < _MESSAGE_LIMIT / 40
 
 
+@pytest.mark.promise("DP-004")
 async def test_ids_are_unique_short_and_stable(stage: PluginStage) -> None:
-    """DP-004: the kubelet's book knows containers by them, through restarts of the plugin."""
+    """The kubelet's book knows containers by them, through restarts of the plugin."""
     await stage.open("v100x4")
     before = await stage.plug()
     assert stage.plugin is not None
@@ -74,8 +79,9 @@ async def test_ids_are_unique_short_and_stable(stage: PluginStage) -> None:
     assert sorted(after.ids()) == sorted(ids)
 
 
+@pytest.mark.promise("DP-007")
 async def test_it_registers_again_with_a_new_kubelet(stage: PluginStage) -> None:
-    """DP-007: the sockets were removed, kubelet.sock is another file."""
+    """The sockets were removed, kubelet.sock is another file."""
     await stage.open("t4x1")
     before = await stage.plug()
     await stage.kubelet.restart()
@@ -85,8 +91,9 @@ async def test_it_registers_again_with_a_new_kubelet(stage: PluginStage) -> None
     assert after.ids() == before.ids()
 
 
+@pytest.mark.promise("DP-008", "DP-009")
 async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) -> None:
-    """DP-008, DP-009: the folder was swept; the old stream has ended when Register is called."""
+    """The folder was swept; the old stream has ended when Register is called."""
     await stage.open("t4x1")
     await stage.plug()
     (stage.cards.folder / "device-plugins" / "aliyungpushare.sock").unlink()
@@ -96,8 +103,9 @@ async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) ->
     assert after.ids()
 
 
+@pytest.mark.promise("DP-010")
 async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
-    """DP-010: at longer and longer intervals, with the kubelet's words in the log, until it is taken."""
+    """At longer and longer intervals, with the kubelet's words in the log, until it is taken."""
     await stage.open("t4x1")
     stage.kubelet.refusal = "the version of this plugin is not supported"
     await stage.launch()
@@ -117,8 +125,9 @@ async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
     assert registration.ids()
 
 
+@pytest.mark.promise("DP-020")
 async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -> None:
-    """DP-020: gpu-count and the cards annotation are written again."""
+    """gpu-count and the cards annotation are written again."""
     await stage.open("t4x2", kubelet=OLD_KUBELET)
     await stage.plug()
 

@@ -17,8 +17,9 @@ from e2e.observer import Observer
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
+@pytest.mark.promise("EXT-019")
 async def test_node_and_annotations_come_in_one_write(observer: Observer) -> None:
-    """EXT-019: a watch sees the node and the annotations in one event, and neither without the other."""
+    """A watch sees the node and the annotations in one event, and neither without the other."""
     states: list[Object] = []
     synced = asyncio.Event()
 
@@ -46,8 +47,9 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer) -> Non
     assert set(seen) == {(False, False), (True, True)}
 
 
+@pytest.mark.promise("EXT-020")
 async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -> None:
-    """EXT-020: on the same node; the pod keeps its card, and the book its one booking."""
+    """On the same node; the pod keeps its card, and the book its one booking."""
     (pod,) = await stage.create(stage.pod("p", 3))
     first, second = await stage.bind(pod, "a2"), await stage.bind(pod, "a2")
     (bound,) = await stage.observer.running("p")
@@ -58,8 +60,9 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -
     await stage.used("a2", 3, 0)
 
 
+@pytest.mark.promise("EXT-021")
 async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> None:
-    """EXT-021: gated, bound elsewhere, being deleted, or another of its name: with the reason, and nothing is booked."""
+    """Gated, bound elsewhere, being deleted, or another of its name: with the reason, and nothing is booked."""
     gated = stage.pod("gated", 3)
     gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
     gated, bound, left = await stage.create(gated, stage.pod("bound", 2), _finalized(stage.pod("left", 3)))
@@ -77,8 +80,9 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
     await stage.used("a1", 0)
 
 
+@pytest.mark.promise("EXT-022")
 async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage) -> None:
-    """EXT-022: two pods of 9 together for a card of 14."""
+    """Two pods of 9 together for a card of 14."""
     one, two = await stage.create(stage.pod("one", 9), stage.pod("two", 9))
     said = await asyncio.gather(stage.bind(one, "a1"), stage.bind(two, "a1"))
 
@@ -87,8 +91,9 @@ async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage)
     await stage.used("a1", 9)
 
 
+@pytest.mark.promise("EXT-023", "EXT-024")
 async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderStage) -> None:
-    """EXT-023, EXT-024: 7 + 7 + 5 of two units fit on cards of 14, 14 and 10; a refused pod gets no room in between."""
+    """7 + 7 + 5 of two units fit on cards of 14, 14 and 10; a refused pod gets no room in between."""
     pods = await stage.create(*(stage.pod(f"p{number:02}", 2) for number in range(100)))
     fits: list[bool] = []
     done = asyncio.Event()
@@ -113,8 +118,9 @@ async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderStage) -
     await stage.observer.check_books()
 
 
+@pytest.mark.promise("EXT-027")
 async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderStage) -> None:
-    """EXT-027: schedulers of before and after a change of leaders, each with an extender of its own: one card, and both know it."""
+    """Schedulers of before and after a change of leaders, each with an extender of its own: one card, and both know it."""
     async with stage.extender() as other:
         for name in ("p", "q", "r"):
             (pod,) = await stage.create(stage.pod(name, 3))

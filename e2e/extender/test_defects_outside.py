@@ -107,6 +107,7 @@ async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: Extende
     assert spec.NODE_ROOM not in (full["metadata"].get("annotations") or {})
 
 
+@pytest.mark.promise("API-008")
 async def test_d30_card_annotations_by_a_pods_author_are_not_believed(observer: Observer) -> None:
     """D30: before the bind it books nothing; the bind writes all of it again, and the pod runs on the card in the book."""
     waiting = _forged(gpu_pod("waiting", 3, node="nowhere"))

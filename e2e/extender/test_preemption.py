@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -26,8 +28,9 @@ async def populate(stage: ExtenderStage) -> dict[str, Object]:
     return found
 
 
+@pytest.mark.promise("EXT-028")
 async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observer) -> None:
-    """EXT-028: the scheduler asks which ends make room; those of one card go, the others run on, and the pod is on that card."""
+    """The scheduler asks which ends make room; those of one card go, the others run on, and the pod is on that card."""
     before = await populate(stage)
     await observer.create(_of(stage, gpu_pod("important", 12, node="a2"), 1000))
     (important,) = await observer.running("important", seconds=120)
@@ -42,8 +45,9 @@ async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observe
     await observer.check_books()
 
 
+@pytest.mark.promise("EXT-028")
 async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> None:
-    """EXT-028: too small cards, or only more important pods; no uid is answered that is not a pod of that node."""
+    """Too small cards, or only more important pods; no uid is answered that is not a pod of that node."""
     before = await populate(stage)
     await stage.observer.create(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))
     (peer,) = await stage.observer.running("peer")
@@ -58,8 +62,9 @@ async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> 
     assert await stage.preempt(large, proposed) == {}
 
 
+@pytest.mark.promise("EXT-029")
 async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, observer: Observer) -> None:
-    """EXT-029: a scheduler that does not ask takes the cheapest by their sum, one of each card, and the pod still waits."""
+    """A scheduler that does not ask takes the cheapest by their sum, one of each card, and the pod still waits."""
     before = await populate(stage)
     without = schedulers.configuration(observer.cluster.extender_url(), preemptVerb=None)
     async with stage.scheduler(without):

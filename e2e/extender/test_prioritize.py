@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender.stage import ExtenderStage, Object
 from e2e.observer import Observer
 
 
+@pytest.mark.promise("EXT-016")
 async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
-    """EXT-016: a bare array in the order asked, integers from 0 to 10, also for unknown nodes and those that do not fit the pod."""
+    """A bare array in the order asked, integers from 0 to 10, also for unknown nodes and those that do not fit the pod."""
     names = ["b2", "nowhere", "a1", "a2"]
     for pod in (stage.pod("p", 3), stage.pod("large", 12), stage.pod("huge", 99), _spread(stage.pod("s", 3))):
         scores = await stage.prioritize(pod, *names)
@@ -19,8 +22,9 @@ async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
         assert all(set(one) == {"Host", "Score"} for one in scores)
 
 
+@pytest.mark.promise("EXT-017")
 async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderStage) -> None:
-    """EXT-017: the pod's wish decides, else the cluster's policy."""
+    """The pod's wish decides, else the cluster's policy."""
     await stage.observer.create(gpu_pod("there", 8, node="a2"))
     await stage.observer.running("there")
     await stage.used("a2", 8, 0)
@@ -31,8 +35,9 @@ async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: Exten
     assert spread["a2"] < spread["b2"]
 
 
+@pytest.mark.promise("EXT-017")
 async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
-    """EXT-017: a scheduler puts them one after the other onto the node of the first, though others are empty."""
+    """A scheduler puts them one after the other onto the node of the first, though others are empty."""
     names = [f"p{number}" for number in range(4)]
     nodes = []
     for name in names:
@@ -43,8 +48,9 @@ async def test_pods_fill_the_node_that_is_in_use(observer: Observer) -> None:
     await observer.check_right_cards(*names)
 
 
+@pytest.mark.promise("EXT-017")
 async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observer) -> None:
-    """EXT-017: the second shares the first's card, the third does not, because its annotation forbids it."""
+    """The second shares the first's card, the third does not, because its annotation forbids it."""
     cards = []
     for pod in (gpu_pod("one", 2, node="a2"), gpu_pod("two", 2, node="a2"), _spread(gpu_pod("three", 2, node="a2"))):
         await observer.create(pod)
@@ -56,8 +62,9 @@ async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observe
     await observer.check_books()
 
 
+@pytest.mark.promise("EXT-018")
 async def test_a_pod_with_one_node_left_is_not_compared(observer: Observer) -> None:
-    """EXT-018: the scheduler asks for scores if several nodes are left, and not for one; the extender's log shows it."""
+    """The scheduler asks for scores if several nodes are left, and not for one; the extender's log shows it."""
     await observer.create(gpu_pod("anywhere", 2), gpu_pod("here", 2, node="a2"))
     await observer.running("anywhere", "here")
     asked = [line for line in observer.cluster.log("extender").splitlines() if f"pod={observer.namespace}/" in line]

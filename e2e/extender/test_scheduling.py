@@ -15,10 +15,10 @@ from clusters.resources import CONFIG_MAPS, EVENTS, PODS
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.existing_tests import ROOT
 from e2e.extender import schedulers
 from e2e.extender.stage import ExtenderStage, Object
 from e2e.observer import Observer
+from e2e.promises import ROOT
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
@@ -45,8 +45,9 @@ def pod_for(stage: ExtenderStage, name: str) -> Object:
     return pod
 
 
+@pytest.mark.promise("EXT-034")
 async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
-    """EXT-034: its scheduler shows a hundred nodes at a time; the extender makes it look again at those without the card."""
+    """Its scheduler shows a hundred nodes at a time; the extender makes it look again at those without the card."""
     last = await fleet(stage)
     async with stage.scheduler(schedulers.configuration(stage.cluster.extender_url(), percentage=1)):
         # Which hundred comes first is chance; of several pods some are refused.
@@ -57,8 +58,9 @@ async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: Extende
             await stage.used(last, 0)
 
 
+@pytest.mark.promise("EXT-034")
 async def test_a_scheduler_that_looks_at_all_nodes_finds_it_at_once(stage: ExtenderStage) -> None:
-    """EXT-034: percentageOfNodesToScore 100 in a profile, as the comment of our configuration advises: never refused."""
+    """percentageOfNodesToScore 100 in a profile, as the comment of our configuration advises: never refused."""
     last = await fleet(stage)
     configuration = schedulers.configuration(stage.cluster.extender_url(), percentage=100)
     async with stage.scheduler(configuration):
@@ -68,8 +70,9 @@ async def test_a_scheduler_that_looks_at_all_nodes_finds_it_at_once(stage: Exten
     assert "FailedScheduling" not in await _reasons(stage.observer, "p")
 
 
+@pytest.mark.promise("EXT-035")
 async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderStage, name: str) -> None:
-    """EXT-035: twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
+    """Twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
     await stage.node(name, 20, 2)
     await stage.knows(name, 10, 10)
     await stage.create(stage.pod("p", 15, scheduler="default-scheduler", node=name))
@@ -80,8 +83,9 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
     await stage.used(name, 15)
 
 
+@pytest.mark.promise("EXT-035")
 async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage, name: str) -> None:
-    """EXT-035: a card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
+    """A card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
     sick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"unhealthy-gpu-{name}"}}
     await stage.api.create({**sick, "data": {"gpus": "0"}}, "kube-system")
@@ -97,8 +101,9 @@ async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage
     assert await stage.fits(pod, name) == [name]
 
 
+@pytest.mark.promise("EXT-036", "EXT-037")
 async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observer) -> None:
-    """EXT-036, EXT-037: SchedulerError and no node, as it is not ignorable; with the extender back the pod runs without help."""
+    """SchedulerError and no node, as it is not ignorable; with the extender back the pod runs without help."""
     await observer.cluster.kill("extender")
     try:
         await observer.create(gpu_pod("p", 3, node="a1"))
@@ -114,11 +119,12 @@ async def test_without_an_extender_no_pod_is_bound_then_all_are(observer: Observ
     await observer.check_books()
 
 
+@pytest.mark.promise("EXT-029", "EXT-037")
 @pytest.mark.parametrize(
     "path", sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("clusters/deploy/**/scheduler-config.yaml"))
 )
 def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> None:
-    """EXT-037, defect D25: ignorable would bind without a card; prioritize has a weight, and preempt is asked."""
+    """Defect D25: ignorable would bind without a card; prioritize has a weight, and preempt is asked."""
     (extender,) = yaml.safe_load((ROOT / path).read_text())["extenders"]
 
     assert extender["ignorable"] is False
@@ -129,9 +135,10 @@ def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> No
     assert extender["managedResources"] == [{"name": spec.RESOURCE_MEMORY, "ignoredByScheduler": False}]
 
 
+@pytest.mark.promise("EXT-038")
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
 async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderStage, version: str) -> None:
-    """EXT-038: what the original ships (v1beta2) is no configuration any more; ours is, as every case of this run shows."""
+    """What the original ships (v1beta2) is no configuration any more; ours is, as every case of this run shows."""
     configuration = schedulers.configuration(stage.cluster.extender_url())
     shipped = yaml.safe_load(SCHEDULER_CONFIG.read_text())
     assert configuration["apiVersion"] == shipped["apiVersion"] == "kubescheduler.config.k8s.io/v1"

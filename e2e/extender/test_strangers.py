@@ -50,8 +50,9 @@ def of(stage: ExtenderStage, path: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
+@pytest.mark.promise("EXT-012")
 async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
-    """EXT-012: on every path, whatever the method."""
+    """On every path, whatever the method."""
     asked = [
         (path, method)
         for path in (*POSTS, *GETS, *ROOT)
@@ -63,8 +64,9 @@ async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
     )
 
 
+@pytest.mark.promise("EXT-011")
 async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
-    """EXT-011: whatever is asked there; some that begin as known ones do."""
+    """Whatever is asked there; some that begin as known ones do."""
     paths = ("/", "/nope", "/filter/x", "/filters", "/inspect/a/b", "/explain/x", "/explain//", "/bind%00")
     asked = [(path, method) for path in paths for method in ("GET", "POST", "DELETE")]
 
@@ -73,6 +75,7 @@ async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
     )
 
 
+@pytest.mark.promise("EXT-010")
 @pytest.mark.parametrize(
     "body",
     [
@@ -85,14 +88,15 @@ async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
     ids=["numbers", "nested", "array", "number", "nothing"],
 )
 async def test_a_wrong_type_is_answered(book: ExtenderStage, tmp_path: Path, body: str) -> None:
-    """EXT-010: JSON, but not of the form that is asked for."""
+    """JSON, but not of the form that is asked for."""
     (tmp_path / "body").write_text(body)
 
     assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
 
 
+@pytest.mark.promise("EXT-010")
 async def test_the_type_that_a_body_calls_itself_is_not_looked_at(book: ExtenderStage, tmp_path: Path) -> None:
-    """EXT-010: as in Go, what counts is the body."""
+    """As in Go, what counts is the body."""
     question = {"Pod": book.pod("p", 1), "Nodes": None, "NodeNames": ["a1"]}
     (tmp_path / "body").write_text(json.dumps(question))
     types = ("text/plain", "application/x-www-form-urlencoded", "nonsense")
@@ -101,8 +105,9 @@ async def test_the_type_that_a_body_calls_itself_is_not_looked_at(book: Extender
         assert {await NOBODY.status(of(book, verb), "POST", tmp_path / "body", one) for one in types} == {200}
 
 
+@pytest.mark.promise("EXT-010")
 async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path) -> None:
-    """EXT-010: a question that ends in its middle."""
+    """A question that ends in its middle."""
     question = {"Pod": book.pod("p", 1), "NodeNames": ["a1"], "PodName": "p", **book.pod("p", 1)}
     whole = json.dumps(question)
     for cut in (1, len(whole) // 2, len(whole) - 1):
@@ -110,8 +115,9 @@ async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path)
         assert {path: await NOBODY.status(of(book, path), "POST", tmp_path / "body") for path in POSTS} == POSTS
 
 
+@pytest.mark.promise("EXT-010")
 async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
-    """EXT-010: less comes than was announced, then the connection ends; the extender does not wait for the rest."""
+    """Less comes than was announced, then the connection ends; the extender does not wait for the rest."""
     for path in POSTS:
         parts = urlsplit(of(book, path))
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -123,9 +129,10 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
         writer.close()
 
 
+@pytest.mark.promise("EXT-032")
 @pytest.mark.parametrize("path", POSTS)
 async def test_a_hundred_megabytes_are_answered(book: ExtenderStage, tmp_path: Path, path: str) -> None:
-    """EXT-032: as much as a large cluster's scheduler without a node cache sends; read whole, and found to be nonsense."""
+    """As much as a large cluster's scheduler without a node cache sends; read whole, and found to be nonsense."""
     with (tmp_path / "body").open("wb") as file:
         file.write(b'{"Pod": {"metadata": {"name": "')
         file.write(b"x" * HUNDRED_MB)
@@ -133,8 +140,9 @@ async def test_a_hundred_megabytes_are_answered(book: ExtenderStage, tmp_path: P
     assert await NOBODY.status(of(book, path), "POST", tmp_path / "body") == POSTS[path]
 
 
+@pytest.mark.promise("EXT-010")
 async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp_path: Path) -> None:
-    """EXT-010: a GET is answered as without it."""
+    """A GET is answered as without it."""
     (tmp_path / "body").write_bytes(b"{" * 1_000_000)
     paths = (*GETS, *ROOT)
     with_body = [await NOBODY.status(of(book, path), "GET", tmp_path / "body") for path in paths]
@@ -142,8 +150,9 @@ async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp
     assert with_body == [await NOBODY.status(of(book, path)) for path in paths]
 
 
+@pytest.mark.promise("EXT-010")
 async def test_attack_11_ten_thousand_idle_connections(book: ExtenderStage) -> None:
-    """EXT-010: a question beside them is answered; the extender may close those that have waited longest."""
+    """A question beside them is answered; the extender may close those that have waited longest."""
     parts = urlsplit(of(book, spec.FILTER))
     assert parts.hostname is not None
     connections = await asyncio.to_thread(idle_connections, parts.hostname, parts.port or 80, IDLE_CONNECTIONS)

@@ -55,8 +55,9 @@ async def secured(stage: ExtenderStage, tmp_path: Path) -> AsyncIterator[Secured
         yield Secured(stage, url, ours.ca, *callers)
 
 
+@pytest.mark.promise("EXT-033")
 async def test_who_shows_a_certificate_is_served(secured: Secured) -> None:
-    """EXT-033: every path, by a certificate of the authority that the extender was given."""
+    """Every path, by a certificate of the authority that the extender was given."""
     assert {path: await secured.known.status(secured.url + path) for path in BOOKS} == {
         spec.INSPECT: 200, f"{spec.INSPECT}/a1": 200, f"{spec.EXPLAIN}/x/y": 404,
     }  # fmt: skip
@@ -66,8 +67,9 @@ async def test_who_shows_a_certificate_is_served(secured: Secured) -> None:
     assert {path: await secured.known.status(secured.root(path)) for path in ROOT} == dict.fromkeys(ROOT, 200)
 
 
+@pytest.mark.promise("EXT-033")
 async def test_a_caller_without_a_certificate_learns_nothing(secured: Secured) -> None:
-    """EXT-033, defect D26: 401 for verbs and book, whatever the method and size of the question; health is a probe's to ask."""
+    """Defect D26: 401 for verbs and book, whatever the method and size of the question; health is a probe's to ask."""
     body = await _order(secured)
     large = secured.stage.folder / "large"
     with large.open("wb") as file:
@@ -86,8 +88,9 @@ async def test_a_caller_without_a_certificate_learns_nothing(secured: Secured) -
     await _is_untouched(secured)
 
 
+@pytest.mark.promise("EXT-033")
 async def test_who_shows_a_strangers_certificate_is_not_let_in(secured: Secured) -> None:
-    """EXT-033: of another authority: no answer at all, not even to health."""
+    """Of another authority: no answer at all, not even to health."""
     body = await _order(secured)
 
     assert {await secured.stranger.status(secured.url + verb, "POST", body) for verb in VERBS} == {NO_ANSWER}
@@ -96,14 +99,16 @@ async def test_who_shows_a_strangers_certificate_is_not_let_in(secured: Secured)
     await _is_untouched(secured)
 
 
+@pytest.mark.promise("EXT-033")
 async def test_plain_http_gets_no_answer_there(secured: Secured) -> None:
-    """EXT-033: nothing is answered without TLS."""
+    """Nothing is answered without TLS."""
     assert await Caller().status(secured.url.replace("https:", "http:") + spec.INSPECT) == NO_ANSWER
 
 
+@pytest.mark.promise("EXT-033")
 @pytest.mark.parametrize("verifies", [True, False], ids=["with a CA", "without a CA"])
 async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifies: bool) -> None:
-    """EXT-033: over mTLS from filter to bind; enableHTTPS without a CA verifies nothing, and still shows its certificate."""
+    """Over mTLS from filter to bind; enableHTTPS without a CA verifies nothing, and still shows its certificate."""
     assert secured.known.pair is not None
     tls = {"certFile": str(secured.known.pair.certificate), "keyFile": str(secured.known.pair.key)}
     tls |= {"caFile": str(secured.ca)} if verifies else {}
@@ -114,8 +119,9 @@ async def test_a_scheduler_with_a_certificate_schedules(secured: Secured, verifi
     await stage.observer.check_right_cards("p")
 
 
+@pytest.mark.promise("EXT-033")
 async def test_a_scheduler_without_a_certificate_gets_that_error(secured: Secured) -> None:
-    """EXT-033: the pod waits, and its event has the status."""
+    """The pod waits, and its event has the status."""
     stage = secured.stage
     configuration = schedulers.configuration(secured.url, enableHTTPS=True, tlsConfig={"caFile": str(secured.ca)})
     async with stage.scheduler(configuration):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e import spec
 from e2e.faults.stage import NODE, FaultStage
 
@@ -18,6 +20,7 @@ async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
     assert spec.NODE_RECOVERED not in (await faults.node())["metadata"]["annotations"]
 
 
+@pytest.mark.promise("DP-006")
 async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: FaultStage) -> None:
     """The driver advises a reset: it stays sick; the reset is done, and after a calm second it is well."""
     await faults.command("xid", "2", "48")
@@ -38,6 +41,7 @@ async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> No
     await faults.shows("a lost card answers again (cool-down 1 s)")
 
 
+@pytest.mark.promise("DP-006")
 async def test_a_reboot_recovers_a_card(faults: FaultStage) -> None:
     """Another boot id: the card starts again, although the driver advised a reset before."""
     await faults.command("xid", "0", "79")

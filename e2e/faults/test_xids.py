@@ -22,9 +22,10 @@ async def test_an_applications_xid_changes_nothing(faults: FaultStage, xid: int)
     assert await faults.sick() == {2: "Xid 48"}
 
 
+@pytest.mark.promise("DP-021")
 @pytest.mark.parametrize("xid", CRITICAL)
 async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> None:
-    """DP-021: allocatable falls by that card's units; only its pod gets an event, and runs on; the node beside is as it was."""
+    """Allocatable falls by that card's units; only its pod gets an event, and runs on; the node beside is as it was."""
     beside = await faults.allocatable(BESIDE)
     pods = await faults.pods_on_each_card()
     await faults.command("xid", "1", str(xid))

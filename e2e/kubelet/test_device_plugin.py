@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from clusters.resources import NODES, PODS
 from clusters.waiting import eventually
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
@@ -13,6 +15,7 @@ from e2e.kubelet.stage import Stage
 _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
 
 
+@pytest.mark.promise("DP-022")
 async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
     """E1: through the scheduler; the container sees the ids that PodResources names; the same amount is free no more."""
     await stage.plug(SamplePlugin(healthy(2)))
@@ -33,6 +36,7 @@ async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
     )
 
 
+@pytest.mark.promise("DP-022")
 async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage) -> None:
     """E1: a container that starts again has the same ids, and the plugin is not asked to allocate again."""
     plugin = await stage.plug(SamplePlugin(healthy(5), pre_start=True))
@@ -45,6 +49,7 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
     assert await stage.told_ids("p") == (await stage.held())["p", "main"] == set(plugin.asked("Allocate")[0])
 
 
+@pytest.mark.promise("DP-022")
 async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: Stage) -> None:
     """E1, H 9, H 10: the resource counts 0 until the plugin is back; the pod runs on; an operator's resource stays as it is."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))
@@ -72,6 +77,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
     assert status["allocatable"]["example.com/opaque"] == status["capacity"]["example.com/opaque"] == "163840"
 
 
+@pytest.mark.promise("DP-022")
 async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> None:
     """E1: all of them, one after the other; it is still the ids of the first Allocate."""
     plugin = await stage.plug(SamplePlugin(healthy(5)))
@@ -97,6 +103,7 @@ async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> 
     assert len(plugin.asked("Allocate")) == 2
 
 
+@pytest.mark.promise("DP-022")
 async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
     """E1: after a restart of the kubelet without its plugin it is still Succeeded, and capacity and allocatable are 0."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))
@@ -112,6 +119,7 @@ async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
     assert await stage.warnings("p") == []
 
 
+@pytest.mark.promise("DP-022")
 async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     """E1: a pod deleted while the kubelet is down gives its devices back, by force or with grace."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))
@@ -133,6 +141,7 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     assert await stage.held() == {("next", "main"): set(healthy(2))}
 
 
+@pytest.mark.promise("DP-022")
 async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Stage) -> None:
     """E1, B7, H 1, H 7: init and sidecar share an id, the app has another; Allocates first; the status names the app's only."""
     plugin = await stage.plug(SamplePlugin(healthy(2), pre_start=True))
@@ -153,6 +162,7 @@ async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Sta
     assert verbs == ["Allocate"] * 3 + ["PreStartContainer"] * 3
 
 
+@pytest.mark.promise("DP-022")
 async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage) -> None:
     """E1: the assignment is remembered, and still the pod fails admission while the plugin is away."""
     await stage.plug(SamplePlugin(healthy(1)))

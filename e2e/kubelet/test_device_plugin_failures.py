@@ -26,6 +26,7 @@ def shown(stage: Stage, health: str) -> list[dict[str, str]]:
     return [{"resourceID": "dev-0", "health": health}] if stage.kubelet.minor >= 36 else []
 
 
+@pytest.mark.promise("DP-022")
 async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
     """E2: Register fails, ListAndWatch is never called, the node gets no key (-1/-1)."""
     plugin = SamplePlugin(healthy(1))
@@ -40,6 +41,7 @@ async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
     await stage.counts(None, None)
 
 
+@pytest.mark.promise("DP-022")
 async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
     """E2, B5: allocatable follows, capacity stays; the list replaces the one before."""
     plugin = await stage.plug(SamplePlugin(healthy(1)))
@@ -54,6 +56,7 @@ async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
     await stage.counts(2, 2)
 
 
+@pytest.mark.promise("DP-022")
 async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
     """E2, H 7: the pod is not touched, its status shows it (from 1.36 on); nothing is freed by its deletion."""
     plugin = await stage.plug(SamplePlugin(healthy(1)))
@@ -73,6 +76,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
     await stage.counts(1, 0)
 
 
+@pytest.mark.promise("DP-022")
 async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> None:
     """E2: in the status that it has ended with; a later one depends on the next holder of the device."""
     await stage.plug(SamplePlugin(healthy(1)))
@@ -83,6 +87,7 @@ async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> Non
     assert await health_of(stage, "p") == shown(stage, "Healthy")
 
 
+@pytest.mark.promise("DP-022")
 async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> None:
     """E2: 0/0, and the list is not asked for again."""
     plugin = SamplePlugin(healthy(2))
@@ -93,6 +98,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
     assert plugin.asked("ListAndWatch") == [()]
 
 
+@pytest.mark.promise("DP-022")
 @pytest.mark.minutes_on_kind(6, "a kubelet's grace of five minutes")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
 async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) -> None:
@@ -106,6 +112,7 @@ async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) ->
     assert plugin.asked("ListAndWatch") == [()]
 
 
+@pytest.mark.promise("DP-022")
 async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
     """E2: and it comes back with the next registration."""
     plugin = await stage.plug(SamplePlugin(healthy(2)))

@@ -114,6 +114,7 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
     assert [held_by([one]) for one in got] == [{("p", "main"): set(ids)} for _ in got]
 
 
+@pytest.mark.promise("DP-022")
 async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
     """E1: PodResources v1alpha1, with the messages of v1 and fewer fields, is still served."""
     await stage.plug(SamplePlugin(healthy(3)))
@@ -133,6 +134,7 @@ async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
     assert {name: len(ids) for (_, name), ids in held_by(older).items()} == {"one": 2, "two": 1}
 
 
+@pytest.mark.promise("DP-022")
 @pytest.mark.real_kubelet_only("the stand-in has no container runtime that reads CDI specifications")
 async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
     """E1: the names of the answer reach the container runtime, which edits the container by their specification."""
@@ -206,6 +208,7 @@ async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Sta
     assert await stage.held() == {("q", "main"): set(healthy(2))}
 
 
+@pytest.mark.promise("DP-022")
 async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
     """B3: the last plugin to register is dropped when the older list ends, so a plugin ends its old list first."""
     old = await stage.plug(SamplePlugin(healthy(1)))

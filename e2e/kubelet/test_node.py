@@ -64,6 +64,7 @@ async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
     assert stage.by_hand not in (await stage.api.get(NODES, stage.node))["status"]["capacity"]
 
 
+@pytest.mark.promise("DP-022")
 async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None:
     """B6: no amount is zeroed while the folder has other files; until the plugin is back its pods are let in without devices."""
     plugin = await stage.plug(SamplePlugin(healthy(3)))

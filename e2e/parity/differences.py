@@ -22,6 +22,8 @@ class Difference:
     real: str
     reason: str
     """Why it stays, and why it can hide no defect of what is judged."""
+    no_case: str = ""
+    """Why no case shows it."""
 
 
 def load(path: Path = TABLE) -> dict[str, Difference]:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from clusters.certificates import Authority
 from clusters.connection import TransportError
 from clusters.waiting import eventually
@@ -62,6 +64,7 @@ def short(answer: Answer) -> list[Any]:
     return [answer.code, answer.body if refused else None]
 
 
+@pytest.mark.promise("G1-16")
 async def test_anonymous_callers_reach_public_paths_alone(both: Both) -> None:
     """D4: without a credential only health and version are answered; each refusal names its reason and place."""
 
@@ -75,6 +78,7 @@ async def test_anonymous_callers_reach_public_paths_alone(both: Both) -> None:
     assert {code for _, path, code, _ in seen if "pods" in path} == {403}
 
 
+@pytest.mark.promise("G1-16")
 async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
     """D4: also if no credential is needed; other schemes than Bearer are none."""
 
@@ -90,6 +94,7 @@ async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
     assert basic[0] == 403
 
 
+@pytest.mark.promise("G1-16")
 async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) -> None:
     """D4: a Status reports it; with a good token beside it the token counts."""
 
@@ -194,6 +199,7 @@ async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
     assert [code for code, _ in refusals] == [404, 404, 422, 422]
 
 
+@pytest.mark.promise("G1-16")
 async def test_roles_open_what_they_name(both: Both) -> None:
     """D4: subresources, names, groups and URLs, in a namespace or everywhere; a role that does not exist is reported."""
 
@@ -241,6 +247,7 @@ async def test_roles_open_what_they_name(both: Both) -> None:
     assert 'clusterrole.rbac.authorization.k8s.io \\"' in json.dumps(seen[3][1])
 
 
+@pytest.mark.promise("G1-16")
 async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> None:
     """D4: by its own name, and by the groups of ServiceAccounts; rights end with their binding."""
 

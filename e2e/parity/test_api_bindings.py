@@ -17,8 +17,9 @@ async def bind(side: Side, name: str, body: dict[str, Any]) -> list[Any]:
     return short(await side.call("POST", pods(side, name, "binding"), body=body))
 
 
+@pytest.mark.promise("API-008", "G1-09")
 async def test_a_binding_is_one_write_of_node_annotations_and_labels(bare: Both) -> None:
-    """API-008: 201 and a Status; a watch shows a single change with everything in it; the Binding's annotations win."""
+    """201 and a Status; a watch shows a single change with everything in it; the Binding's annotations win."""
 
     async def observe(side: Side) -> Any:
         created = await made(side, pods(side), pod("p", annotations={"a": "old", "b": "stays"}, labels={"l": "1"}))
@@ -36,6 +37,7 @@ async def test_a_binding_is_one_write_of_node_annotations_and_labels(bare: Both)
     assert events[0]["object"]["spec"]["nodeName"] == "n1"
 
 
+@pytest.mark.promise("G1-09")
 async def test_a_kubelet_first_sees_a_pod_with_its_annotations(bare: Both) -> None:
     """D2: to a watch of a node's pods the bound pod is new, and complete."""
 
@@ -70,6 +72,7 @@ async def test_the_condition_of_a_binding(bare: Both) -> None:
     assert status["conditions"][0]["status"] == "True"
 
 
+@pytest.mark.promise("G1-07")
 async def test_a_pod_is_bound_once(bare: Both) -> None:
     """D2: 409 for a second Binding, to another node and to the same."""
 
@@ -82,6 +85,7 @@ async def test_a_pod_is_bound_once(bare: Both) -> None:
     assert "is already assigned to node" in seen[1][1]["message"]
 
 
+@pytest.mark.promise("G1-07")
 async def test_the_uid_of_a_binding_is_a_precondition(bare: Both) -> None:
     """D2: 409 for the uid of another pod; its own is taken."""
 
@@ -93,6 +97,7 @@ async def test_the_uid_of_a_binding_is_a_precondition(bare: Both) -> None:
     assert [code for code, _ in await bare.same(observe)] == [409, 201]
 
 
+@pytest.mark.promise("G1-07")
 async def test_the_version_of_a_binding_is_a_precondition(bare: Both) -> None:
     """D2: 409 for a version that is past; the newest is taken."""
 
@@ -114,6 +119,7 @@ async def test_the_version_of_a_binding_is_a_precondition(bare: Both) -> None:
     assert [code for code, _ in await bare.same(observe)] == [409, 201]
 
 
+@pytest.mark.promise("G1-07")
 async def test_a_pod_that_is_being_deleted_is_not_bound(bare: Both) -> None:
     """D2: 409, even before its node is known."""
 
@@ -125,6 +131,7 @@ async def test_a_pod_that_is_being_deleted_is_not_bound(bare: Both) -> None:
     assert (await bare.same(observe))[0] == 409
 
 
+@pytest.mark.promise("G1-07")
 async def test_a_gated_pod_is_not_bound(bare: Both) -> None:
     """D2: 409 while it has scheduling gates; then it is."""
 
@@ -144,6 +151,7 @@ async def test_a_gated_pod_is_not_bound(bare: Both) -> None:
     assert (refused[0], bound[0]) == (409, 201)
 
 
+@pytest.mark.promise("G1-07")
 async def test_a_binding_must_name_its_pod(bare: Both) -> None:
     """D2: 400 if the URL and the body differ, 404 for a pod that is not there."""
 
@@ -175,6 +183,7 @@ async def test_a_binding_of_another_kind(bare: Both, head: dict[str, str]) -> No
     assert (await bare.same(observe))[0] == 400
 
 
+@pytest.mark.promise("G1-07")
 @pytest.mark.parametrize(
     "target",
     [{}, {"name": ""}, {"kind": "Pod", "name": "n1"}, {"kind": "Pod"}, {"kind": "Node"}, {"name": "UPPER_case"}],

@@ -18,6 +18,7 @@ def lease(name: str = "l", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
 
 
+@pytest.mark.promise("G1-15")
 async def test_a_lease_as_leaders_write_it(bare: Both) -> None:
     """D5: times keep their six decimals; the record comes back as it was sent."""
 
@@ -36,6 +37,7 @@ async def test_a_lease_as_leaders_write_it(bare: Both) -> None:
     assert created["spec"]["holderIdentity"] == "a"
 
 
+@pytest.mark.promise("G1-15")
 @pytest.mark.parametrize(
     "text",
     [
@@ -56,6 +58,7 @@ async def test_times_of_a_lease(bare: Both, text: str) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("G1-15")
 async def test_one_of_two_leaders_wins(bare: Both) -> None:
     """D5: both read the same version and write: one is 409."""
 
@@ -71,6 +74,7 @@ async def test_one_of_two_leaders_wins(bare: Both) -> None:
     assert await bare.same(observe) == [200, 409]
 
 
+@pytest.mark.promise("G1-15")
 async def test_a_lease_is_released(bare: Both) -> None:
     """D5: an empty holder, for a second; the next one takes it with one transition more."""
 
@@ -158,6 +162,7 @@ def new(side: Side, name: str = "") -> str:
     return place(side, "events", name, root="/apis/events.k8s.io/v1")
 
 
+@pytest.mark.promise("G1-14")
 async def test_a_core_event(bare: Both) -> None:
     """D6: is lenient; it is counted up with a patch, as recorders do."""
 
@@ -180,6 +185,7 @@ async def test_a_core_event(bare: Both) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("G1-14")
 @pytest.mark.parametrize(
     "fields",
     [
@@ -248,9 +254,10 @@ _STRICT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.promise("API-010", "G1-14")
 @pytest.mark.parametrize("name", _STRICT)
 async def test_newer_events_are_strict(bare: Both, name: str) -> None:
-    """API-010: the reporter and its action are required, within bounds; deprecated fields are refused."""
+    """The reporter and its action are required, within bounds; deprecated fields are refused."""
 
     async def observe(side: Side) -> Any:
         code, body = short(await side.call("POST", new(side), body=strict(side, **_STRICT[name])))
@@ -261,6 +268,7 @@ async def test_newer_events_are_strict(bare: Both, name: str) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("API-010")
 @pytest.mark.parametrize(
     "change",
     [
@@ -273,7 +281,7 @@ async def test_newer_events_are_strict(bare: Both, name: str) -> None:
     ],
 )
 async def test_a_newer_event_does_not_change(bare: Both, change: dict[str, Any]) -> None:
-    """API-010: except for its series and metadata."""
+    """Except for its series and metadata."""
 
     async def observe(side: Side) -> Any:
         await made(side, new(side), strict(side))
@@ -285,6 +293,7 @@ async def test_a_newer_event_does_not_change(bare: Both, change: dict[str, Any])
     await bare.same(observe)
 
 
+@pytest.mark.promise("G1-14")
 async def test_an_event_is_one_object_of_two_kinds(bare: Both) -> None:
     """D6: created as either, it is read, listed and deleted as the other."""
 

@@ -48,6 +48,7 @@ async def test_an_empty_list(bare: Both) -> None:
         assert (code, body["items"]) == (200, [])
 
 
+@pytest.mark.promise("G1-03")
 async def test_a_list_of_a_version(bare: Both) -> None:
     """D1: Exact shows the past, NotOlderThan and none the present, 0 whatever there is."""
 
@@ -71,6 +72,7 @@ async def test_a_list_of_a_version(bare: Both) -> None:
     assert [each[0] for each in seen[1:]] == [["m0", "m1", "m2"]] * 4
 
 
+@pytest.mark.promise("G1-03")
 async def test_pages(bare: Both) -> None:
     """D1: limit and continue show every object once, all pages of one version, with what remains."""
 
@@ -130,6 +132,7 @@ async def test_parameters_of_a_list(bare: Both, params: dict[str, str]) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("G1-03")
 async def test_a_page_that_is_too_old(bare: Both) -> None:
     """D1: 410 with a token for the rest, which is of another version."""
 
@@ -245,8 +248,9 @@ async def make_pods(side: Side) -> None:
     await patched(side, pods(side, "c", "status"), {"status": {"nominatedNodeName": "n9"}})
 
 
+@pytest.mark.promise("API-012", "G1-12")
 async def test_field_selectors_of_pods(bare: Both) -> None:
-    """API-012: each field that pods can be selected by, with each operator."""
+    """Each field that pods can be selected by, with each operator."""
 
     async def observe(side: Side) -> Any:
         await make_pods(side)
@@ -284,6 +288,7 @@ async def test_field_selectors_of_pods(bare: Both) -> None:
     assert seen["status.phase!=Succeeded,status.phase!=Failed"] == [200, ["a", "c", "d"]]
 
 
+@pytest.mark.promise("API-012", "G1-12")
 @pytest.mark.parametrize(
     "selector",
     [
@@ -299,7 +304,7 @@ async def test_field_selectors_of_pods(bare: Both) -> None:
     ],
 )
 async def test_field_selectors_that_are_none(bare: Both, selector: str) -> None:
-    """API-012: 400 for a field that cannot be selected by, and for what cannot be read."""
+    """400 for a field that cannot be selected by, and for what cannot be read."""
 
     async def observe(side: Side) -> Any:
         return [
@@ -309,8 +314,9 @@ async def test_field_selectors_that_are_none(bare: Both, selector: str) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("API-012")
 async def test_field_selectors_of_other_kinds(bare: Both) -> None:
-    """API-012: nodes by unschedulable, namespaces by phase, events by what they are about, ConfigMaps by name."""
+    """Nodes by unschedulable, namespaces by phase, events by what they are about, ConfigMaps by name."""
 
     async def observe(side: Side) -> Any:
         name = node_of(side)
@@ -340,6 +346,7 @@ async def test_field_selectors_of_other_kinds(bare: Both) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("G1-12")
 async def test_selectors_together(bare: Both) -> None:
     """D1: labels and fields are both asked, in lists of all namespaces too."""
 

@@ -83,6 +83,7 @@ async def test_a_node_that_makes_no_sense(bare: Both, body: dict[str, Any]) -> N
     await bare.same(observe)
 
 
+@pytest.mark.promise("G1-10")
 async def test_the_status_of_a_node_is_written_apart(bare: Both) -> None:
     """D3: a patch of the node cannot change it; annotations and labels go through both."""
 
@@ -104,8 +105,9 @@ async def test_the_status_of_a_node_is_written_apart(bare: Both) -> None:
     assert second[1]["spec"]["unschedulable"] is True
 
 
+@pytest.mark.promise("API-007", "G1-10")
 async def test_what_a_device_plugin_patches(bare: Both) -> None:
-    """API-007: a resource is added, changed and taken away, in each type of patch; other keys stay."""
+    """A resource is added, changed and taken away, in each type of patch; other keys stay."""
 
     async def observe(side: Side) -> Any:
         path = await node(side, status={"capacity": {"cpu": "8", "memory": "1Gi"}}) + "/status"

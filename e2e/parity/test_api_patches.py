@@ -364,8 +364,9 @@ async def test_a_patch_of_what_is_the_servers(bare: Both, patch: dict[str, Any])
     await bare.same(observe)
 
 
+@pytest.mark.promise("API-007")
 async def test_annotations_by_each_type(bare: Both) -> None:
-    """API-007: as extenders and device plugins write them: by name, with a null, below a parent that is not there."""
+    """As extenders and device plugins write them: by name, with a null, below a parent that is not there."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p"))
@@ -398,6 +399,7 @@ async def test_an_annotation_is_a_text(bare: Both, value: Any) -> None:
     await bare.same(observe)
 
 
+@pytest.mark.promise("API-007")
 async def test_a_resource_of_a_node_by_each_type(bare: Both) -> None:
     """D3: through nodes/status; a JSON patch names it with ~1; allocatable is its own list."""
 

@@ -40,8 +40,9 @@ async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
     assert first[1] == ["MODIFIED", "a", {"n": "0"}]
 
 
+@pytest.mark.promise("API-003", "G1-02")
 async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
-    """API-003: nothing is lost and nothing twice, and an end without an error is resumed at its version."""
+    """Nothing is lost and nothing twice, and an end without an error is resumed at its version."""
 
     async def observe(side: Side) -> Any:
         await made(side, maps(side), config_map("a"))
@@ -61,6 +62,7 @@ async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
     assert [each[0] for each in seen] == ["MODIFIED"] * 6
 
 
+@pytest.mark.promise("G1-02")
 async def test_past_events_are_sent_again(bare: Both) -> None:
     """D1: a watch from an old version brings all changes since, the deleted object in its last state."""
 
@@ -80,6 +82,7 @@ async def test_past_events_are_sent_again(bare: Both) -> None:
     assert (events[2]["object"]["data"], same, other) == ({"a": "2"}, True, False)
 
 
+@pytest.mark.promise("G1-06")
 async def test_a_watch_ends_in_time(bare: Both) -> None:
     """D1: at timeoutSeconds, cleanly, without an event."""
 
@@ -92,6 +95,7 @@ async def test_a_watch_ends_in_time(bare: Both) -> None:
     assert await bare.same(observe) == [[], True]
 
 
+@pytest.mark.promise("G1-02")
 async def test_labels_enter_and_leave_a_selection(bare: Both) -> None:
     """D1: an object that comes to match is ADDED, one that no longer does is DELETED with its new state."""
 
@@ -109,8 +113,9 @@ async def test_labels_enter_and_leave_a_selection(bare: Both) -> None:
     assert list(map(brief, events))[:2] == [["ADDED", "a", {"app": "x"}], ["DELETED", "a", {"app": "x"}]]
 
 
+@pytest.mark.promise("API-012", "G1-02")
 async def test_fields_enter_and_leave_a_selection(bare: Both) -> None:
-    """API-012: pods that end leave a watch of those that have not."""
+    """Pods that end leave a watch of those that have not."""
 
     async def observe(side: Side) -> Any:
         version = await version_of_list(side)
@@ -142,8 +147,9 @@ async def test_one_object_is_watched_by_its_name(bare: Both) -> None:
     assert await bare.same(observe) == [["ADDED", "a", {}], ["DELETED", "a", {}]]
 
 
+@pytest.mark.promise("API-004", "G1-04")
 async def test_initial_events(bare: Both) -> None:
-    """API-004: each object ADDED, then a bookmark that marks the end of these, then the changes."""
+    """Each object ADDED, then a bookmark that marks the end of these, then the changes."""
 
     async def observe(side: Side) -> Any:
         for name in "ab":
@@ -166,8 +172,9 @@ async def test_initial_events(bare: Both) -> None:
     assert later[:2] == ["ADDED", "c"]
 
 
+@pytest.mark.promise("API-004")
 async def test_initial_events_of_nothing(bare: Both) -> None:
-    """API-004: the bookmark still comes; with selectors only the selected objects."""
+    """The bookmark still comes; with selectors only the selected objects."""
 
     async def observe(side: Side) -> Any:
         await made(side, pods(side), pod("p", {"nodeName": "n1"}))
@@ -182,6 +189,7 @@ async def test_initial_events_of_nothing(bare: Both) -> None:
     assert await bare.same(observe) == [["BOOKMARK"], ["ADDED", "BOOKMARK"]]
 
 
+@pytest.mark.promise("API-004")
 @pytest.mark.parametrize(
     "params",
     [
@@ -199,7 +207,7 @@ async def test_initial_events_of_nothing(bare: Both) -> None:
     ],
 )
 async def test_parameters_of_a_watch(bare: Both, params: dict[str, str]) -> None:
-    """API-004: 422 for options that contradict each other, 400 for selectors that cannot be read."""
+    """422 for options that contradict each other, 400 for selectors that cannot be read."""
 
     async def observe(side: Side) -> Any:
         answer = await side.call("GET", maps(side), params={"watch": "1", "timeoutSeconds": "1", **params})
@@ -210,8 +218,9 @@ async def test_parameters_of_a_watch(bare: Both, params: dict[str, str]) -> None
     await bare.same(observe)
 
 
+@pytest.mark.promise("API-002", "G1-04")
 async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
-    """API-002: only if it is asked for; it has a version and nothing else, and the watch goes on from there."""
+    """Only if it is asked for; it has a version and nothing else, and the watch goes on from there."""
 
     async def observe(side: Side) -> Any:
         async with watching(side, maps(side), **_INITIAL, timeoutSeconds="4") as watch:
@@ -232,8 +241,9 @@ async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
     assert after == [["ADDED", "later", {}]]
 
 
+@pytest.mark.promise("API-002", "G1-04")
 async def test_without_asking_there_are_no_bookmarks(bare: Both) -> None:
-    """API-002: a client that does not know them sees none."""
+    """A client that does not know them sees none."""
 
     async def observe(side: Side) -> Any:
         version = await version_of_list(side)
@@ -244,8 +254,9 @@ async def test_without_asking_there_are_no_bookmarks(bare: Both) -> None:
     assert await bare.same(observe) == []
 
 
+@pytest.mark.promise("API-001", "G1-05")
 async def test_a_version_that_is_forgotten(bare: Both) -> None:
-    """API-001: 200 and one ERROR event with a Status of 410; a list and a watch from there go on."""
+    """200 and one ERROR event with a Status of 410; a list and a watch from there go on."""
 
     async def observe(side: Side) -> Any:
         path = f"/api/v1/namespaces/{side.namespace}/events"

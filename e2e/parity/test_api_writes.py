@@ -66,9 +66,10 @@ async def test_preconditions_of_a_put(bare: Both) -> None:
     assert [code for code, _ in await bare.same(observe)] == [409, 409, 200, 200, 200, 409]
 
 
+@pytest.mark.promise("API-006")
 @pytest.mark.parametrize("content_type", _TYPES)
 async def test_preconditions_of_a_patch(bare: Both, content_type: str) -> None:
-    """API-006: a stale version is 409, another uid is 422."""
+    """A stale version is 409, another uid is 422."""
 
     async def observe(side: Side) -> Any:
         created = await made(side, maps(side), config_map("a", {"a": "1"}))
@@ -103,8 +104,9 @@ async def test_preconditions_of_a_json_patch(bare: Both) -> None:
     assert [code for code, _ in await bare.same(observe)] == [409, 422]
 
 
+@pytest.mark.promise("API-005")
 async def test_a_stale_write_of_a_pod_or_node(bare: Both) -> None:
-    """API-005: 409 for each kind, with the same text; the newest version is taken."""
+    """409 for each kind, with the same text; the newest version is taken."""
 
     async def observe(side: Side) -> Any:
         name = node_of(side)

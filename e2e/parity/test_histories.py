@@ -38,6 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(first, first + count))
 
 
+@pytest.mark.promise("G1-01", "G1-02", "G1-08", "G1-11", "G1-13")
 async def test_a_history_is_the_same_on_both(bare_sides: Both, seed: int) -> None:
     """D1, D2, D3: every answer and every watch of a hundred random requests."""
     history = generate(seed, _A_HISTORY)

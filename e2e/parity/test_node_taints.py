@@ -46,6 +46,7 @@ async def tell(side: Side, name: str, kind: str, status: str) -> None:
     assert answer.code == 200, answer.body
 
 
+@pytest.mark.promise("G1-17")
 async def test_a_node_that_is_ready_loses_the_taint_and_gets_it_back(both: Both) -> None:
     """G1: with the time at which it was added."""
 
@@ -61,6 +62,7 @@ async def test_a_node_that_is_ready_loses_the_taint_and_gets_it_back(both: Both)
     await both.same(observe)
 
 
+@pytest.mark.promise("G1-17")
 @pytest.mark.parametrize(
     ("kind", "key"),
     [
@@ -84,6 +86,7 @@ async def test_a_node_in_need_is_tainted(both: Both, kind: str, key: str) -> Non
     await both.same(observe)
 
 
+@pytest.mark.promise("G1-17")
 async def test_a_cordoned_node_is_tainted_until_it_is_not(both: Both) -> None:
     """G1: spec.unschedulable and its taint; other people's taints stay."""
 

@@ -44,6 +44,7 @@ def cause(answer: Answer) -> list[Any]:
     return [answer.code, answer.body["reason"], answer.body["message"].partition(" parse error")[0]]
 
 
+@pytest.mark.promise("G1-08")
 async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
     """D3: a Status below a group that is known, plain text elsewhere; 405 for a method that is not."""
 
@@ -123,6 +124,7 @@ async def test_a_body_that_is_no_object(both: Both, body: bytes) -> None:
     assert {code for code, *_ in seen} == ({422} if body in (b"{}", b"null") else {400})
 
 
+@pytest.mark.promise("G1-08")
 async def test_media_types(both: Both) -> None:
     """D3: 415 for a body of a type that is not known, 406 for an answer that cannot be given; YAML is a body too."""
 
@@ -153,6 +155,7 @@ async def test_media_types(both: Both) -> None:
     assert (yaml, untyped) == (201, 201)
 
 
+@pytest.mark.promise("G1-08")
 async def test_versions_that_cannot_be(both: Both) -> None:
     """D1: 504 for one that is not reached, with when to come again; 400 for one that is none."""
 
@@ -195,6 +198,7 @@ async def test_a_watch_of_what_is_to_come_waits(both: Both) -> None:
     assert await both.same(observe) == []
 
 
+@pytest.mark.promise("G1-05")
 async def test_history_that_is_compacted(both: Both) -> None:
     """D1: of events, which no server keeps in memory: a watch gets an ERROR event, exact lists and their pages get 410."""
 
@@ -218,6 +222,7 @@ async def test_history_that_is_compacted(both: Both) -> None:
     assert [each[0] for each in lists] == [410, 410, 410]
 
 
+@pytest.mark.promise("G1-05")
 async def test_a_watch_from_version_1_after_a_restart(bare_sides: Both) -> None:
     """D1: a server that has come back remembers no change: 200 and one ERROR event with 410; initial events help."""
 

@@ -8,6 +8,8 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clusters.certificates import Authority
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender, let_through
 from e2e.parity.scheduler_stage import BACKOFF, Stage, entry, play, stage
@@ -19,6 +21,7 @@ def without_address(it: Stage, text: str) -> str:
     return text.replace(it.extender.url, "URL").replace(str(it.extender.port), "PORT")
 
 
+@pytest.mark.promise("G2-10")
 async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) -> None:
     """A7: SchedulerError with the extender's words, the pod forgotten, another try after the backoff."""
 
@@ -43,6 +46,7 @@ async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) ->
     assert seen[0] == ["filter", "bind"] * 3
 
 
+@pytest.mark.promise("G2-10")
 async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
     """A7: a pod that waits for room is tried when a bind fails, as if a pod had been deleted."""
 
@@ -69,6 +73,7 @@ async def test_a_failed_bind_is_a_chance_for_others(both: Both) -> None:
     assert (await both.same(observe))[1:] == ["a", ""]
 
 
+@pytest.mark.promise("EXT-009", "G2-05")
 async def test_other_statuses_of_bind(both: Both) -> None:
     """A7: the body of an answer that is not 200 is thrown away, its Error too."""
 
@@ -86,6 +91,7 @@ async def test_other_statuses_of_bind(both: Both) -> None:
     assert await both.same(observe) == ["SchedulerError", "failed bind with extender at URL URL/bind, code 500"]
 
 
+@pytest.mark.promise("EXT-025", "G2-06")
 async def test_bound_though_the_answer_never_came(both: Both) -> None:
     """A7: a pod that the scheduler sees bound is not tried again, though the call failed; the event shows it."""
 
@@ -113,6 +119,7 @@ async def test_bound_though_the_answer_never_came(both: Both) -> None:
     assert (await both.same(observe))[0] == ["filter", "bind"]
 
 
+@pytest.mark.promise("EXT-037")
 async def test_an_ignorable_binder_that_fails(both: Both) -> None:
     """A7: the scheduler binds on its own, past the extender."""
 
@@ -165,6 +172,7 @@ async def test_a_pod_deleted_while_it_is_bound(both: Both) -> None:
     assert await both.same(observe) == ["a", ["second"]]
 
 
+@pytest.mark.promise("G2-01")
 async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
     """A5: one filter at a time; the binds of all pods in parallel."""
 
@@ -197,6 +205,7 @@ async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
     assert (await both.same(observe))[0] == 1
 
 
+@pytest.mark.promise("G2-06")
 async def test_a_filter_that_takes_too_long(both: Both) -> None:
     """A1: httpTimeout covers the whole call; the pod is tried again."""
 
@@ -218,6 +227,7 @@ async def test_a_filter_that_takes_too_long(both: Both) -> None:
     assert (await both.same(observe))[1] == "SchedulerError"
 
 
+@pytest.mark.promise("EXT-036")
 async def test_an_extender_that_is_not_there(both: Both) -> None:
     """A3: an error, which is over when the extender comes."""
 
@@ -255,6 +265,7 @@ async def test_a_redirect_is_followed(both: Both) -> None:
     assert (await both.same(observe))[0][2]
 
 
+@pytest.mark.promise("EXT-030")
 async def test_calls_share_a_connection(both: Both) -> None:
     """A1: keep-alive; calls that follow each other come on the same connection."""
 
@@ -285,6 +296,7 @@ async def test_a_restarted_scheduler_counts_what_is_bound(both: Both) -> None:
     assert (await both.same(observe))[1] == ["filter"]
 
 
+@pytest.mark.promise("EXT-033")
 async def test_tls(both: Both, tmp_path: Path) -> None:
     """A1: enableHTTPS without a CA verifies nothing; with a CA the certificate must be of that authority."""
     for name in ("ours", "theirs"):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from e2e.parity.recording_extender import Answer, Call, names_of
 from e2e.parity.scheduler_stage import MEMORY, play
 from e2e.parity.sides import Both, Side
 
 
+@pytest.mark.promise("EXT-001")
 async def test_a_filter_with_a_node_cache(both: Both) -> None:
     """A1, A2, A3: method, path, headers, order of keys, nulls, and the pod as the API server has it."""
 
@@ -53,6 +56,7 @@ async def test_a_filter_without_a_node_cache(both: Both) -> None:
     assert seen[3] is None
 
 
+@pytest.mark.promise("EXT-001")
 async def test_a_bind_names_pod_and_node(both: Both) -> None:
     """A2, A7: four keys; the scheduler reports Scheduled once the extender has bound."""
 
@@ -97,6 +101,7 @@ async def test_prioritize_asks_the_same_as_filter(both: Both) -> None:
     assert (await both.same(observe))[3] == "b"
 
 
+@pytest.mark.promise("EXT-018", "G2-07")
 async def test_one_node_left_is_taken_without_prioritize(both: Both) -> None:
     """A6: the shortcut."""
 
@@ -109,6 +114,7 @@ async def test_one_node_left_is_taken_without_prioritize(both: Both) -> None:
     assert await both.same(observe) == ["filter"]
 
 
+@pytest.mark.promise("G2-02")
 async def test_who_is_interested(both: Both) -> None:
     """A8: limits, requests, init containers, whatever the amount; not a pod without the resource."""
     image = {"image": "none"}

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from e2e.parity.recording_extender import Answer, Call, let_through, names_of, refuse
 from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Object, Stage, entry, stage
 from e2e.parity.sides import Both, Side
@@ -33,6 +35,7 @@ def keep(victims: Object) -> Answer:
     return Answer({"NodeNameToMetaVictims": victims})
 
 
+@pytest.mark.promise("G2-12")
 async def test_victims_go_and_the_pod_comes(both: Both) -> None:
     """A9: the victim is marked, deleted and named in an event; the pod is nominated, then bound to that node."""
 
@@ -55,6 +58,7 @@ async def test_victims_go_and_the_pod_comes(both: Both) -> None:
     assert seen[4:] == ["a", "a", {"high": "a"}]
 
 
+@pytest.mark.promise("EXT-029", "G2-12")
 async def test_the_extender_is_not_asked_by_the_dry_run(both: Both) -> None:
     """A9: without a preemptVerb it hears nothing before there is room, then of the nominated node alone."""
 
@@ -70,6 +74,7 @@ async def test_the_extender_is_not_asked_by_the_dry_run(both: Both) -> None:
     assert seen[0] == [["filter", ["a"]]]
 
 
+@pytest.mark.promise("EXT-001", "G2-12")
 async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> None:
     """A9: uids of the victims of every candidate, budgets counted; Go's spelling of the keys."""
 
@@ -102,6 +107,7 @@ async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> N
     assert seen[5:] == ["b", {"low-a": "a", "high": "b"}]
 
 
+@pytest.mark.promise("G2-12")
 async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -> None:
     """A9: whole pods; the answer is still read from NodeNameToMetaVictims."""
 
@@ -177,6 +183,7 @@ async def test_an_extender_whose_preempt_fails(both: Both) -> None:
     assert seen[:3:2] == ["Unschedulable", {"low-a": "a", "high": ""}]
 
 
+@pytest.mark.promise("G2-12")
 async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None:
     """A9: the dry run finds no victim that would be needed, and that is an error of preemption."""
 
@@ -288,6 +295,7 @@ async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
     assert "No preemption victims" in (await both.same(observe))[0]["message"]
 
 
+@pytest.mark.promise("G2-09")
 async def test_lower_pods_yield_to_a_nominated_one(both: Both) -> None:
     """A9: the room that is being made counts as taken for others, though the extender does not get it."""
 
@@ -309,6 +317,7 @@ async def test_lower_pods_yield_to_a_nominated_one(both: Both) -> None:
     assert seen[2] == {"small": "", "high": "a"}
 
 
+@pytest.mark.promise("EXT-013", "G2-09")
 async def test_the_nominated_node_is_asked_about_alone(both: Both) -> None:
     """A3: a nominated pod is first tried on its node; refused there, it is tried on all."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from e2e.parity.recording_extender import Answer, Call, names_of, refuse
 from e2e.parity.scheduler_stage import MEMORY, play
 from e2e.parity.sides import Both, Side
@@ -46,6 +48,7 @@ async def test_failed_nodes(both: Both) -> None:
     assert REASON in (await both.same(observe))[0]["message"]
 
 
+@pytest.mark.promise("EXT-007")
 async def test_failed_and_unresolvable_nodes(both: Both) -> None:
     """A3: preemption does not look at them; of both maps the unresolvable one wins."""
 
@@ -85,6 +88,7 @@ async def test_nodes_dropped_without_a_word(both: Both) -> None:
     await both.same(observe)
 
 
+@pytest.mark.promise("G2-02")
 async def test_in_tree_refusals(both: Both) -> None:
     """A8: cordon, taint, selector, affinity, too little of a resource, none of it, too many pods: each in its words."""
 
@@ -131,6 +135,7 @@ async def test_an_error_of_the_filter(both: Both) -> None:
     assert (await both.same(observe))[0]["reason"] == "SchedulerError"
 
 
+@pytest.mark.promise("G2-05")
 async def test_no_answer_of_200(both: Both) -> None:
     """A1: any other status is an error with the address in it; the body is not read."""
 
@@ -155,6 +160,7 @@ async def test_no_answer_of_200(both: Both) -> None:
     assert (await both.same(observe))[0][0] == "failed filter with extender at URL URL/filter, code 201"
 
 
+@pytest.mark.promise("G2-05")
 async def test_what_cannot_be_decoded(both: Both) -> None:
     """A1, A2: what is no JSON, or has the wrong types, is an error."""
     bodies = {
@@ -185,6 +191,7 @@ async def test_what_cannot_be_decoded(both: Both) -> None:
     await both.same(observe)
 
 
+@pytest.mark.promise("EXT-008", "G2-05")
 async def test_what_is_decoded_all_the_same(both: Both) -> None:
     """A2: any casing of the keys, unknown keys, more after the first value, null for what is empty."""
     bodies = {

@@ -16,6 +16,7 @@ from e2e.parity.sides import Both, Side
 OTHER = "example.com/other"
 
 
+@pytest.mark.promise("G2-04")
 async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
     """A3: one after the other, each with what the one before has left; an ignorable one that fails is passed over."""
 
@@ -48,6 +49,7 @@ async def test_extenders_in_order_the_ignorable_last(both: Both) -> None:
     assert seen == ["c", [[1, ["a", "b", "c"]], [2, ["b", "c"]], [0, ["c"]]]]
 
 
+@pytest.mark.promise("G2-04")
 async def test_three_extenders_of_all_kinds(both: Both) -> None:
     """E3: without and with a node cache, one that binds and one with an ignored resource: the middle of both, by weight."""
 
@@ -90,6 +92,7 @@ async def test_three_extenders_of_all_kinds(both: Both) -> None:
     assert (await both.same(observe))[0] == "machine2"
 
 
+@pytest.mark.promise("G2-13")
 async def test_what_other_pods_and_volumes_demand(both: Both) -> None:
     """A3: filters that are not imitated: the real scheduler refuses, the embedded one does not look."""
 
@@ -147,6 +150,7 @@ async def scored(side: Side, scores: Mapping[str, Mapping[str, Any]], weights: M
             return await it.bound("p1")
 
 
+@pytest.mark.promise("G2-08")
 @pytest.mark.parametrize(
     ("scores", "weights", "expected"),
     [
@@ -168,6 +172,7 @@ async def test_scores_are_weighted_and_added(
     assert await both.same(lambda side: scored(side, scores, weights)) == expected
 
 
+@pytest.mark.promise("G2-08")
 async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> None:
     """A6: a weight of 1 and a small score lose against a node that is much emptier; a large score wins."""
 
@@ -192,6 +197,7 @@ async def test_extender_competes_with_the_schedulers_spreading(both: Both) -> No
     assert await both.same(observe) == ["empty", "busy"]
 
 
+@pytest.mark.promise("G2-08")
 async def test_an_extender_competes_with_taints_and_preferences(both: Both) -> None:
     """A6: a soft taint weighs 300, a preferred affinity 200, an extender ten times score and weight."""
 
@@ -220,6 +226,7 @@ async def test_an_extender_competes_with_taints_and_preferences(both: Both) -> N
     assert await both.same(observe) == ["plain", "tainted", "wanted", "plain"]
 
 
+@pytest.mark.promise("EXT-034", "G2-03")
 @pytest.mark.parametrize(
     ("count", "percentage", "expected"), [(2, None, 2), (120, None, 100), (250, None, 120), (150, 100, 150)]
 )
@@ -321,6 +328,7 @@ async def test_returned_nodes_replace_those_of_the_scheduler(both: Both) -> None
     assert await both.same(observe) == "b"
 
 
+@pytest.mark.promise("EXT-038")
 @pytest.mark.parametrize(
     ("extenders", "good"),
     [

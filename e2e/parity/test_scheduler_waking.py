@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from e2e.parity.recording_extender import Answer, Call, let_through, refuse
 from e2e.parity.scheduler_stage import BACKOFF, MEMORY, Stage, entry, play, stage
 from e2e.parity.sides import Both, Side
@@ -60,6 +62,7 @@ async def test_the_own_condition_is_a_change(both: Both) -> None:
     assert seen[0] == seen[1]
 
 
+@pytest.mark.promise("EXT-035", "G2-11")
 async def test_a_config_map_wakes_no_pod(both: Both) -> None:
     """A10: the scheduler does not watch them."""
 
@@ -72,6 +75,7 @@ async def test_a_config_map_wakes_no_pod(both: Both) -> None:
     assert not woken
 
 
+@pytest.mark.promise("EXT-035", "G2-11")
 async def test_an_annotation_of_a_node_wakes(both: Both) -> None:
     """A10: any change of a node that the scheduler looks at, its annotations among them."""
 
@@ -82,6 +86,7 @@ async def test_an_annotation_of_a_node_wakes(both: Both) -> None:
     assert woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_a_condition_of_a_node_wakes(both: Both) -> None:
     """A10: a condition's status counts, its reason and heartbeat do not."""
 
@@ -92,6 +97,7 @@ async def test_a_condition_of_a_node_wakes(both: Both) -> None:
     assert not woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_more_allocatable_wakes(both: Both) -> None:
     """A10: a card that is healthy again shows in the node's allocatable."""
 
@@ -102,6 +108,7 @@ async def test_more_allocatable_wakes(both: Both) -> None:
     assert woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_a_new_node_wakes(both: Both) -> None:
     """A10: nodes that come."""
 
@@ -117,6 +124,7 @@ async def test_a_new_node_wakes(both: Both) -> None:
     assert "2 not now" in await both.same(observe)
 
 
+@pytest.mark.promise("G2-11")
 async def test_a_pod_that_goes_wakes(both: Both) -> None:
     """A10: an assigned pod that is deleted."""
 
@@ -127,6 +135,7 @@ async def test_a_pod_that_goes_wakes(both: Both) -> None:
     assert woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_a_pod_that_ends_wakes(both: Both) -> None:
     """A10: an assigned pod that succeeds leaves its room, though the object stays."""
 
@@ -137,6 +146,7 @@ async def test_a_pod_that_ends_wakes(both: Both) -> None:
     assert woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_an_assigned_pod_wakes_pods_that_an_extender_refused(both: Both) -> None:
     """A10: since queueing hints are for good, every event of an assigned pod counts for an extender's refusal."""
 
@@ -147,6 +157,7 @@ async def test_an_assigned_pod_wakes_pods_that_an_extender_refused(both: Both) -
     assert woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_label_of_an_assigned_pod_wakes_an_extenders_refusals(both: Both) -> None:
     """A10: the same for its labels and annotations."""
 
@@ -170,6 +181,7 @@ async def test_a_waiting_pod_wakes_no_other(both: Both) -> None:
     assert not woken
 
 
+@pytest.mark.promise("G2-11")
 async def test_an_own_label_wakes(both: Both) -> None:
     """A10: the waiting pod itself."""
 

@@ -39,7 +39,7 @@ def from_json(text: str) -> Table:
 def to_markdown(table: Table, promises: Mapping[str, tuple[str, tuple[str, ...]]]) -> str:
     """A summary, the promises by id, then every case; parameters of a case are one row.
 
-    ``promises`` gives a text and further proofs (tests without parameters) for ids of the catalogue.
+    ``promises`` gives a text and further proofs (tests without parameters) for ids of ``e2e.promises``.
     """
     shown = columns_of(table.columns)
     notes: dict[str, int] = {}

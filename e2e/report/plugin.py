@@ -15,11 +15,10 @@ from typing import Final
 
 import pytest
 
-from e2e.device_plugin.catalogue import CATALOGUE as DEVICE_PLUGIN
-from e2e.extender.catalogue import CATALOGUE as EXTENDER
+from e2e import promises
 from e2e.report import files
 from e2e.report.sources import state
-from e2e.report.verdicts import Case, Column, Table, Verdict, counts, promises_in
+from e2e.report.verdicts import Case, Column, Table, Verdict, counts
 
 NAME: Final = "gpushare-verdicts"
 # The release that the session's cluster reports, once it is up.
@@ -58,7 +57,7 @@ class Verdicts:
         self._target = Path(config.getoption("--target", default="gpushare")).stem
         self._releases: dict[str, str] = {}
         self._cases: dict[str, Case] = {}
-        self._said = ""
+        self._line = ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -66,9 +65,9 @@ class Verdicts:
         for item in (item for item in items if self._folder_of_cases in item.path.parents):
             profiles = profiles_of(getattr(item, "fixturenames", ()), self._cluster)
             if profiles:
-                docstring = getattr(getattr(item, "function", None), "__doc__", None)
+                ids = dict.fromkeys(str(one) for mark in item.iter_markers("promise") for one in mark.args)
                 item.user_properties += [(PROFILE, name) for name in profiles]
-                item.user_properties += [(CASE_ID, one) for one in promises_in(docstring)]
+                item.user_properties += [(CASE_ID, one) for one in ids]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -91,8 +90,8 @@ class Verdicts:
         before = self._cases.get(report.nodeid)
         if before is not None and any(known.outcome != "passed" for known in before.verdicts.values()):
             return  # the first trouble is the verdict; what then goes wrong in the tear-down follows from it
-        promises = tuple(str(value) for name, value in report.user_properties if name == CASE_ID)
-        self._cases[report.nodeid] = Case(promises, dict.fromkeys(profiles, verdict))
+        ids = tuple(str(value) for name, value in report.user_properties if name == CASE_ID)
+        self._cases[report.nodeid] = Case(ids, dict.fromkeys(profiles, verdict))
 
     def pytest_sessionfinish(self) -> None:
         """Write the table, if this process is the one that reports and any case ran."""
@@ -102,15 +101,15 @@ class Verdicts:
         try:
             table = files.add(self._folder, run, _promises())
         except OSError as error:
-            self._said = f"verdicts: {self._folder} cannot be written: {error}"
+            self._line = f"verdicts: {self._folder} cannot be written: {error}"
             return
-        self._said = _line(run, table, self._folder / "verdicts.md")
+        self._line = _line(run, table, self._folder / "verdicts.md")
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The counts, in one line."""
-        if self._said:
-            terminalreporter.write_line(self._said)
+        if self._line:
+            terminalreporter.write_line(self._line)
 
     def _table(self) -> Table:
         date = self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -154,8 +153,7 @@ def _first_line(report: pytest.TestReport) -> str:
 
 
 def _promises() -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    rows = (row for catalogue in (DEVICE_PLUGIN, EXTENDER) for row in catalogue.load())
-    return {row.id: (row.promise, row.proved_by) for row in rows}
+    return {row.id: (row.text, row.proved_by) for row in promises.load()}
 
 
 def _line(run: Table, table: Table, page: Path) -> str:

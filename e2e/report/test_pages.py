@@ -71,7 +71,7 @@ def test_notes_are_the_reasons_each_once_and_harmless() -> None:
 
 
 def test_a_promise_is_as_good_as_its_proofs() -> None:
-    """By the docstring or by the catalogue; a proof that ran nowhere is counted as missing."""
+    """By its markers or by the table of promises; a proof that ran nowhere is counted as missing."""
     found = rows(to_markdown(TABLE, PROMISES))
 
     assert found["DP-001"] == ["it serves", "passed", "not run", "skipped [1]"]
@@ -79,7 +79,7 @@ def test_a_promise_is_as_good_as_its_proofs() -> None:
 
 
 def test_an_id_without_a_text_is_shown_too() -> None:
-    """Docstrings name more than the device plugin's."""
+    """A run of other sources may know more of them."""
     case = Case(("E2E-002",), {"kind": PASSED})
 
     assert rows(to_markdown(Table("c", "t", {}, {"e2e/a.py::test_x": case}), {}))["E2E-002"] == [

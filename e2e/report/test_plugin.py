@@ -46,11 +46,11 @@ def breaks_later(cluster):
     yield
     raise RuntimeError("left something behind")
 """
-CASES = '''
+CASES = """
 import pytest
 
-def test_passes(cluster):
-    """DP-001, DP-002: it does."""
+@pytest.mark.promise("DP-001", "DP-002")
+def test_passes(cluster): pass
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_fails_once(cluster, n): assert n == 1, "two is too many"
@@ -72,14 +72,14 @@ def test_fails_and_breaks(breaks_later): assert False, "first"
 def test_compares(sides): pass
 
 def test_of_the_judge(): pass
-'''
+"""
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit code and output of pytest over the cases there; the table goes to ``artefacts`` there."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_cases.py").write_text(CASES)
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = promise\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", str(folder), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.report.verdicts import Case, Column, Table, Verdict, columns_of, counts, merged, promises_in
+from e2e.report.verdicts import Case, Column, Table, Verdict, columns_of, counts, merged
 
 PASSED, FAILED = Verdict("passed"), Verdict("failed", "why")
 A, B = "e2e/a.py::test_a", "e2e/a.py::test_b[1]"
@@ -19,23 +19,6 @@ def table(
     return Table(
         commit, target, column, {names[name]: Case(("DP-001",), {cluster: verdict}) for name, verdict in cases.items()}
     )
-
-
-@pytest.mark.parametrize(
-    ("docstring", "ids"),
-    [
-        ("DP-021: a card.", ("DP-021",)),
-        ("E2E-002, EXT-014 and again E2E-002.", ("E2E-002", "EXT-014")),
-        ("Nothing.\n\nDP-001 further down.", ()),
-        ("\n    API-007: indented.", ("API-007",)),
-        ("ADP-001, DP-0012, UTF-008: none of ours.", ()),
-        (None, ()),
-        ("", ()),
-    ],
-)
-def test_ids_are_those_of_the_docstrings_first_line(docstring: str | None, ids: tuple[str, ...]) -> None:
-    """Each once, in order."""
-    assert promises_in(docstring) == ids
 
 
 def test_the_first_run_is_the_table() -> None:

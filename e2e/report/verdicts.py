@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -12,8 +11,6 @@ Outcome = Literal["passed", "skipped", "failed", "error"]
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("error", "failed", "skipped", "passed")
 # The columns, from the instant to the real; others come after them.
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
-# Ids of the conformance catalogue, as docstrings name them.
-_PROMISE: Final = re.compile(r"\b(?:API|DP|E2E|EXT|INS|PR)-\d{3}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row: ``promises`` are ids of the catalogue, ``verdicts`` are by cluster; a cluster that is missing did not run it."""
+    """One row: ``promises`` are ids of ``e2e.promises``, ``verdicts`` are by cluster; a cluster that is missing did not run it."""
 
     promises: tuple[str, ...] = ()
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
@@ -53,12 +50,6 @@ class Table:
     """What was judged."""
     columns: Mapping[str, Column] = field(default_factory=dict)
     cases: Mapping[str, Case] = field(default_factory=dict)
-
-
-def promises_in(docstring: str | None) -> tuple[str, ...]:
-    """The ids that the first line of a case's docstring names, each once."""
-    first = (docstring or "").strip().partition("\n")[0]
-    return tuple(dict.fromkeys(_PROMISE.findall(first)))
 
 
 def columns_of(clusters: Iterable[str]) -> list[str]:

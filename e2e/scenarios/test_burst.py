@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -34,8 +36,9 @@ def is_settled(pods: list[dict[str, Any]], sizes: Sizes) -> bool:
     return all(units_of(pod) > largest for pod in pods if not pod["spec"].get("nodeName"))
 
 
+@pytest.mark.promise("E2E-002", "EXT-023")
 async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> None:
-    """E2E-002: random sizes on six nodes of mixed cards; while they come and when they have settled, every book holds."""
+    """Random sizes on six nodes of mixed cards; while they come and when they have settled, every book holds."""
     rng = random.Random(SEED)
     sizes = await observer.sizes()
     manifests = [gpu_pod(f"burst-{number:03}", rng.choice([1, 1, 2, 2, 3, 5, 8, 12])) for number in range(PODS)]

@@ -18,9 +18,10 @@ UNITS: Final = "28"
 pytestmark = pytest.mark.timeout(1200)
 
 
+@pytest.mark.promise("DP-022", "E2E-005", "E2E-006")
 @pytest.mark.parametrize("what", ["kubelet", "plugin", "both"])
 async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
-    """E2E-005, E2E-006, DP-022: kubelet restarted, plugin killed, or both together, again and again while pods come and go."""
+    """kubelet restarted, plugin killed, or both together, again and again while pods come and go."""
     count = request.config.getoption("--restarts")
     cluster = observer.cluster
     churn = Churn(observer, NODE, seed=count)
@@ -47,8 +48,9 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
     await observer.check_books()
 
 
+@pytest.mark.promise("DP-022")
 async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRequest) -> None:
-    """DP-022: the node is rebooted twice; a pod let in again is on its card, the reason of one that is not is the absent plugin."""
+    """The node is rebooted twice; a pod let in again is on its card, the reason of one that is not is the absent plugin."""
     churn = Churn(observer, NODE, seed=2)
     for _ in range(2):
         async with churn.going_on():

@@ -27,8 +27,9 @@ def with_init(name: str, *units: object, init: object = None, sidecar: object = 
     return pod
 
 
+@pytest.mark.promise("DP-013")
 async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
-    """DP-013, defect D21: the pod is booked with the larger of the two, and its container runs on the same card."""
+    """Defect D21: the pod is booked with the larger of the two, and its container runs on the same card."""
     await observer.create(
         with_init("p", 2, init=5, node="a2"), gpu_pod("beside", 9, node="a2"), gpu_pod("third", 9, node="a2")
     )
@@ -41,8 +42,9 @@ async def test_an_init_container_that_asks_for_more(observer: Observer) -> None:
     await observer.running("third")
 
 
+@pytest.mark.promise("DP-014")
 async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
-    """DP-014, defect D21: it has units of its own on the pod's card, and is booked."""
+    """Defect D21: it has units of its own on the pod's card, and is booked."""
     await observer.create(with_init("p", 2, 3, sidecar=4, node="a2"))
     await observer.running("p")
 

@@ -66,9 +66,10 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
     await eventually(runs, lambda seen: seen, f"{name} runs")
 
 
+@pytest.mark.promise("DP-022")
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
-    """DP-022: running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
+    """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
     await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
     await observer.running("nine", "two")
     before = {name: (await observer.pod(name))["metadata"]["annotations"][spec.POD_INDEX] for name in ("nine", "two")}
@@ -114,13 +115,14 @@ async def test_a_kubelet_without_its_checkpoint_loses_no_room(observer: Observer
     await observer.check_books()
 
 
+@pytest.mark.promise("DP-015", "PR-005")
 @pytest.mark.real_kubelet_only(
     "the stand-in admits at once, before the plugin has registered again; a real one a second later"
 )
 async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
     observer: Observer,
 ) -> None:
-    """PR-005: a kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
+    """A kubelet that starts admits them by age, not as they were bound; each gets its own card, and nothing is repaired."""
     cluster, names = observer.cluster, ("old", "young")
     # With this one the kubelet takes back what pods before had; once it is away it does that only after it has admitted all.
     await observer.create(gpu_pod("first", 1, node=NODE))
@@ -148,8 +150,9 @@ async def test_pods_bound_during_kubelet_absence_are_not_mixed_up(
     await observer.check_books()
 
 
+@pytest.mark.promise("DP-022")
 async def test_a_reboot_ends_pods_and_new_ones_run(observer: Observer) -> None:
-    """DP-022: pods of before come back on their cards, or fail because the plugin was not there yet; their room is not lost."""
+    """Pods of before come back on their cards, or fail because the plugin was not there yet; their room is not lost."""
     await observer.create(gpu_pod("before", 9, node=NODE))
     (old,) = await observer.running("before")
     await observer.cluster.restart_kubelet(NODE, reboot=True)
@@ -203,8 +206,9 @@ async def test_a_node_object_that_is_re_created(observer: Observer) -> None:
     await observer.check_right_cards("p")
 
 
+@pytest.mark.promise("DP-022")
 async def test_a_succeeded_pod_gives_its_card_back(observer: Observer) -> None:
-    """DP-022: and is not admitted again by a kubelet that starts."""
+    """Is not admitted again by a kubelet that starts."""
     job = gpu_pod("job", 14, node=NODE, plays=JOB)
     job["spec"]["restartPolicy"] = "Never"
     await observer.create(job)

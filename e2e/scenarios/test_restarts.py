@@ -19,10 +19,11 @@ from e2e.real_kubelets import STAND_INS
 _REAL_CONTAINERS: Final = 20
 
 
+@pytest.mark.promise("E2E-004", "EXT-026", "EXT-027")
 async def test_extender_killed_under_load_over_books_nothing(
     observer: Observer, request: pytest.FixtureRequest
 ) -> None:
-    """E2E-004: killed again and again while pods come; all run in the end and every book holds (defect D20)."""
+    """Killed again and again while pods come; all run in the end and every book holds (defect D20)."""
     rng = random.Random(4)
     count = 40 if request.config.getoption("--cluster") in STAND_INS else _REAL_CONTAINERS
     names = [f"load-{number:02}" for number in range(count)]
@@ -38,8 +39,9 @@ async def test_extender_killed_under_load_over_books_nothing(
     await observer.check_books()
 
 
+@pytest.mark.promise("EXT-026")
 async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer) -> None:
-    """EXT-026: the book is rebuilt from annotations alone; what was full stays full."""
+    """The book is rebuilt from annotations alone; what was full stays full."""
     await observer.create(gpu_pod("holder", 14, node="a1"))
     await observer.running("holder")
     before = await observer.inspect("/a1")
@@ -51,8 +53,9 @@ async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer)
     await observer.waits_because("next", "nsufficient")
 
 
+@pytest.mark.promise("E2E-005")
 async def test_the_plugin_is_killed_and_pods_keep_their_cards(observer: Observer) -> None:
-    """E2E-005: running pods go on; new ones get the right card from the new plugin; the node's cards come back."""
+    """Running pods go on; new ones get the right card from the new plugin; the node's cards come back."""
     await observer.create(gpu_pod("before", 3, node="a2"))
     await observer.running("before")
     await observer.cluster.kill("device_plugin", "a2")
@@ -64,8 +67,9 @@ async def test_the_plugin_is_killed_and_pods_keep_their_cards(observer: Observer
     await observer.check_books()
 
 
+@pytest.mark.promise("DP-007")
 async def test_new_kubelet_sock_makes_the_plugin_register_again(observer: Observer) -> None:
-    """DP-007: a kubelet that starts removes the sockets; pods of before go on, pods of after run."""
+    """A kubelet that starts removes the sockets; pods of before go on, pods of after run."""
     await observer.create(gpu_pod("before", 5, node="a2"))
     await observer.running("before")
     await observer.cluster.restart_kubelet("a2")
@@ -81,8 +85,9 @@ async def test_new_kubelet_sock_makes_the_plugin_register_again(observer: Observ
     await observer.check_books()
 
 
+@pytest.mark.promise("DP-020")
 async def test_a_changed_count_is_asserted_again(observer: Observer) -> None:
-    """DP-020: gpu-count of the Node is put right by the plugin."""
+    """gpu-count of the Node is put right by the plugin."""
     wrong = {"status": {"capacity": {spec.RESOURCE_COUNT: "7"}}}
     await observer.cluster.api.patch(NODES, "b2", wrong, subresource="status")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from clusters.resources import PODS
 from clusters.waiting import eventually
 from e2e import spec
@@ -11,8 +13,9 @@ from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
 from e2e.observer import Observer
 
 
+@pytest.mark.promise("E2E-001")
 async def test_three_pods_share_one_card(observer: Observer) -> None:
-    """E2E-001: three pods of 1 GiB on a node with one card run on it together, and hold what their image holds."""
+    """Three pods of 1 GiB on a node with one card run on it together, and hold what their image holds."""
     names = [f"share-{number}" for number in range(3)]
     await observer.create(*(gpu_pod(name, 1, node="a1", plays=DEMO) for name in names))
     await observer.running(*names)
@@ -23,8 +26,9 @@ async def test_three_pods_share_one_card(observer: Observer) -> None:
     assert [process["mib"] for process in card["processes"]] == [1253, 1253, 1253]
 
 
+@pytest.mark.promise("E2E-003", "EXT-035")
 async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Observer) -> None:
-    """E2E-003: 2 + 2 + 2 units are left on three cards; 4 wait, the event has the reason, and take the card that is freed."""
+    """2 + 2 + 2 units are left on three cards; 4 wait, the event has the reason, and take the card that is freed."""
     fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
     await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
     await observer.running(*fillers)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
+import pytest
+
 from clusters.resources import EVENTS, NODES
 from clusters.waiting import eventually
 from e2e import spec
@@ -38,8 +40,9 @@ async def heal(observer: Observer, card: int) -> None:
     await eventually(told, lambda sick: not sick, f"all cards of {NODE} are well")
 
 
+@pytest.mark.promise("DP-006", "DP-021")
 async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer) -> None:
-    """DP-021, DP-006: a pod on it goes on and gets an event, a new one gets the other card; an annotation brings the card back."""
+    """A pod on it goes on and gets an event, a new one gets the other card; an annotation brings the card back."""
     await observer.create(gpu_pod("on-it", 3, node=NODE))
     (pod,) = await observer.running("on-it")
     card = int(pod["metadata"]["annotations"][spec.POD_INDEX])

@@ -12,6 +12,7 @@ from clusters.kubelet.devices import Allocation, Count, Device, DeviceBook
 R = "example.com/slice"
 
 
+@pytest.mark.promise("G3-10")
 def test_the_file_has_the_shape_that_plugins_read():
     """B5: ids under the NUMA nodes that they are near to (-1: none), and the healthy ids of each resource."""
     book = DeviceBook()
@@ -40,6 +41,7 @@ allocations = st.builds(
 )
 
 
+@pytest.mark.promise("G3-10")
 @given(st.lists(allocations, unique_by=lambda a: a.key))
 def test_what_is_written_is_read(many):
     """Any allocations come back equal."""
@@ -88,6 +90,7 @@ def test_no_file_is_a_new_machine(tmp_path):
     assert not checkpoint.restore(tmp_path, DeviceBook())
 
 
+@pytest.mark.promise("G3-10")
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"Data":{},"Checksum":1}', b"\xff"], ids=repr)
 def test_a_broken_file_is_refused_with_a_reason(content):
     """Empty, foreign and damaged files are all refused."""

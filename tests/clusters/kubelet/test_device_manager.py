@@ -23,6 +23,7 @@ def held(node, uid, name):
     return {i for a in node.devices.book.allocations_of(uid, name) for i in a.ids}
 
 
+@pytest.mark.promise("G3-07")
 async def test_one_allocate_for_each_container_in_order(node):
     """Init containers first, then containers; each call names exactly what the container asked."""
     plugin = await node.plug(Plugin(ids(range(20))))
@@ -32,6 +33,7 @@ async def test_one_allocate_for_each_container_in_order(node):
     assert [len(one) for one in plugin.asked("allocate")] == [4, 2, 3]
 
 
+@pytest.mark.promise("G3-06")
 async def test_the_plugins_preference_is_obeyed(node):
     """It is asked even if nothing is left to choose, with all free ids."""
     plugin = await node.plug(Plugin(ids("abcdef"), prefers=True))
@@ -76,6 +78,7 @@ async def test_a_preference_that_fails_fails_the_pod(node):
     assert plugin.asked("allocate") == []
 
 
+@pytest.mark.promise("G3-08")
 async def test_ids_of_an_ended_init_container_are_used_again(node):
     """A pod of init(2) and app(3) needs three ids, the plugin is still asked twice, reused ids are a must."""
     plugin = await node.plug(Plugin(ids("abc"), prefers=True))
@@ -98,6 +101,7 @@ async def test_where_reuse_is_enough_no_preference_is_asked(node):
     assert len(plugin.asked("allocate")) == 2
 
 
+@pytest.mark.promise("G3-08")
 async def test_a_sidecar_keeps_its_ids(node):
     """An init container before it passes its ids on to the sidecar; the app gets others."""
     await node.plug(Plugin(ids("abcd")))
@@ -178,6 +182,7 @@ async def test_a_container_waits_for_its_plugin_to_come_back(node):
         await node.devices.pre_start("uid-p", "x")
 
 
+@pytest.mark.promise("G3-09")
 async def test_after_a_restart_the_answer_is_remembered(node):
     """Ids and variables come from the checkpoint; a pod that was not admitted before the restart fails."""
     plugin = await node.plug(Plugin(ids("abc")))

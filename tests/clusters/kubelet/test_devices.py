@@ -17,6 +17,7 @@ def book_of(*names: str) -> DeviceBook:
     return book
 
 
+@pytest.mark.promise("G3-02")
 def test_a_list_replaces_the_one_before():
     """A device that the new list does not name is gone; sick ones count in the capacity only."""
     book = book_of("a", "b", "c")
@@ -135,6 +136,7 @@ def test_reusable_ids_come_first(reusable, size, seed):
     assert len(set(ids) & set(old)) == min(size, reusable)
 
 
+@pytest.mark.promise("G3-06")
 def test_the_same_seed_gives_the_same_ids():
     """Another seed gives others."""
     choice = Choice((), frozenset(map(str, range(100))), 5)

@@ -57,6 +57,7 @@ async def test_the_node_appears_ready_with_its_resources(kubelet, api, plugin):
     assert {"type": "InternalIP", "address": "127.0.0.1"} in node["status"]["addresses"]
 
 
+@pytest.mark.promise("G3-03")
 async def test_sick_devices_leave_allocatable_lost_plugin_capacity(kubelet, api, plugin):
     """Sick devices reduce allocatable; without the plugin it is 0."""
     plugin.announce({f"id-{n}": n < 6 for n in range(10)})
@@ -139,6 +140,7 @@ async def test_a_card_without_room_ends_the_container(kubelet, api, plugin, stat
     assert states(api, "p")["main"][1]["exitCode"] == 1
 
 
+@pytest.mark.promise("G3-11")
 async def test_an_allocate_error_is_final(kubelet, api, plugin):
     """The pod fails with the plugin's text and keeps its object; the next pod is admitted."""
     plugin.allocate_error = "no card for you"
@@ -157,6 +159,7 @@ async def test_an_allocate_error_is_final(kubelet, api, plugin):
     assert api.phase("p") == "Failed"
 
 
+@pytest.mark.promise("G3-12")
 async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin):
     """The container waits with the reason, an event has it too, and it runs as soon as the plugin agrees."""
     plugin.pre_start_error = "wrong card"
@@ -175,6 +178,7 @@ async def test_a_refused_start_waits_and_is_tried_again(kubelet, api, plugin):
     assert len(plugin.asked("allocate")) == 1
 
 
+@pytest.mark.promise("G3-07")
 async def test_pods_are_admitted_one_after_the_other_in_bind_order(kubelet, api, plugin):
     """All Allocates of a pod come before those of the next, in the order in which the pods were bound."""
     for name in ("z", "m", "a"):
@@ -298,6 +302,7 @@ async def test_pod_deleted_before_admission_gets_its_devices_and_goes(kubelet, a
     assert api.pod("q")["status"]["containerStatuses"][0]["containerID"] == first_container_of_the_node
 
 
+@pytest.mark.promise("G3-15")
 async def test_pod_resources_shows_each_id_alone(kubelet, api, plugin):
     """Active pods only, sidecars and containers, no ordinary init container; Get answers for one."""
     inits = (container("init", 1, command=["true"]), container("side", 1, restartPolicy="Always"))
@@ -395,6 +400,7 @@ async def test_a_start_in_an_empty_folder(kubelet, api, plugin, version, count):
     assert api.node()["status"]["capacity"]["aliyun.com/gpu-count"] == count
 
 
+@pytest.mark.promise("G3-14")
 async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, api, plugin):
     """Also those of a plugin, which have no owner now: pods that ask for them get none."""
     before = api.node()["status"]["capacity"][RESOURCE]
@@ -406,6 +412,7 @@ async def test_a_start_without_the_checkpoint_alone_keeps_all_amounts(kubelet, a
     assert api.node()["status"]["capacity"][RESOURCE] == before != "0"
 
 
+@pytest.mark.promise("G3-14")
 async def test_a_start_with_checkpoint_keeps_foreign_amounts(kubelet, api, plugin):
     """Capacity that another program wrote stays."""
     await kubelet.stop()
@@ -611,6 +618,7 @@ async def test_a_container_in_back_off_says_how_long_and_keeps_its_log(kubelet, 
     assert await log_of(kubelet, "p/main?previous=true") == "once\n"
 
 
+@pytest.mark.promise("G3-16")
 @pytest.mark.parametrize(("version", "shown"), [("v1.36.0", True), ("v1.35.9", False)])
 async def test_a_pod_shows_its_devices_from_1_36_on(folder, api, state, pod_timings, version, shown):
     """H 7: every id of every app container, not of sidecars; older kubelets say nothing."""

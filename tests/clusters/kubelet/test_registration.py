@@ -18,6 +18,7 @@ from tests.clusters.kubelet.waiting import until
 IMPATIENT = Timings(dial=0.3)
 
 
+@pytest.mark.promise("G3-01")
 async def test_plugin_is_asked_for_options_before_register_returns(node):
     """A plugin that answers inside its own Register gets through, and is asked for its list once."""
     plugin = await node.plug(Plugin(ids("abc")))
@@ -26,6 +27,7 @@ async def test_plugin_is_asked_for_options_before_register_returns(node):
     assert plugin.asked("list") == [()]
 
 
+@pytest.mark.promise("G3-01")
 @pytest.mark.parametrize("timings", [IMPATIENT], ids=["impatient"])
 async def test_a_plugin_that_registers_before_it_serves_is_refused(node):
     """The error has advice, and no device is known."""
@@ -89,6 +91,7 @@ def test_extended_resources_have_a_domain_of_their_own(name, valid):
     assert is_extended_resource(name) is valid
 
 
+@pytest.mark.promise("G3-02")
 async def test_each_list_is_the_full_list(node):
     """A device that a new list lacks is gone."""
     plugin = await node.plug(Plugin(ids("abc")))
@@ -97,6 +100,7 @@ async def test_each_list_is_the_full_list(node):
     await until(lambda: node.devices.book.counts() == {RESOURCE: Count(2, 1)})
 
 
+@pytest.mark.promise("G3-05")
 async def test_a_list_above_4_mib_ends_the_plugin(node):
     """The kubelet takes no larger message; the resource then shows 0 and the list is not asked for again."""
     plugin = await node.plug(Plugin(ids(f"{n:060}" for n in range(70_000))))
@@ -105,6 +109,7 @@ async def test_a_list_above_4_mib_ends_the_plugin(node):
     assert plugin.asked("list") == [()]
 
 
+@pytest.mark.promise("G3-05")
 async def test_a_list_just_below_4_mib_is_taken(node):
     """60 characters make 73 bytes a device: 57,456 of them fit."""
     await node.plug(Plugin(ids(f"{n:060}" for n in range(4_194_304 // 73))))
@@ -112,6 +117,7 @@ async def test_a_list_just_below_4_mib_is_taken(node):
     assert node.devices.book.counts() == {RESOURCE: Count(57_456, 57_456)}
 
 
+@pytest.mark.promise("G3-04")
 async def test_end_of_the_stream_makes_devices_sick_without_a_retry(node):
     """The kubelet does not call ListAndWatch again."""
     plugin = await node.plug(Plugin(ids("abc")))
@@ -130,6 +136,7 @@ async def test_a_list_that_fails_at_once_leaves_the_resource_at_zero(node):
     assert node.devices.book.counts() == {RESOURCE: Count(0, 0)}
 
 
+@pytest.mark.promise("G3-04")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.001)], ids=["scaled"])
 async def test_after_the_grace_period_the_capacity_is_zero_too(node):
     """The key stays, with 0."""
@@ -168,6 +175,7 @@ async def test_the_end_of_an_old_stream_drops_the_new_plugin(node):
     await until(lambda: node.devices.book.counts() == {RESOURCE: Count(2, 0)})
 
 
+@pytest.mark.promise("G3-13")
 async def test_a_start_removes_sockets_and_keeps_the_checkpoint(node):
     """Plugins notice the kubelet's restart by the loss of their sockets."""
     await node.plug(Plugin(ids("a")))

@@ -224,8 +224,9 @@ async def test_ids_are_steered_onto_the_card_of_the_pod() -> None:
         assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == (UUIDS[1], "1")
 
 
+@pytest.mark.promise("DP-012")
 async def test_two_containers_of_a_pod_are_matched_one_by_one() -> None:
-    """DP-012: 1 + 2 on one card, and the pod beside them that asks for 3 is not theirs."""
+    """1 + 2 on one card, and the pod beside them that asks for 3 is not theirs."""
     pods = [gpu_pod("two", 1, 2, card=0), gpu_pod("three", 3, card=1, assumed=2)]
     async with plugin(["t4", "t4"], pods) as kubelet:
         first, one = await kubelet.admit(1)
@@ -275,8 +276,9 @@ async def test_ids_chosen_without_us_find_the_pod_of_that_card() -> None:
         )
 
 
+@pytest.mark.promise("DP-013")
 async def test_reused_ids_of_an_init_container_keep_the_card() -> None:
-    """DP-013: the kubelet must include them; the container stays on their card."""
+    """The kubelet must include them; the container stays on their card."""
     pod = gpu_pod("a", 2, card=1)
     pod["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]
     async with plugin(["t4", "t4"], [pod]) as kubelet:
@@ -288,8 +290,9 @@ async def test_reused_ids_of_an_init_container_keep_the_card() -> None:
         assert (init["ALIYUN_COM_GPU_MEM_IDX"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == ("1", "1")
 
 
+@pytest.mark.promise("PR-005")
 async def test_container_whose_owner_has_another_card_is_held() -> None:
-    """PR-005: an error here makes the kubelet try again; once the annotation is right the container starts."""
+    """An error here makes the kubelet try again; once the annotation is right the container starts."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1, assumed=2)]
     async with plugin(["t4", "t4"], pods) as kubelet:
         ids, _ = await kubelet.admit(2)
@@ -339,8 +342,9 @@ async def test_ids_of_no_pod_are_held() -> None:
             await kubelet.plugin.PreStartContainer(pb.PreStartContainerRequest(devices_ids=list(kubelet.devices)[:2]))
 
 
+@pytest.mark.promise("DP-009")
 async def test_streams_end_when_the_server_stops() -> None:
-    """DP-009: before the next registration."""
+    """Before the next registration."""
     async with plugin(["t4"], []) as kubelet:
         stream = kubelet.plugin.ListAndWatch(pb.Empty())
         assert len((await stream.read()).devices) == 15
@@ -369,8 +373,9 @@ async def test_an_api_server_that_stays_away_is_an_error_of_the_call(monkeypatch
             await kubelet.admit(2)
 
 
+@pytest.mark.promise("DP-023")
 async def test_a_pod_of_more_ids_than_its_status_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-023: with the reason and the way out; a pod of fewer goes on."""
+    """With the reason and the way out; a pod of fewer goes on."""
     monkeypatch.setattr(id_limits, "MOST_IDS_OF_A_POD", 5)
     async with plugin(["t4"], [gpu_pod("fits", 5), gpu_pod("huge", 4, 2, assumed=2)]) as kubelet:
         ids, _ = await kubelet.admit(5)

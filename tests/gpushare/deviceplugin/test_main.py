@@ -83,9 +83,10 @@ async def on_fake(
     return code, log, api
 
 
+@pytest.mark.promise("DP-003")
 @pytest.mark.parametrize("version", ["v1.36.3", "v1.28.2"])
 async def test_list_that_the_kubelet_would_refuse_fails_the_start(tmp_path: Path, version: str) -> None:
-    """DP-003: exit code 1, and which unit would fit; nothing was published. An old kubelet takes these 30,720 ids."""
+    """Exit code 1, and which unit would fit; nothing was published. An old kubelet takes these 30,720 ids."""
     waits = "" if version == "v1.36.3" else "published node=n"
     code, log, api = await on_fake(tmp_path, version, "--memory-unit=MiB", until_log=waits)
 

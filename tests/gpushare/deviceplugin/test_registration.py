@@ -101,8 +101,9 @@ async def next_registration(kubelet: Kubelet) -> pb.RegisterRequest:
     return await asyncio.wait_for(kubelet.registered.get(), 20)
 
 
+@pytest.mark.promise("DP-001")
 async def test_the_plugin_serves_before_it_registers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-001: options are answered inside Register; names and version are the contract's."""
+    """Options are answered inside Register; names and version are the contract's."""
     async with staying(monkeypatch) as kubelet:
         request = await next_registration(kubelet)
 
@@ -114,8 +115,9 @@ async def test_the_plugin_serves_before_it_registers(monkeypatch: pytest.MonkeyP
     assert (request.options.pre_start_required, request.options.get_preferred_allocation_available) == (True, True)
 
 
+@pytest.mark.promise("DP-007")
 async def test_a_restarted_kubelet_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-007: its socket is another file; ours was removed and is there again."""
+    """Its socket is another file; ours was removed and is there again."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         await kubelet.restart()
@@ -166,8 +168,9 @@ async def test_kubelet_that_keeps_our_socket_is_registered_at_again(monkeypatch:
         await next_registration(kubelet)
 
 
+@pytest.mark.promise("DP-008")
 async def test_our_own_socket_is_made_again_when_it_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-008: the folder was swept."""
+    """The folder was swept."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         (kubelet.folder / "aliyungpushare.sock").unlink()
@@ -176,8 +179,9 @@ async def test_our_own_socket_is_made_again_when_it_vanishes(monkeypatch: pytest
         assert (kubelet.folder / "aliyungpushare.sock").is_socket()
 
 
+@pytest.mark.promise("DP-010")
 async def test_a_refusal_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-010: with a pause that grows."""
+    """With a pause that grows."""
     async with staying(monkeypatch, refuse=2) as kubelet:
         await next_registration(kubelet)
 
@@ -218,8 +222,9 @@ async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.Monk
         await next_registration(kubelet)
 
 
+@pytest.mark.promise("DP-009")
 async def test_a_kubelet_that_runs_on_has_time_to_part_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-009: a kubelet that reads the end of our stream late does not take the new registration for the old one."""
+    """A kubelet that reads the end of our stream late does not take the new registration for the old one."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
@@ -234,8 +239,9 @@ async def test_a_kubelet_that_runs_on_has_time_to_part_with_us(monkeypatch: pyte
         await next_registration(kubelet)
 
 
+@pytest.mark.promise("DP-002", "DP-009")
 async def test_first_message_is_the_full_list_and_streams_end_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DP-002, DP-009."""
+    """Each device has an id, and the stream ends before the next registration."""
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:

@@ -99,6 +99,7 @@ async def bench(
         await binder.close()
 
 
+@pytest.mark.promise("EXT-019")
 async def test_one_request_binds_and_says_the_card() -> None:
     """Node and all annotations in one POST, nothing before it (D20), not even a read."""
     async with bench(pod("a")) as b:
@@ -245,8 +246,9 @@ async def test_a_wish_that_makes_no_sense_is_refused_with_its_reason() -> None:
         assert b.posts() == []
 
 
+@pytest.mark.promise("EXT-022")
 async def test_concurrent_binds_for_the_last_slot_let_one_through() -> None:
-    """EXT-022: the card is booked before the first await."""
+    """The card is booked before the first await."""
     async with bench(pod("a", 14), pod("b", 14)) as b:
         results = await asyncio.gather(b.bind("a", "m"), b.bind("b", "m"), return_exceptions=True)
 
@@ -254,8 +256,9 @@ async def test_concurrent_binds_for_the_last_slot_let_one_through() -> None:
         assert len(b.posts()) == 1
 
 
+@pytest.mark.promise("EXT-023")
 async def test_a_hundred_concurrent_binds_fill_the_cards_and_no_more() -> None:
-    """EXT-023: 28 units on two cards take fourteen pods of 2."""
+    """28 units on two cards take fourteen pods of 2."""
     async with bench(*(pod(f"p{i}", 2) for i in range(100))) as b:
         results = await asyncio.gather(*(b.bind(f"p{i}") for i in range(100)), return_exceptions=True)
 
@@ -275,8 +278,9 @@ async def test_a_refusal_frees_the_card_and_says_why(code: int) -> None:
         assert b.used() == [0, 0]
 
 
+@pytest.mark.promise("API-005", "EXT-020")
 async def test_bind_twice_is_success_once() -> None:
-    """EXT-020: the scheduler did not hear the first answer; our copy of the pod is old, the API knows better."""
+    """The scheduler did not hear the first answer; our copy of the pod is old, the API knows better."""
     async with bench(pod("a")) as b:
         await b.bind("a")
         await b.bind("a")
@@ -285,8 +289,9 @@ async def test_bind_twice_is_success_once() -> None:
         assert b.api.pod("d", "a")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == "0"  # type: ignore[index]
 
 
+@pytest.mark.promise("EXT-021")
 async def test_pod_bound_elsewhere_is_an_error_and_books_nothing() -> None:
-    """EXT-021."""
+    """The refusal names the reason, and the book of the second node stays as it was."""
     async with bench(pod("a")) as b:
         await b.bind("a", "m")
         with pytest.raises(BindError, match="already"):
@@ -304,6 +309,7 @@ async def test_pod_bound_here_by_another_without_a_card_is_an_error() -> None:
             await b.bind("a")
 
 
+@pytest.mark.promise("EXT-021")
 @pytest.mark.parametrize(
     ("name", "uid", "says"),
     [("nobody", "u", "not there any more"), ("a", "other", "re-created")],
@@ -318,6 +324,7 @@ async def test_a_pod_that_is_not_the_one_meant_is_refused(name: str, uid: str, s
         assert (b.posts(), b.used()) == ([], [0, 0])
 
 
+@pytest.mark.promise("EXT-021")
 async def test_a_pod_being_deleted_is_refused() -> None:
     """Its card would only be lost for a while."""
     leaving = pod("a")
@@ -334,6 +341,7 @@ async def test_an_unknown_node_is_refused() -> None:
             await b.bind("a", "nope")
 
 
+@pytest.mark.promise("EXT-015")
 async def test_pod_without_a_request_is_bound_without_annotations() -> None:
     """A scheduler may still send it (quantity 0 counts as interested)."""
     async with bench(pod("a", 0)) as b:
@@ -373,8 +381,9 @@ async def test_a_pod_unknown_to_the_cache_is_read_first() -> None:
         assert b.used() == [3, 0]
 
 
+@pytest.mark.promise("EXT-025")
 async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
-    """EXT-025: the request took effect, the answer was 500; the API shows the pod as bound."""
+    """The request took effect, the answer was 500; the API shows the pod as bound."""
     async with bench(pod("a")) as b:
 
         def bind_then_fail(method: str, path: str) -> Any:
@@ -394,8 +403,9 @@ async def test_an_answer_that_is_lost_after_the_bind_is_success() -> None:
         assert b.used() == [3, 0]
 
 
+@pytest.mark.promise("EXT-025")
 async def test_lost_answer_keeps_the_card_until_its_fate_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """EXT-025: no answer, the pod not bound yet: the request may still land, so its room is reserved for 90 s."""
+    """No answer, the pod not bound yet: the request may still land, so its room is reserved for 90 s."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 0.01)
     async with bench(pod("a", 14), pod("b", 14), fault=lambda method, path: "hang" if method == "POST" else None) as b:
         with pytest.raises(BindError, match="did not say"):
@@ -434,6 +444,7 @@ async def test_a_lost_answer_ends_when_the_pod_is_gone(monkeypatch: pytest.Monke
         await until(lambda: b.used() == [0, 0])
 
 
+@pytest.mark.promise("EXT-025")
 async def test_a_second_try_after_a_lost_answer_says_the_same_card(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever request lands, the pod's annotation names the card that is booked."""
     monkeypatch.setattr(bind_module, "_ASK_SECONDS", 30)
@@ -482,6 +493,7 @@ async def test_the_last_of_several_lost_answers_frees_the_card(monkeypatch: pyte
         await until(lambda: b.used("m") == [0])
 
 
+@pytest.mark.promise("EXT-025")
 async def test_two_orders_for_one_pod_run_one_after_the_other() -> None:
     """A scheduler that timed out asks again while the first request is under way: one request at a time, one card."""
     async with bench(pod("a"), fault=lambda method, path: "hang" if method == "POST" else None) as b:

@@ -32,6 +32,7 @@ POD = {
 NODE = {"metadata": {"name": "n1"}, "spec": {}, "status": {"x": [1, 2.50]}}
 
 
+@pytest.mark.promise("EXT-002")
 @pytest.mark.parametrize(
     "document",
     [
@@ -48,6 +49,7 @@ def test_filter_questions_are_read_in_any_casing(document: object) -> None:
     assert (args.pod and args.pod.metadata.name, args.node_names, args.nodes) == ("p", ["a", "b"], None)
 
 
+@pytest.mark.promise("EXT-005")
 @pytest.mark.parametrize("key", ["Nodes", "nodes"])
 def test_full_nodes_keep_their_bytes(key: str) -> None:
     """A scheduler without node cache replaces its Node objects by what comes back."""
@@ -60,6 +62,7 @@ def test_full_nodes_keep_their_bytes(key: str) -> None:
     assert b"2.50" in bytes(names_of(nodes)[0][1])
 
 
+@pytest.mark.promise("EXT-003")
 def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
     """Both may be null."""
     args = decode_args(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None}).encode())
@@ -89,6 +92,7 @@ def test_body_that_is_no_question_is_refused_with_its_fault(body: bytes, says: s
         decode_args(body)
 
 
+@pytest.mark.promise("EXT-002")
 @pytest.mark.parametrize(
     "document",
     [
@@ -117,6 +121,7 @@ def test_a_strangers_names_are_names(name: str) -> None:
         decode_binding(json.dumps({"PodName": "p", "PodNamespace": name, "Node": "n"}).encode())
 
 
+@pytest.mark.promise("EXT-001")
 def test_answers_have_the_canonical_names_of_go() -> None:
     """Every key present, Error never omitted, Nodes null for a question with names (defect D23 sends full nodes)."""
     result = FilterResult(["a"], {"full": ["b"]}, {"none": ["c"]})
@@ -165,6 +170,7 @@ def test_a_filter_answer_says_of_each_name_what_was_found(
     assert reasons_in(answer) == {**dict.fromkeys(fitting, ""), **by_name[0], **by_name[1]}
 
 
+@pytest.mark.promise("EXT-001")
 def test_an_answer_with_full_nodes_has_the_list_around_them() -> None:
     """Go decodes a NodeList."""
     answer = json.loads(encode_filter_result(FilterResult(["n1"], {}, {}), [msgspec.Raw(json.dumps(NODE).encode())]))

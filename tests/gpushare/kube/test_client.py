@@ -244,6 +244,7 @@ async def test_names_of_strangers_stay_inside_their_path() -> None:
     assert api.calls[0].query == {}
 
 
+@pytest.mark.promise("API-006")
 async def test_an_annotation_carries_the_uid() -> None:
     """A pod re-created under the name is refused by the server, not annotated."""
     api = ScriptedApi(lambda call: Answer({}))

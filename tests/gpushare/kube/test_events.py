@@ -39,6 +39,7 @@ LACKS_RIGHT = core_only(403, "Forbidden", 'User "x" cannot create resource "even
 ABOUT_POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p", "uid": "u1"}
 
 
+@pytest.mark.promise("API-010")
 async def test_an_event_is_written_on_its_object() -> None:
     """Every field is as events.k8s.io wants it."""
     (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "NoCard", "why"))

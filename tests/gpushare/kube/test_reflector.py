@@ -100,6 +100,7 @@ async def hear(api: ScriptedApi, *names: str) -> tuple[Told, list[str]]:
     return told, [call.query["resourceVersion"] for call in api.of("GET", watch=True)]
 
 
+@pytest.mark.promise("API-004")
 async def test_list_then_watch() -> None:
     """The present objects, then the changes; the watch starts at the version of the list and asks for bookmarks."""
     api = script(
@@ -124,6 +125,7 @@ async def test_synced_after_the_first_whole_list() -> None:
         assert told.here == {"a": "u-a"}
 
 
+@pytest.mark.promise("API-002", "API-003")
 async def test_a_clean_close_goes_on_where_it_was() -> None:
     """From the last event or bookmark, without another list."""
     api = script(
@@ -140,6 +142,7 @@ async def test_a_clean_close_goes_on_where_it_was() -> None:
     assert len(api.of("GET")) == 1
 
 
+@pytest.mark.promise("API-001")
 @pytest.mark.parametrize(
     "gone", [Answer(status(410, "Expired"), 410), Watch([GONE_EVENT, HOLD])], ids=["status", "event"]
 )
@@ -152,6 +155,7 @@ async def test_gone_lists_again_and_tells_what_vanished(gone: Any) -> None:
     assert versions == ["5", "20"]
 
 
+@pytest.mark.promise("API-003")
 async def test_a_broken_connection_loses_nothing() -> None:
     """Half a line is no event; it comes again, whole. The server's version is asked for, and not its objects."""
     api = script(

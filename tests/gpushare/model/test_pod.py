@@ -66,6 +66,7 @@ def test_a_request_that_is_no_whole_number_is_an_error(units: str) -> None:
         pod_request(pod([container("a", units)]))
 
 
+@pytest.mark.promise("EXT-003")
 def test_nulls_are_absent() -> None:
     """Go sends null for empty lists and maps."""
     document = {"metadata": {"name": "p"}, "spec": {"containers": None, "initContainers": None}, "status": None}

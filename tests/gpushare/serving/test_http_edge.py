@@ -257,6 +257,7 @@ async def test_a_body_that_no_scheduler_sends_is_refused() -> None:
     assert (status, headers["connection"], application.came) == (413, "close", [])
 
 
+@pytest.mark.promise("EXT-032")
 async def test_a_body_of_a_hundred_megabytes_is_read() -> None:
     """A scheduler without node cache sends such at 8,000 nodes."""
     application = Application()
@@ -442,6 +443,7 @@ async def test_a_client_that_leaves_stops_nothing() -> None:
             assert (await other.answer())[0] == 200
 
 
+@pytest.mark.promise("EXT-010")
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
@@ -546,6 +548,7 @@ async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None
         assert (await http.post("/a", content=b"x" * 2_000_000)).status_code == 413
 
 
+@pytest.mark.promise("EXT-033")
 async def test_certificates_are_renewed_without_a_restart(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,8 +194,9 @@ async def test_scale_changes_the_number_of_pods(client: ApiClient) -> None:
     assert (await client.get(DEPLOYMENTS, "d", "default"))["spec"]["replicas"] == 5
 
 
+@pytest.mark.promise("API-007")
 async def test_a_nodes_status_is_patched_by_its_own_path(client: ApiClient) -> None:
-    """API-007; annotations ride along, foreign amounts stay, the main path does not touch the status."""
+    """Annotations ride along, foreign amounts stay, the main path does not touch the status."""
     await client.create(node("n", capacity={"cpu": "4"}))
     patch: Any = {"metadata": {"annotations": {"a": "b"}}, "status": {"capacity": {"aliyun.com/gpu-count": "2"}}}
     await client.patch(NODES, "n", patch, subresource="status")

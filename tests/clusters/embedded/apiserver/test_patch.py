@@ -19,8 +19,9 @@ def patched(content_type: str, old: dict[str, Any], patch: Any) -> dict[str, Any
     return new
 
 
+@pytest.mark.promise("API-007")
 def test_a_json_patch_reaches_keys_with_slashes() -> None:
-    """`~1` is a slash: API-007."""
+    """`~1` in a path is a slash."""
     old = {"status": {"capacity": {"cpu": "1"}}}
     patch = [{"op": "add", "path": "/status/capacity/aliyun.com~1gpu-count", "value": "4"}]
 

@@ -140,6 +140,7 @@ def test_a_lease_is_checked(spec: Object) -> None:
     assert f"spec.{next(iter(spec))}" in told(LEASES, {"metadata": {"name": "l"}, "spec": spec})
 
 
+@pytest.mark.promise("API-010")
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -156,7 +157,7 @@ def test_a_lease_is_checked(spec: Object) -> None:
     ids=str,
 )
 def test_the_newer_events_are_strict(change: Object, field: str) -> None:
-    """API-010."""
+    """An event of events.k8s.io with a field out of its bounds is refused, and the refusal names the field."""
     assert f"{field}: " in told(EVENTS_V1, {**EVENT, **change})
 
 

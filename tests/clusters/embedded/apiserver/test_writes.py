@@ -107,8 +107,9 @@ def test_a_put_of_an_old_version_is_409() -> None:
     assert writes.get(CONFIG_MAPS, "default", "c").item["data"] == {"x": "4"}
 
 
+@pytest.mark.promise("API-006")
 def test_a_wrong_uid_is_409_in_a_put_and_422_in_a_patch() -> None:
-    """API-006: a recreated object is another one."""
+    """A recreated object is another one."""
     writes = new_writes()
     writes.create(PODS, "default", pod())
     refused(409, lambda: writes.replace(PODS, "default", "p", pod(metadata={"uid": "other"})))

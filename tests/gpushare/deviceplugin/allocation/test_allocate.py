@@ -349,8 +349,9 @@ async def _start_all(node: Stage) -> None:
             continue
 
 
+@pytest.mark.promise("DP-012", "DP-013", "DP-014")
 async def test_init_sidecar_and_container_are_on_the_pods_card() -> None:
-    """DP-012, DP-013, DP-014, D21: 4 units, then beside 2 containers of 3 and 1 on the ids of the first; all get one card."""
+    """D21: 4 units, then beside 2 containers of 3 and 1 on the ids of the first; all get one card."""
     pods = [gpu_pod("other", 3, card=0), gpu_pod("a", 3, 1, init=4, sidecar=2, card=1)]
     async with stage(pods) as node:
         await node.admit("other")
@@ -857,8 +858,9 @@ async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
         assert node.allocator._admission.between_pods.is_set()
 
 
+@pytest.mark.promise("DP-016")
 async def test_an_amount_that_no_pod_waits_for_is_refused() -> None:
-    """DP-016, D3, D4: also on a node of one card."""
+    """D3, D4: also on a node of one card."""
     async with stage([gpu_pod("a", 3, card=0)], (14,)) as node:
         with pytest.raises(NoCandidateError, match="waits for 4 units .waiting for other amounts: 1"):
             await node.allocator.prefer(node.free(), [], 4)

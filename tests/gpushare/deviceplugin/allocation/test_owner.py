@@ -90,14 +90,16 @@ A = Entry("c", frozenset({"1", "2"}), namespace="d", pod="a")
 B = Entry("c", frozenset({"3"}), namespace="d", pod="b")
 
 
+@pytest.mark.promise("PR-002")
 async def test_pod_resources_names_the_container_of_an_id(folder: Path) -> None:
-    """PR-002: the union over a container's parts, of our resources only. No Get is asked for (PR-003): it is off on many."""
+    """The union over a container's parts, of our resources only. No Get is asked for (PR-003): it is off on many."""
     async with serving(folder, Lister()) as book:
         assert await book.entries() == (A, B)
 
 
+@pytest.mark.promise("PR-001")
 async def test_golden_bytes_of_an_answer_are_understood(folder: Path) -> None:
-    """PR-001: namespace, names and ids by the numbers of the published schema, whatever else is in the message."""
+    """Namespace, names and ids by the numbers of the published schema, whatever else is in the message."""
     devices = b"\x0a\x12aliyun.com/gpu-mem" + b"\x12\x041-_-" + b"\x1a\x04\x0a\x02\x08\x01"
     container = b"\x0a\x01c" + b"\x12" + bytes([len(devices)]) + devices + b"\x18\x07"
     pod = b"\x0a\x01p" + b"\x12\x01n" + b"\x1a" + bytes([len(container)]) + container
@@ -123,16 +125,18 @@ def answer_bytes(golden: bytes) -> Any:
     return answer
 
 
+@pytest.mark.promise("PR-006")
 async def test_an_answer_of_more_than_16_mib_is_taken(folder: Path) -> None:
-    """PR-006: it carries every id of the node."""
+    """It carries every id of the node."""
     lister = Lister()
     lister.more = 300_000
     async with serving(folder, lister) as book:
         assert await book.entries() == (A, B)
 
 
+@pytest.mark.promise("PR-004")
 async def test_a_kubelet_that_limits_calls_is_asked_again(folder: Path) -> None:
-    """PR-004: more than 100 a second are refused, and a moment later one is answered."""
+    """More than 100 a second are refused, and a moment later one is answered."""
     lister = Lister(refusals=3)
     async with serving(folder, lister) as book:
         entries = await book.entries()
@@ -140,10 +144,11 @@ async def test_a_kubelet_that_limits_calls_is_asked_again(folder: Path) -> None:
     assert (entries, lister.calls) == ((A, B), 4)
 
 
+@pytest.mark.promise("PR-004")
 async def test_kubelet_that_refuses_too_long_leaves_the_checkpoint(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PR-004: in time for PreStartContainer, which has 30 s."""
+    """In time for PreStartContainer, which has 30 s."""
     monkeypatch.setattr(owner, "_BUDGET_SECONDS", 0.3)
     write_checkpoint(folder, line("c", ["1"]))
     async with serving(folder, Lister(refusals=10**9)) as book:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpushare.deviceplugin.answer.answer_message import answer_message
 from gpushare.deviceplugin.answer.container_answer import Granted, answer
 from gpushare.model.cards import CardFacts
@@ -37,8 +39,9 @@ def variables(visible: str) -> bytes:
     )
 
 
+@pytest.mark.promise("DP-019")
 def test_dp_019_the_answer_is_the_five_variables_to_the_byte() -> None:
-    """DP-019: nothing else, so that any kubelet since the first reads it alike."""
+    """Nothing else, so that any kubelet since the first reads it alike."""
     assert message("envvar") == variables("GPU-1")
 
 

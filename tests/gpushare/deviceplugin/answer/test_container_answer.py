@@ -26,8 +26,9 @@ def told(*strategies: str, by: str = "uuid", granted: Granted | None = None) -> 
     return answer(granted or Granted((CARD,), 2, 5), NVML, IDS, ContainerFlags(strategies, by))
 
 
+@pytest.mark.promise("DP-019")
 def test_dp_019_the_variables_are_the_contract_and_no_more() -> None:
-    """DP-019: by default five variables, no mounts, no devices, no annotations."""
+    """By default five variables, no mounts, no devices, no annotations."""
     assert told("envvar") == ContainerAnswer({"NVIDIA_VISIBLE_DEVICES": "GPU-1a2b", **OURS})
 
 

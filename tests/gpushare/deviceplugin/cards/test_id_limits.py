@@ -110,8 +110,9 @@ def test_too_many_slots_are_refused_with_a_number_that_fits() -> None:
     check_ids(facts(8, H200, MIB, slots=500), "v1.36.3", None)
 
 
+@pytest.mark.promise("DP-023")
 def test_pod_with_an_unwritable_status_is_refused() -> None:
-    """DP-023: a new kubelet writes each id into it; an old one does not."""
+    """A new kubelet writes each id into it; an old one does not."""
     cards = facts(1, 81920, MIB)
     with pytest.raises(TooManyIdsError, match="each into the pod's status.* --memory-unit 32MiB, or --mode slots"):
         check_ids_of_pod(MOST_IDS_OF_A_POD + 1, cards, "v1.36.3")

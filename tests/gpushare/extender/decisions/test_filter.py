@@ -40,6 +40,7 @@ def test_a_request_as_large_as_the_free_card_fits() -> None:
     assert filter_nodes(Question(Request(15)), ["free"], CLUSTER).fitting == []
 
 
+@pytest.mark.promise("EXT-007")
 def test_what_eviction_cannot_cure_is_unresolvable() -> None:
     """No large enough card, no healthy card, no card, no node: preemption must not kill pods there."""
     result = filter_nodes(Question(Request(6)), ["small", "sick", "plain", "gone"], CLUSTER)
@@ -53,6 +54,7 @@ def test_what_eviction_cannot_cure_is_unresolvable() -> None:
     }
 
 
+@pytest.mark.promise("EXT-014")
 def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
     """Also on nodes without cards and on nodes that we do not know."""
     assert filter_nodes(Question(Request(0)), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
@@ -61,6 +63,7 @@ def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
 ASKED = st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12)
 
 
+@pytest.mark.promise("EXT-004", "EXT-006")
 @given(ASKED, st.integers(0, 20))
 def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> None:
     """In one of the three answers, under one reason, in the order asked; nothing is invented."""

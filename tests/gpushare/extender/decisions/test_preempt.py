@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,8 +45,9 @@ def victims(info: NodeInfo, preemptor: Preemptor, *proposed: str, budgets: tuple
     return None if found is None else set(found.uids)
 
 
+@pytest.mark.promise("EXT-028")
 def test_the_victims_free_one_card() -> None:
-    """EXT-028: the sum over the node was enough with c's end, no card was."""
+    """The sum over the node was enough with c's end, no card was."""
     info = node(on(0, "a", 5), on(1, "b", 4), on(1, "c", 1))
 
     assert victims(info, ask(5), "c") == {"a"}
@@ -172,6 +174,7 @@ PODS = st.lists(
 )
 
 
+@pytest.mark.promise("EXT-028")
 @given(PODS, st.integers(1, 8), st.integers(1, 4), st.data())
 def test_victims_make_room_and_none_has_the_pods_priority(
     pods: list[tuple[int, int, int, int]], units: int, priority: int, data: st.DataObject

@@ -99,11 +99,12 @@ def test_a_pod_that_asks_for_nothing_finds_all_nodes_alike() -> None:
 CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()), min_size=1, max_size=4)
 
 
+@pytest.mark.promise("EXT-016")
 @given(st.lists(CARDS, min_size=1, max_size=5), st.integers(1, 20), st.sampled_from(wire.POLICIES))
 def test_score_is_a_whole_number_from_0_to_10_for_each_node(
     nodes: list[list[tuple[int, int, bool]]], units: int, policy: str
 ) -> None:
-    """EXT-016: kube-scheduler does not clamp, and refuses a fraction."""
+    """kube-scheduler does not clamp, and refuses a fraction."""
     infos = {
         str(at): lay_out(str(at), tuple(Device(i, *card) for i, card in enumerate(cards)), [])
         for at, cards in enumerate(nodes)

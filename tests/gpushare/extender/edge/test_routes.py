@@ -90,6 +90,7 @@ FILTER_DEFECTS = {
 }
 
 
+@pytest.mark.promise("EXT-001")
 @pytest.mark.parametrize("number", range(14))
 async def test_recorded_filter_and_inspect_dialogue(number: int) -> None:
     """Status, content type and every decision are the original's; what differs is a named defect."""
@@ -127,6 +128,7 @@ def same_decision(theirs: dict[str, Any], ours: dict[str, Any], question: dict[s
         assert ours["Nodes"]["items"] == [n for n in asked_nodes["items"] if n["metadata"]["name"] in ours["NodeNames"]]
 
 
+@pytest.mark.promise("EXT-001")
 async def test_recorded_bind_dialogue() -> None:
     """Same cards, same annotations; one write instead of two (D20), refusals as 200 with Error, a bind twice is success."""
     document = recorded("bind")
@@ -248,6 +250,7 @@ async def test_paths_and_methods(method: str, path: str, status: int) -> None:
         assert (await http.request(method, path)).status_code == status
 
 
+@pytest.mark.promise("EXT-030")
 async def test_two_hundred_requests_on_one_connection() -> None:
     """Keep-alive, and a length on every answer: Go's client would reconnect otherwise."""
     async with extender(stub(recorded("filter"))) as http:
@@ -256,6 +259,7 @@ async def test_two_hundred_requests_on_one_connection() -> None:
             assert int(answer.headers["content-length"]) == len(answer.content)
 
 
+@pytest.mark.promise("EXT-032")
 async def test_filter_with_two_megabytes_of_nodes_echoes_fitting_ones() -> None:
     """A scheduler without node cache sends every node in full."""
     document = recorded("filter")
@@ -284,8 +288,9 @@ async def ask(http: httpx2.AsyncClient, verb: str, body: Any) -> Any:
     return answer.json()
 
 
+@pytest.mark.promise("EXT-016")
 async def test_prioritize_answers_a_bare_list_in_the_order_asked() -> None:
-    """EXT-016: Host and Score, for names and for nodes in full; the recorded cluster has 10 and 24 units free on its two nodes."""
+    """Host and Score, for names and for nodes in full; the recorded cluster has 10 and 24 units free on its two nodes."""
     document = recorded("filter")
     async with extender(stub(document)) as http:
         question = {"Pod": gpu_pod("p", 2), "Nodes": None, "NodeNames": ["gpu-b", "gpu-a", "cpu"]}
@@ -323,6 +328,7 @@ async def test_fragmentation_keeps_the_cpu_that_cards_need() -> None:
     assert max(scores["scarce"], scores["used"]) < 10
 
 
+@pytest.mark.promise("EXT-002", "EXT-028")
 @pytest.mark.parametrize(
     "victims",
     [
@@ -340,7 +346,7 @@ async def test_fragmentation_keeps_the_cpu_that_cards_need() -> None:
     ids=["uids", "whole pods", "1.16", "lower case"],
 )
 async def test_preempt_answers_uids_whatever_it_was_asked_with(victims: dict[str, Any]) -> None:
-    """EXT-002, EXT-028: only NodeNameToMetaVictims is read from the answer; a node that helps no pod is not in it."""
+    """Only NodeNameToMetaVictims is read from the answer; a node that helps no pod is not in it."""
     low = gpu_pod("low", 14, annotations={"ALIYUN_COM_GPU_MEM_IDX": "0"})
     low["spec"] |= {"nodeName": "n", "priority": 1}
     capacity = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}

@@ -85,6 +85,7 @@ async def play(steps: Iterable[Step], *, guarded: bool) -> tuple[list[str], int]
         await world.close()
 
 
+@pytest.mark.promise("API-009")
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(STEPS)
 def test_no_card_is_booked_twice_whoever_binds_when(steps: list[tuple[Any, ...]]) -> None:
