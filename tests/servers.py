@@ -16,7 +16,7 @@ import uvicorn
 STATUS_OF = {404: "NotFound", 409: "Conflict", 410: "Expired", 500: "InternalError"}
 
 
-async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 300) -> None:
     """Wait for a condition of this process; the limit is against hangs."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # a condition over code that has no event for it
@@ -25,7 +25,7 @@ async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 def plain_http(url: str = "", **more: Any) -> httpx2.AsyncClient:
     """A client without TLS: any other reads all authorities that the machine trusts first, which takes 40 ms."""
-    return httpx2.AsyncClient(base_url=url, trust_env=False, verify=False, **more)
+    return httpx2.AsyncClient(base_url=url, trust_env=False, verify=False, **{"timeout": 300, **more})
 
 
 @contextlib.asynccontextmanager

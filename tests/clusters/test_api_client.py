@@ -221,7 +221,7 @@ async def silent_server(folder: Path) -> AsyncIterator[tuple[ApiClient, set[asyn
 
 async def test_connection_given_up_in_its_handshake_is_closed(tmp_path: Path) -> None:
     """A server that takes the connection and never answers is not waited for."""
-    async with silent_server(tmp_path) as (client, here, greeted), asyncio.timeout(30):
+    async with silent_server(tmp_path) as (client, here, greeted), asyncio.timeout(300):
         asking = asyncio.create_task(client.request("GET", "/version"))
         await greeted.wait()
         asking.cancel()

@@ -26,7 +26,7 @@ MEMORY = "aliyun.com/gpu-mem"
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """To its end."""
     command = [sys.executable, "-m", "clusters", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 def children(pid: int) -> list[int]:
@@ -96,7 +96,7 @@ async def test_up_prints_lines_that_work_in_another_shell(request: pytest.Fixtur
     request.addfinalizer(lambda: cluster.kill() if cluster.returncode is None else None)
     assert cluster.stdout is not None
     lines = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not lines or not lines[-1].startswith("Ctrl-C"):
             lines.append((await cluster.stdout.readline()).decode().rstrip())
     (export,) = [line for line in lines if line.startswith("  export ")]

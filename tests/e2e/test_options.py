@@ -18,6 +18,6 @@ def test_all_words_of_the_readme_are_options_of_make_e2e() -> None:
     options = {word for word in words if word.startswith("--")} - {"--kubectl"}
     assert {"--restarts", "--bursts", "--burst-seed"} <= options
     argv = [sys.executable, "-m", "pytest", "e2e", "--help", "-p", "no:cacheprovider"]
-    done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False)
 
     assert {option for option in options if f"  {option}" not in done.stdout} == set()

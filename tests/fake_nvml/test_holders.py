@@ -127,7 +127,7 @@ def test_the_library_in_c_sees_what_python_sees(state: State, hold: Hold) -> Non
 
     def read() -> str:
         argv = [sys.executable, "-c", READER, str(library)]
-        return subprocess.run(argv, env=settings, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(argv, env=settings, capture_output=True, text=True, check=True, timeout=300).stdout
 
     reserved = state.cards()[1].reserved_mib
     assert read() == f"{700 + reserved} [{process.pid}]\n"

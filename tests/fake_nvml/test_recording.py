@@ -387,7 +387,7 @@ def asked(layer: str, state_path: Path) -> dict[str, Any]:
         [sys.executable, "-m", "fake_nvml.main", "exec", "--layer", layer, "--state", str(state_path), "--",
          sys.executable, "-m", "fake_nvml.main", "record", *(
             ["--library", "libnvidia-ml.so.1"] if layer == "c" else [])],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=100, check=False,
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return dict(yaml.safe_load(done.stdout))

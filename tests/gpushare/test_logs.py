@@ -50,7 +50,7 @@ def test_attack_10_a_full_pipe_stops_no_program() -> None:
     with start(code) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "True\n"
-        assert program.wait(timeout=60) == 0
+        assert program.wait(timeout=300) == 0
 
 
 def test_attack_10_dropped_lines_are_counted_and_reported() -> None:
@@ -86,7 +86,7 @@ def test_attack_10_a_closed_pipe_stops_no_program() -> None:
         assert program.stderr is not None
         program.stderr.close()
         assert program.stdout.read() == "done\n"
-        assert program.wait(timeout=60) == 0
+        assert program.wait(timeout=300) == 0
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_waiting_for_another_build_is_reported(environment: dict[str, str]) -> N
         second = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
         assert second.stderr is not None
         said = second.stderr.readline()
-    second.communicate(timeout=30)
+    second.communicate(timeout=300)
 
     assert (second.returncode, "another build" in said) == (0, True)
 

@@ -118,7 +118,7 @@ async def register(folder: Path, endpoint: str, *, resource: str = RESOURCE, ver
     """Register as any plugin does. Raises grpc.aio.AioRpcError when the kubelet refuses."""
     async with grpc.aio.insecure_channel(f"unix:{folder / 'kubelet.sock'}") as channel:
         request = pb.RegisterRequest(version=version, endpoint=endpoint, resource_name=resource)
-        await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
+        await pb_grpc.RegistrationStub(channel).Register(request, timeout=300)
 
 
 def ids(names: Iterable[object]) -> dict[str, bool]:

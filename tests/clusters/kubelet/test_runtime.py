@@ -78,7 +78,7 @@ async def test_a_wrong_override_ends_the_container_with_the_reason():
     """It ends as one that could not be started."""
     run = runtime_of().start("uid", container(), {"SIMULATED_HOLDS_MIB": "a lot"})
 
-    ended = await asyncio.wait_for(run.ended(), 5)
+    ended = await asyncio.wait_for(run.ended(), 300)
     assert (ended.code, ended.reason) == (128, "StartError")
     assert "'a lot' is not a number" in ended.message
 

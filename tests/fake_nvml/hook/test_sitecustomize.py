@@ -28,7 +28,7 @@ def environment(state_path: Path) -> dict[str, str]:
 def python(code: str, environment: dict[str, str], program: str = sys.executable) -> str:
     done = subprocess.run(
         [program, "-W", "error", "-c", code],
-        env=environment, cwd="/", capture_output=True, text=True, timeout=60, check=False,
+        env=environment, cwd="/", capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -30,7 +30,7 @@ print(code, count.value)
 def run(code: str, *arguments: object, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     plain = {key: value for key, value in os.environ.items() if key not in ("FAKENVML_STATE", "LD_LIBRARY_PATH")}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env={**plain, **environment}, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, env={**plain, **environment}, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ async def run(*argv: str, until_log: str = "", **environment: str) -> tuple[int 
     )
     assert program.stderr is not None
     log = ""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while line := await program.stderr.readline():
             log += line.decode()
             if until_log and until_log in log:

@@ -32,7 +32,7 @@ class Plugin:
     async def until(self, pattern: str) -> re.Match[str]:
         """Read on until the log has this."""
         assert self.process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while (found := re.search(pattern, self.log)) is None:
                 line = await self.process.stderr.readline()
                 assert line, f"{pattern} is not in the log:\n{self.log}"
@@ -49,7 +49,7 @@ class Plugin:
         """SIGTERM; its exit code."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             _, rest = await self.process.communicate()
         self.log += rest.decode()
         return self.process.returncode

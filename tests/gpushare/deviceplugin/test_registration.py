@@ -48,7 +48,7 @@ class Kubelet(pb_grpc.RegistrationServicer):
             self.refuse -= 1
             await context.abort(grpc.StatusCode.UNKNOWN, "not today")
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
-            options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=5)
+            options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=300)
         assert options == request.options
         if self.new_socket:
             # A file that was moved is another one by its time, and the same server answers at it.
@@ -98,7 +98,7 @@ async def staying(
 
 async def next_registration(kubelet: Kubelet) -> pb.RegisterRequest:
     """The next one, or a failure after a while."""
-    return await asyncio.wait_for(kubelet.registered.get(), 20)
+    return await asyncio.wait_for(kubelet.registered.get(), 300)
 
 
 @pytest.mark.promise("DP-001")

@@ -333,7 +333,7 @@ async def test_the_end_finishes_an_answer_in_parts() -> None:
     running = HttpEdge(Application(), listener, Limits(shutdown=1000))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     await running.start()
-    async with client(url) as one, asyncio.timeout(60):
+    async with client(url) as one, asyncio.timeout(300):
         await one.send(b"GET /parts HTTP/1.1\r\n\r\n")
         head = await one.reader.readuntil(b"\r\n\r\n")
         stopping = asyncio.create_task(running.stop())
@@ -373,7 +373,7 @@ async def test_an_idle_caller_does_not_keep_its_connection(text: bytes) -> None:
     async with edge(Application(), SOON) as url, client(url) as one:
         await one.send(text)
         await asyncio.sleep(0.3)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             assert not (await one.reader.read()).endswith(b"never")
 
 
@@ -521,7 +521,7 @@ def authority(tmp_path: Path) -> Authority:
 
 async def get(url: str, context: ssl.SSLContext) -> str:
     """The answer to a client with these certificates."""
-    async with httpx2.AsyncClient(base_url=url, verify=context, trust_env=False) as http:
+    async with httpx2.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=300) as http:
         return (await http.get("/a")).text
 
 
@@ -543,7 +543,7 @@ async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None
     """It is refused anyway, so nothing of it is kept."""
     async with (
         edge(Application(), tls=load(authority.files())) as url,
-        httpx2.AsyncClient(base_url=url, verify=authority.caller(), trust_env=False) as http,
+        httpx2.AsyncClient(base_url=url, verify=authority.caller(), trust_env=False, timeout=300) as http,
     ):
         assert (await http.post("/a", content=b"x" * 2_000_000)).status_code == 413
 
@@ -574,7 +574,7 @@ async def test_certificates_are_renewed_without_a_restart(
         second = Authority(authority.folder)
         second.files()
         assert fingerprint(files) != before
-        await asyncio.wait_for(renewed.wait(), 20)
+        await asyncio.wait_for(renewed.wait(), 300)
         assert await get(url, second.caller(second.ca)) == "GET /a 0"
         with pytest.raises(httpx2.TransportError):
             await get(url, authority.caller(authority.ca))

@@ -267,14 +267,14 @@ def test_attack_11_without_a_free_file_it_goes_on() -> None:
     ) as program:
         assert program.stdout is not None
         port = int(program.stdout.readline())
-        idle = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(200)]
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as one:
+        idle = [socket.create_connection(("127.0.0.1", port), timeout=300) for _ in range(200)]
+        with socket.create_connection(("127.0.0.1", port), timeout=300) as one:
             one.sendall(b"GET /a HTTP/1.1\r\n\r\n")
             assert one.recv(15) == b"HTTP/1.1 200 OK"
         for other in idle:
             other.close()
         program.terminate()
-        _, errors = program.communicate(timeout=30)
+        _, errors = program.communicate(timeout=300)
 
     assert errors.count("\n") == errors.count("cannot accept a connection open=") == 1
 

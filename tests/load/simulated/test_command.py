@@ -54,7 +54,7 @@ def up(*argv: object) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
+            process.communicate(timeout=300)
 
 
 async def booked(kubeconfig: Path, folder: Path) -> dict[str, list[int]]:
@@ -121,7 +121,7 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str | None, says:
     if text is not None:
         path.write_text(text)
     argv = [sys.executable, "-m", "load", "cluster", str(path)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     last = done.stderr.splitlines()[-1]
     assert (done.returncode, done.stdout) == (1, "")
     assert last.startswith(f"cluster: {path}: ")

@@ -48,7 +48,7 @@ async def client(
         context.load_cert_chain(certificate.certificate, certificate.key)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     base = f"https://{server.address}"
-    async with httpx2.AsyncClient(verify=context, base_url=base, headers=headers, trust_env=False) as http:
+    async with httpx2.AsyncClient(verify=context, base_url=base, headers=headers, trust_env=False, timeout=300) as http:
         yield http
 
 

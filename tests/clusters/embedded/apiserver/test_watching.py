@@ -32,12 +32,12 @@ class Watch:
 
     async def next(self) -> Event:
         """The next event; the limit is against hangs."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             return dict(json.loads(await anext(self._lines)))
 
     async def rest(self) -> list[Event]:
         """All events until the server ends the watch."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             return [json.loads(line) async for line in self._lines]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-_SECONDS: Final = 60
+_SECONDS: Final = 300
 # Containers that other clusters may have stopped at the same time, and ours.
 _MOST: Final = 30
 _POD: Final = """

@@ -40,7 +40,7 @@ def images(environment: dict[str, str]) -> ProgramImages:
 def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     """A container without network, without capabilities, on a root that may only be read."""
     argv = ["docker", "run", "--rm", "--network=none", "--read-only", "--cap-drop=ALL", *words]
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=100)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def facts(environment: dict[str, str], image: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
         await eventually(methods, lambda seen: seen[:2] == ["POST", "PATCH"], "the event is there, and counted up")
         assert not waiting.done()
         path.rename(tmp_path / "moved")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             await waiting
 
     event = api.events[0]
