@@ -46,10 +46,11 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e parity soak-parity soak-bursts soak-chaos bench-scheduler control-plane docker docker-down kind-image images fake-nvml real-nvml bench load load-full soak-load fuzz generate verify constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e parity soak control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify constraints clean-clone clean
 
-help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+# A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
+help: ## List the targets (MORE=1: those for rare occasions, too)
+	@awk -F ':.*#[#+] ' '/^[a-z0-9-]+:.*#[#$(if $(MORE),+)] / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The list `build` has a newer pip: the one of Python 3.11 takes twice as long to find what to install. No pip compiles on more than one core.
 $(RUNS): pyproject.toml $(wildcard $(LISTS)/*.txt)
@@ -83,42 +84,34 @@ e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|contr
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(ON) $(ARGS)
 
-SEED ?= 1
-OPERATIONS ?= 20000
-soak-parity: control-plane ## Replay long random API histories on both (SEED=1 OPERATIONS=20000); 2,000 operations are part of make parity
-	@$(BIN)/python -m pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed $(SEED) --parity-operations $(OPERATIONS) $(ARGS)
+# What `make soak` runs, with options that those of ARGS override.
+SOAK ?= bursts
+SOAK_bursts = e2e.bursts.soak --bursts 1000 --cluster $(CLUSTER) --target $(TARGET)
+SOAK_chaos = pytest e2e/chaos --cluster controlplane --require-control-plane --chaos-seconds 600
+SOAK_parity = pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed 1 --parity-operations 20000
+soak: $(if $(filter bursts,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|parity (ARGS="--bursts 200 --seed 7")
+	@$(BIN)/python -m $(or $(SOAK_$(SOAK)),$(error SOAK=$(SOAK) is none of bursts, chaos, parity)) $(ARGS)
 
-BURSTS ?= 1000
-soak-bursts: $(READY) ## Play 1,000 random bursts of pods; stopped, it goes on where it was (BURSTS=200 CLUSTER=kind ARGS="--seed 7"); 100 are part of make e2e
-	@$(BIN)/python -m e2e.bursts.soak --bursts $(BURSTS) --cluster $(CLUSTER) --target $(TARGET) $(ARGS)
-
-MINUTES ?= 10
-soak-chaos: control-plane ## Kill, pause and cut off two extenders and a real scheduler for long (MINUTES=10 SEED=1); a minute is part of make e2e CLUSTER=controlplane
-	@$(BIN)/python -m pytest e2e/chaos --cluster controlplane --require-control-plane --chaos-seconds $$(($(MINUTES) * 60)) --chaos-seed $(SEED) $(ARGS)
-
-bench-scheduler: control-plane ## Pods a second that the real kube-scheduler binds with the extender and without it (ARGS="--nodes 1000 --pods 2000")
-	@$(BIN)/python -m load.real_scheduler $(ARGS)
-
-control-plane: $(READY) ## Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
+control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-docker: $(READY) ## Start a private Docker for kind where none answers (as root; without an image registry), and build kind
+docker: $(READY) #+ Start a private Docker for kind where none answers (as root; without an image registry), and build kind
 	@$(BIN)/python -m clusters.kind.engine up
 
-docker-down: $(RUNS) ## End the private Docker if no other checkout uses it, and say what tried to leave the machine; its images stay in the cache
+docker-down: $(RUNS) #+ End the private Docker if no other checkout uses it, and report packets that tried to leave the machine; its images stay in the cache
 	@$(BIN)/python -m clusters.kind.engine status || true
 	@$(BIN)/python -m clusters.kind.engine down $(ARGS)
 
-kind-image: docker control-plane ## Build the image of kind's nodes without a registry (KUBERNETES=1.36)
+kind-image: docker control-plane #+ Build the image of kind's nodes without a registry (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.kind.node_image.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-images: docker ## Build the images of our programs without a registry, and the player
+images: docker #+ Build the images of our programs without a registry, and the player
 	@$(BIN)/python -m clusters.kind.program_images.build
 
-fake-nvml: $(READY) ## Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and say where (CC=, or pip install ziglang)
+fake-nvml: $(READY) ## Build the simulated libnvidia-ml.so.1 of each driver era into the user's cache, and print where (CC=, or pip install ziglang)
 	@$(BIN)/python -m fake_nvml.native.build $(ARGS)
 
-real-nvml: $(READY) ## Run the NVML layer on NVIDIA's own library, without a card (LIBNVIDIA_ML=PATH of a libnvidia-ml.so.1)
+real-nvml: $(READY) #+ Run the NVML layer on NVIDIA's own library, without a card (LIBNVIDIA_ML=PATH of a libnvidia-ml.so.1)
 	@test -e "$(LIBNVIDIA_ML)" || { echo "name a real library: make real-nvml LIBNVIDIA_ML=/usr/lib/.../libnvidia-ml.so.1" >&2; exit 2; }
 	@LIBNVIDIA_ML=$(LIBNVIDIA_ML) $(BIN)/python -m pytest tests/gpushare/nvml/test_real_library.py -q $(ARGS)
 
@@ -143,20 +136,15 @@ bench: $(READY) ## Measure the extender beside a C server that does nothing, and
 	@$(BIN)/python -m load.bench $(BENCH) $(ARGS)
 	@$(BIN)/python -m load.device_list
 
-load: $(DRAWING) ## Play kube-scheduler in front of the extender with Locust, on 1,000 simulated nodes for a minute (ARGS="--shape burst", ARGS=--help)
-	@$(BIN)/python -m load run $(ARGS)
+LOAD ?= run
+load: $(DRAWING) ## Play kube-scheduler in front of the extender with Locust for a minute (LOAD=curves: on 100 to 15,000 nodes; LOAD=soak: for half an hour; ARGS=--help)
+	@$(BIN)/python -m load $(LOAD) $(ARGS)
 
-load-full: $(DRAWING) ## The same on 100 to 15,000 nodes, with more names and more events: curves and promises of growth (about eight minutes)
-	@$(BIN)/python -m load curves $(ARGS)
-
-soak-load: $(DRAWING) ## Let pods come and go for half an hour: is memory flat, the book right, no card over-booked? (ARGS="--provider controlplane": with the real kube-scheduler)
-	@$(BIN)/python -m load soak $(ARGS)
-
-fuzz: $(READY) ## Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
+fuzz: $(READY) #+ Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
 	@$(call LOCKED,product cluster dev fuzz)
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-generate: $(READY) ## Regenerate the gRPC stubs from their .proto files, and docs/reference.md from the code
+generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, and docs/reference.md from the code
 	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
 	@$(BIN)/python docs/reference_page.py
@@ -164,7 +152,7 @@ generate: $(READY) ## Regenerate the gRPC stubs from their .proto files, and doc
 verify: generate ## Fail if a generated file is not what its source says
 	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md
 
-constraints: ## Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
+constraints: #+ Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
 	$(PYTHON) -m venv "$$folder" && "$$folder/bin/python" -m pip install --quiet --require-hashes --requirement $(LISTS)/lock.txt && \
 	KEEP=$(KEEP) UV="$$folder/bin/uv" .ci/lock
@@ -173,5 +161,5 @@ clean-clone: ## Clone into a temporary folder, set up, run demo and tests there
 	@folder=$$(mktemp -d /tmp/gpushare-clone-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
 	git clone --quiet . "$$folder/gpushare"; $(MAKE) -C "$$folder/gpushare" demo test
 
-clean: ## Remove the environment and caches
+clean: #+ Remove the environment and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage build dist *.egg-info

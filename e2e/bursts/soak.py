@@ -70,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         progress = Progress.load(arguments.state, arguments.seed)
     except ValueError as error:
-        sys.stderr.write(f"soak-bursts: {error}\n")
+        sys.stderr.write(f"soak: {error}\n")
         return 1
     try:
         return asyncio.run(_until_signal(arguments, progress))
     except HangingBurstError as error:
-        sys.stderr.write(f"soak-bursts: {error}\n")
+        sys.stderr.write(f"soak: {error}\n")
         return 1
     except asyncio.CancelledError:
         _say(f"stopped after {len(progress.results)} of {arguments.bursts}; the same command goes on")

@@ -95,7 +95,7 @@ async def test_on_a_real_control_plane_kwok_lets_the_pods_run(file: Path, tmp_pa
     except MissingBinariesError as error:
         pytest.skip(str(error))
     if KWOK not in cached(kwok(), os.environ):
-        pytest.skip("kwok is not built: make bench-scheduler ARGS=--kwok builds it, in minutes")
+        pytest.skip("kwok is not built: python -m load.real_scheduler --kwok builds it, in minutes")
     kubeconfig, world = tmp_path / "kubeconfig", build(read(file))
     with up(file, "--provider", "controlplane", "--kubeconfig", kubeconfig):
         async with ApiClient.from_kubeconfig(kubeconfig) as api:
