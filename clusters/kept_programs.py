@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters import policies
+from clusters import admission_policies
 from clusters.api_client import ApiClient
 from clusters.resources import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 
@@ -52,4 +52,4 @@ def manifests() -> tuple[dict[str, Any], ...]:
 
 async def keep_programs(api: ApiClient) -> None:
     """Install the policy, if the API server has the kind, and wait until it acts. Raises ApiError."""
-    await policies.install(api, manifests(), {})
+    await admission_policies.install(api, manifests(), {})

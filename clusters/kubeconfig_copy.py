@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from clusters import kubeconfig
+from clusters import kubeconfig_file
 from clusters.provider import ClusterError
 
 
@@ -18,14 +18,14 @@ class Copy:
         self._content = b""
         if not path.parent.is_dir():
             raise ClusterError(f"{path}: there is no folder {path.parent}")
-        if path.exists() and not kubeconfig.is_ours(path):
+        if path.exists() and not kubeconfig_file.is_ours(path):
             raise ClusterError(f"{path}: is there, and not the kubeconfig of a cluster of ours; name another file")
 
     def put(self, source: Path) -> None:
         """Write it: whole, and readable for its owner alone. Raises ClusterError."""
         self._content = source.read_bytes()
         try:
-            kubeconfig.put(self._path, self._content)
+            kubeconfig_file.put(self._path, self._content)
         except OSError as error:
             raise ClusterError(f"{self._path}: cannot be written: {error.strerror}") from error
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import yaml
 
-from clusters import policies, program_pod
+from clusters import admission_policies, program_pod
 from clusters.api_client import ApiClient, ApiError
 from clusters.clock import Clock
 from clusters.control_plane import ControlPlane
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet.cards import NoCards, StateFileCards
 from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.kubelet_cards import NoCards, StateFileCards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.ports import free_port
@@ -35,7 +35,7 @@ from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from clusters.waiting import all_or_none, eventually
 from fake_nvml.box import Box
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.state import State
 
 SCHEDULER_CONFIG: Final = Path(__file__).parent / "deploy" / "base" / "scheduler-config.yaml"
@@ -211,7 +211,7 @@ class LocalCluster:
                 # They were in the state that the cluster began with.
                 if error.reason != "AlreadyExists":
                     raise
-        await policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
+        await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
 
     async def _release(self) -> str:
         """The release of the control plane (``v1.36.3``): its kubelets are of the same."""

@@ -11,8 +11,8 @@ from clusters.clock import REAL, Clock
 from clusters.control_plane import ControlPlane
 from clusters.controlplane import binaries
 from clusters.controlplane.binaries import MissingBinariesError
-from clusters.controlplane.control_plane import RealControlPlane
-from clusters.embedded.control_plane import EmbeddedControlPlane
+from clusters.controlplane.real_control_plane import RealControlPlane
+from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.local_cluster import LocalCluster
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.targets import Target

@@ -14,7 +14,7 @@ from clusters.program import Program
 from clusters.provider import ClusterError
 from clusters.targets import Target
 from fake_nvml import sysfs
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.show import as_data
 from fake_nvml.state import State
 

@@ -19,13 +19,13 @@ from prometheus_client.core import Metric
 from gpushare import wire
 from gpushare.deviceplugin import main as device_plugin
 from gpushare.deviceplugin.telemetry import metrics_exposition
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.usage import NodeUse
 from gpushare.extender import main as extender
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.telemetry import exposition
-from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from gpushare.flags import Flag, flags_of
 from gpushare.kubectl_inspect import main as inspect
 from gpushare.manifests import Node

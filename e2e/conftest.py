@@ -17,7 +17,7 @@ from clusters.targets import Target, load_target
 from clusters.waiting import eventually
 from e2e import collected, distribution, real_kubelets, summary, uncounted
 from e2e.observer import Observer
-from e2e.report import plugin as verdicts
+from e2e.report import verdict_plugin as verdicts
 
 _SIMULATED = Path(__file__).parent.parent / "clusters" / "simulated"
 _HERE = Path(__file__).parent

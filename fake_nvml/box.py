@@ -24,9 +24,9 @@ import yaml
 
 from fake_nvml import yaml_text
 from fake_nvml.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
-from fake_nvml.cards import RECORDED, CardModel, model
+from fake_nvml.card_models import RECORDED, CardModel, model
 from fake_nvml.drivers import complete, cuda_version
-from fake_nvml.errors import CatalogueError
+from fake_nvml.fake_nvml_errors import CatalogueError
 from fake_nvml.recorded import recorded_card, refused_of_system, unknown_calls
 from fake_nvml.returns import CODES
 

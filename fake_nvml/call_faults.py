@@ -6,7 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.faults import in_force, names
 from fake_nvml.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile
 from fake_nvml.records import slot_of

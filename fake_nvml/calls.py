@@ -25,7 +25,8 @@ from fake_nvml.arguments import (
 from fake_nvml.device_calls import DEVICE_CALLS, DeviceCall, bus_id
 from fake_nvml.drivers import branch, complete, cuda_version
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE
-from fake_nvml.events import EventSets
+from fake_nvml.fake_events import EventSets
+from fake_nvml.fake_session import Session
 from fake_nvml.layout import Card
 from fake_nvml.returns import (
     INVALID_ARGUMENT,
@@ -36,7 +37,6 @@ from fake_nvml.returns import (
     ReturnCodeError,
     text_of,
 )
-from fake_nvml.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Final
 
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.fill import fill_card
 from fake_nvml.layout import CARDS, EVENTS, FREE, HEALTHY, LOST, UNKNOWN32, Card, StateFile
 from fake_nvml.records import card_slots

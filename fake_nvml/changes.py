@@ -12,7 +12,7 @@ from typing import Final
 
 from fake_nvml.call_faults import parse_code
 from fake_nvml.card_state import CardState
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
 
 

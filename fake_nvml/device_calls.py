@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fake_nvml.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.arguments import number, target, write_number, write_text
+from fake_nvml.fake_session import Device
 from fake_nvml.layout import COMPUTE, GRAPHICS, MPS, Card
 from fake_nvml.nvml_numbers import FIELD_RECOVERY_ACTION, MEMORY_V2, TEMPERATURE_V1, VALUE_UNSIGNED_INT
 from fake_nvml.records import memory_used, processes
@@ -22,7 +23,6 @@ from fake_nvml.returns import (
     NOT_SUPPORTED,
     ReturnCodeError,
 )
-from fake_nvml.session import Device
 
 DeviceCall = Callable[..., None]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from fake_nvml.errors import CatalogueError
+from fake_nvml.fake_nvml_errors import CatalogueError
 
 T = TypeVar("T")
 

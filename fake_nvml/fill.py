@@ -15,7 +15,7 @@ from fake_nvml.returns import NOT_SUPPORTED
 
 if TYPE_CHECKING:  # the library side of this package must run without PyYAML
     from fake_nvml.box import Box, BoxCard
-    from fake_nvml.cards import CardModel
+    from fake_nvml.card_models import CardModel
 
 MIB = 1024 * 1024
 _NVIDIA = 0x10DE

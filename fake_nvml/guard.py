@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.errors import RealDriverError
+from fake_nvml.fake_nvml_errors import RealDriverError
 
 STATE_VARIABLE: Final = "FAKENVML_STATE"
 DEFAULT_STATE: Final = Path("/run/fakenvml/state")

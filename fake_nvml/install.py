@@ -10,8 +10,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from fake_nvml.fake_library import Library
 from fake_nvml.guard import DRIVER_FOLDER, check_real_driver
-from fake_nvml.library import Library
 
 
 def install(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.guard import STATE_VARIABLE
 
 LAYERS: Final = ("auto", "c", "python")

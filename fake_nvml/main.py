@@ -19,7 +19,7 @@ from fake_nvml import scenario
 from fake_nvml.box import Box
 from fake_nvml.changes import change
 from fake_nvml.command_line import parse
-from fake_nvml.errors import FakeNvmlError, LayerError, RecordError, StateError
+from fake_nvml.fake_nvml_errors import FakeNvmlError, LayerError, RecordError, StateError
 from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
 from fake_nvml.loader import child_environment
 from fake_nvml.recording import record

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fake_nvml.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
-from fake_nvml.errors import CatalogueError
+from fake_nvml.fake_nvml_errors import CatalogueError
 from fake_nvml.layout import LOST, Card
 from fake_nvml.returns import CODES, FUNCTION_NOT_FOUND, GPU_IS_LOST, NOT_SUPPORTED, SUCCESS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.fill import MIB
 from fake_nvml.layout import FREE, PROCESSES, UNKNOWN64, Card, Process, StateFile
 

@@ -27,7 +27,7 @@ import yaml
 from fake_nvml import sysfs, yaml_text
 from fake_nvml.changes import CHANGES, change
 from fake_nvml.command_line import UsageError, parse_words
-from fake_nvml.errors import FakeNvmlError, ScenarioError
+from fake_nvml.fake_nvml_errors import FakeNvmlError, ScenarioError
 from fake_nvml.mapping import create_file
 from fake_nvml.state import State
 

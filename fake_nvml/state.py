@@ -20,7 +20,7 @@ from fake_nvml import call_faults, card_changes, sysfs
 from fake_nvml.answers import PLACES, keys_of_field
 from fake_nvml.call_faults import CallFault
 from fake_nvml.card_state import CardState, card_states
-from fake_nvml.errors import CardFullError, StateError
+from fake_nvml.fake_nvml_errors import CardFullError, StateError
 from fake_nvml.fill import MIB, fill
 from fake_nvml.layout import COMPUTE, FREE, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
 from fake_nvml.mapping import MappedState, create_file
@@ -183,7 +183,7 @@ class State:
         Raises CatalogueError for a model that is not there or that the driver does not know.
         """
         from fake_nvml.box import BoxCard
-        from fake_nvml.cards import model as find_model
+        from fake_nvml.card_models import model as find_model
 
         found = find_model(model)
         with self._changing_cards() as content:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.layout import Card, StateFile
 from fake_nvml.records import card_slots
 from fake_nvml.returns import DRIVER_NOT_LOADED

@@ -25,7 +25,7 @@ import grpc
 import grpc.aio
 
 from clusters.api_client import ApiClient
-from clusters.embedded.control_plane import EmbeddedControlPlane
+from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.program import Program

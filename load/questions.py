@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from load.simulated.objects import pod_object
-from load.simulated.world import NAMESPACE, Pod
+from load.simulated.simulated_objects import pod_object
+from load.simulated.simulated_world import NAMESPACE, Pod
 
 # ``MaxExtenderPriority`` of k8s.io/kube-scheduler/extender/v1.
 _HIGHEST_SCORE: Final = 10

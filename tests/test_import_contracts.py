@@ -26,8 +26,8 @@ PLANTED = {
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),
     "a provider in the kubelet": ("clusters/kubelet/kubelet.py", "import clusters.embedded.apiserver.store"),
     "the real control plane in the embedded one": (
-        "clusters/embedded/control_plane.py",
-        "import clusters.controlplane.control_plane",
+        "clusters/embedded/embedded_control_plane.py",
+        "import clusters.controlplane.real_control_plane",
     ),
     "gRPC in the extender": ("gpushare/extender/bind.py", "import grpc"),
     "a new folder without a contract": ("gpushare/utils.py", ""),

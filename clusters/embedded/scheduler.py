@@ -16,7 +16,6 @@ from datetime import datetime
 from typing import Any
 
 from clusters.api_client import ApiClient, Object, key_of
-from clusters.embedded.scheduling.binding import BindError, bind
 from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.configuration import Configuration
 from clusters.embedded.scheduling.cycle import SchedulingCycle
@@ -25,10 +24,11 @@ from clusters.embedded.scheduling.fit_error import FitError, SchedulingError
 from clusters.embedded.scheduling.informer import Informer
 from clusters.embedded.scheduling.intake import Intake
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.pod_requests import full_name, is_being_deleted, node_of, uid_of
 from clusters.embedded.scheduling.preemptor import Preemptor
 from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
+from clusters.embedded.scheduling.scheduler_binding import BindError, bind
+from clusters.embedded.scheduling.scheduler_pod_requests import full_name, is_being_deleted, node_of, uid_of
 from clusters.embedded.scheduling.wakes import Change, ClusterEvent
 from clusters.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 

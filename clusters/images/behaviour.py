@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import yaml
 
-from clusters.images.command import outcome_of
+from clusters.images.image_command import outcome_of
 
 _FOLDER: Final = Path(__file__).parent
 # Variables of a container that change one field of its behaviour; a real container ignores them.
@@ -66,7 +66,7 @@ class Behaviours:
     def of(self, image: str, command: tuple[str, ...] = (), environment: Mapping[str, str] | None = None) -> Behaviour:
         """The behaviour of a container. Raises BehaviourError for a variable that is no number.
 
-        A command that is understood (``clusters.images.command``) replaces what the image does, as it would for a real
+        A command that is understood (``clusters.images.image_command``) replaces what the image does, as it would for a real
         container; the variables ``SIMULATED_HOLDS_MIB``, ``_EXITS_AFTER``, ``_EXIT_CODE`` and ``_STOP_SECONDS`` change
         single fields.
         """

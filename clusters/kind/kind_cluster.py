@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters import kubeconfig, program_pod
+from clusters import kubeconfig_file, program_pod
 from clusters.api_client import ApiClient
 from clusters.kind import product
 from clusters.kind.diagnosis import why_not
@@ -101,7 +101,7 @@ class KindCluster:
         if path.exists() and not pod:
             return path
         token = await service_account_token(self.api, namespace, name, pod)
-        return kubeconfig.write(path, self._made.api_server.url, ca=self._made.api_server.ca, token=token)
+        return kubeconfig_file.write(path, self._made.api_server.url, ca=self._made.api_server.ca, token=token)
 
     async def kill(self, program: str, node: str | None = None) -> None:
         """See the seam."""

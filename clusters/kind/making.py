@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from clusters import policies
+from clusters import admission_policies
 from clusters.api_client import ApiClient
 from clusters.deploy import render
 from clusters.kind import engine, kind_config, product
@@ -106,7 +106,7 @@ async def make(plan: Plan, stack: AsyncExitStack) -> Made:
     await _import_images(workers, [workers.control_plane, *workers.names()], archive)
     for manifest in product.fitted(manifests, plan.target, sets):
         await api.create(manifest)
-    await policies.install(api, plan.target.policy_manifests(), plan.target.policy_probe)
+    await admission_policies.install(api, plan.target.policy_manifests(), plan.target.policy_probe)
     door = ExtenderDoor(
         equipment.kubectl,
         api_server.kubeconfig,

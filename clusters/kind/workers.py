@@ -13,7 +13,7 @@ from clusters.kind.product import PLUGIN_LABEL, PluginSet
 from clusters.provider import ClusterError, NodeSpec
 from clusters.simulated_node import SimulatedNode
 from fake_nvml.box import Box
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.state import State
 
 _LOG = logging.getLogger(__name__)

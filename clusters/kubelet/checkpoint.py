@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.kubelet.devices import Allocation, DeviceBook
+from clusters.kubelet.kubelet_devices import Allocation, DeviceBook
 
 FILE_NAME: Final = "kubelet_internal_checkpoint"
 # The key of ids without a NUMA node.

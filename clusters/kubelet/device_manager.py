@@ -16,7 +16,7 @@ from pathlib import Path
 from clusters.kubelet import checkpoint
 from clusters.kubelet.amounts import amount_of
 from clusters.kubelet.device_requests import DeviceRequests, requests_of
-from clusters.kubelet.devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
+from clusters.kubelet.kubelet_devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
 from clusters.kubelet.plugin_client import PluginClient, PluginError
 from clusters.kubelet.pods import Container, Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import deviceplugin_pb2 as pb

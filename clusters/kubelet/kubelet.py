@@ -13,17 +13,17 @@ from typing import Any, Final
 
 from clusters.api_client import ApiClient
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint, pod_resources, process_tree, registration
-from clusters.kubelet.cards import Cards
+from clusters.kubelet import checkpoint, plugin_registration, pod_resources, process_tree
 from clusters.kubelet.device_manager import DeviceManager
+from clusters.kubelet.kubelet_cards import Cards
+from clusters.kubelet.kubelet_node_status import NodeStatus
+from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.node_lease import NodeLease
-from clusters.kubelet.node_pods import NodePods
-from clusters.kubelet.node_status import NodeStatus
+from clusters.kubelet.plugin_registration import RegistrationServer
 from clusters.kubelet.pod_resources import PodResourcesServer
 from clusters.kubelet.process_tree import ProcessTree
-from clusters.kubelet.registration import RegistrationServer
 from clusters.kubelet.runtime import Runtime
 from clusters.kubelet.surroundings import Surroundings
 from clusters.kubelet.timings import Timings
@@ -83,7 +83,7 @@ class Kubelet:
     @property
     def kubelet_socket(self) -> Path:
         """Where device plugins register."""
-        return self.plugin_folder / registration.SOCKET_NAME
+        return self.plugin_folder / plugin_registration.SOCKET_NAME
 
     async def start(self) -> None:
         """Come up: register the node, serve the sockets, take the pods. Waits for the API server while it is away.

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import grpc
 import grpc.aio
 
-from clusters.kubelet.devices import Device
+from clusters.kubelet.kubelet_devices import Device
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.kubelet.admission import Rejection
+from clusters.kubelet.kubelet_admission import Rejection
 from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, default_waiting, timestamp
 from clusters.kubelet.pods import Container, Object, containers_of, uid_of
 from clusters.kubelet.runtime import Run

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 import grpc
 import grpc.aio
 
-from clusters.kubelet.devices import DeviceBook
+from clusters.kubelet.kubelet_devices import DeviceBook
+from clusters.kubelet.plugin_registration import remove_sockets, socket_path
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
-from clusters.kubelet.registration import remove_sockets, socket_path
 
 SOCKET_NAME: Final = "kubelet.sock"
 # A kubelet's limits: calls a second, and calls in a burst after a pause.

@@ -19,9 +19,9 @@ import asyncio
 import contextlib
 from typing import Final
 
-from clusters.kubelet.admission import Rejection
 from clusters.kubelet.device_manager import PreStartError
 from clusters.kubelet.environment import environment_of
+from clusters.kubelet.kubelet_admission import Rejection
 from clusters.kubelet.pod_picture import PodPicture
 from clusters.kubelet.pod_status import (
     PodState,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
-from clusters.kubelet.cards import CardError, Cards, visible_cards
 from clusters.kubelet.device_requests import DeviceRequests, visible_devices
 from clusters.kubelet.environment import gpu_lines
+from clusters.kubelet.kubelet_cards import CardError, Cards, visible_cards
 from clusters.kubelet.pods import Container
 from clusters.kubelet.process_tree import ProcessTree
 

@@ -14,8 +14,8 @@ from clusters.api_client import Object
 from clusters.resources import PODS
 from clusters.waiting import eventually, for_each, meanwhile
 from e2e import spec
-from e2e.attacks.stage import GUARD_SECONDS, NODE, Stage
-from e2e.attacks.tenant import Tenant
+from e2e.attacks.attack_stage import GUARD_SECONDS, NODE, Stage
+from e2e.attacks.attacking_tenant import Tenant
 from e2e.builders import gpu_pod, plain_container
 
 Attack = Callable[[Stage, Tenant, list[str]], AbstractAsyncContextManager[None]]

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from clusters.connection import Connection
 from clusters.ports import free_port
-from e2e.parity.strangers import authority
+from e2e.parity.parity_strangers import authority
 
 _HOST: Final = "127.0.0.1"
 # Headers that are about one connection. Nothing is compressed, so that the bytes counted are those that the program reads.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from e2e.bursts.plan import HELD_MIB_PER_UNIT
+from e2e.bursts.burst_plan import HELD_MIB_PER_UNIT
 from e2e.checkers.overcommit import Sizes, booked_in_api, check_api, shares_of
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.right_card import check_pod, wrong_totals

@@ -11,6 +11,7 @@ from typing import Final
 from clusters.api_client import ApiError, Object
 from clusters.resources import PODS
 from clusters.waiting import NotReachedError, eventually, until_next_look
+from e2e.bursts.burst_plan import Burst
 from e2e.bursts.judge import (
     Seen,
     findings,
@@ -21,7 +22,6 @@ from e2e.bursts.judge import (
     told_other_sums,
     unsettled,
 )
-from e2e.bursts.plan import Burst
 from e2e.bursts.plugins import ClusterPlugins, Plugins
 from e2e.bursts.result import Result
 from e2e.checkers.overcommit import Sizes, check_inspect

@@ -11,7 +11,7 @@ from clusters.provider import Cluster
 from clusters.readiness import announces_cards
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.go_plugin.plugin import GoPlugin
+from e2e.go_plugin.go_plugin import GoPlugin
 
 _PROGRAM: Final = "device_plugin"
 

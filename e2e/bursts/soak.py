@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from clusters.providers import PROVIDERS, Choices
 from clusters.targets import load_target
+from e2e.bursts.burst_stage import open_player, venue_of
 from e2e.bursts.commit import commit_number
 from e2e.bursts.result import Result, total
-from e2e.bursts.stage import open_player, venue_of
 
 _STATE: Final = Path("artefacts") / "soak-bursts.json"
 # A cluster is made again after this number of bursts: logs and histories do not grow for ever.

@@ -12,10 +12,10 @@ import pytest_asyncio
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target
+from e2e.bursts.burst_stage import Venue, open_player, player_on, venue_of
 from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
 from e2e.bursts.plugins import GuessingPlugins
-from e2e.bursts.stage import Venue, open_player, player_on, venue_of
 from e2e.real_kubelets import STAND_INS
 from e2e.report.case_notes import add_note
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from e2e import spec
+from e2e.bursts.burst_plan import PodPlan
 from e2e.bursts.judge import Seen, findings, is_kept_out, is_running, is_squeezed_out, is_turned_away, unsettled
-from e2e.bursts.plan import PodPlan
 
 SIZES = {"n": {0: 14, 1: 14}}
 UUIDS = {"n": {0: "GPU-a", 1: "GPU-b"}}

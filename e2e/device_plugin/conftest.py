@@ -13,7 +13,7 @@ from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.scratch import scratch_folder
 from clusters.targets import Target
-from e2e.device_plugin.stage import PluginStage
+from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.observer import Observer
 
 _HERE = Path(__file__).parent

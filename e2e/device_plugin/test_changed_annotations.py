@@ -9,8 +9,8 @@ import pytest
 from clusters.resources import PODS
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.device_plugin.stage import PluginStage
-from e2e.device_plugin.test_allocate import start, take
+from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.test_plugin_allocate import start, take
 
 SEVERAL = "scheduler.framework.gpushare.allocation"
 

@@ -9,8 +9,8 @@ from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_container, gpu_pod
-from e2e.device_plugin.stage import PluginStage
-from e2e.device_plugin.test_allocate import MEMORY, admit_in_another_order, start, take
+from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.test_plugin_allocate import MEMORY, admit_in_another_order, start, take
 from e2e.observer import Observer
 
 

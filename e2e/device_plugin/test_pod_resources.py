@@ -6,8 +6,8 @@ import grpc
 import pytest
 
 from e2e import spec
-from e2e.device_plugin.stage import PluginStage
-from e2e.device_plugin.test_allocate import MEMORY, take
+from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.test_plugin_allocate import MEMORY, take
 
 _MEBIBYTE = 1024 * 1024
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.extender.stage import ExtenderStage
+from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
 
 

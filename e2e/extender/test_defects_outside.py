@@ -11,7 +11,7 @@ import pytest
 from clusters.resources import NODES
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.stage import ExtenderStage, Object
+from e2e.extender.extender_stage import ExtenderStage, Object
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")

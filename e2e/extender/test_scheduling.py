@@ -16,7 +16,7 @@ from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers
-from e2e.extender.stage import ExtenderStage, Object
+from e2e.extender.extender_stage import ExtenderStage, Object
 from e2e.observer import Observer
 from e2e.promises import ROOT
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.stage import ExtenderStage
+from e2e.extender.extender_stage import ExtenderStage
 from e2e.extender.strangers import Caller, idle_connections
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")

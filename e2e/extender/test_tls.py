@@ -14,7 +14,7 @@ import pytest_asyncio
 from clusters.certificates import Authority
 from e2e import spec
 from e2e.extender import schedulers
-from e2e.extender.stage import ExtenderStage
+from e2e.extender.extender_stage import ExtenderStage
 from e2e.extender.strangers import NO_ANSWER, Caller
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")

@@ -14,7 +14,7 @@ from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
 from clusters.waiting import eventually
-from e2e.faults.stage import FaultStage
+from e2e.faults.fault_stage import FaultStage
 from e2e.observer import Observer
 from e2e.report.case_notes import add_note
 

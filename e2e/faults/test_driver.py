@@ -9,7 +9,7 @@ from clusters.resources import PODS
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.faults.stage import NODE, FaultStage
+from e2e.faults.fault_stage import NODE, FaultStage
 
 
 async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:

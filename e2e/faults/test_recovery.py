@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e import spec
-from e2e.faults.stage import NODE, FaultStage
+from e2e.faults.fault_stage import NODE, FaultStage
 
 
 async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:

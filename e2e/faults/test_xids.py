@@ -6,7 +6,7 @@ import pytest
 
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.faults.stage import BESIDE, FaultStage
+from e2e.faults.fault_stage import BESIDE, FaultStage
 
 IGNORED = (13, 31, 43, 45, 68, 109)
 CRITICAL = (48, 79, 119)

@@ -12,7 +12,7 @@ from clusters.resources import NODES
 from clusters.waiting import eventually
 from e2e import spec
 from e2e.builders import SLEEPS, gpu_container, gpu_pod
-from e2e.go_plugin.plugin import GoPlugin
+from e2e.go_plugin.go_plugin import GoPlugin
 from e2e.observer import Observer
 
 # Two cards of 14 units.

@@ -13,8 +13,8 @@ from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.provider import Cluster
 from clusters.scratch import scratch_folder
+from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.kubelets import KubeletUnderTest
-from e2e.kubelet.stage import Stage
 from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer

@@ -9,8 +9,8 @@ from clusters.api_client import ApiClient, ApiError
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint
-from clusters.kubelet.cards import NoCards
 from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.kubelet_cards import NoCards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster

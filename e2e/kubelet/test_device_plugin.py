@@ -8,8 +8,8 @@ import pytest
 
 from clusters.resources import NODES, PODS
 from clusters.waiting import eventually
+from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
-from e2e.kubelet.stage import Stage
 
 # Ends with an error once a second and restarts immediately, with its variables in its log.
 _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]

@@ -7,8 +7,8 @@ import pytest
 
 from clusters.kubelet.timings import Timings
 from clusters.waiting import eventually
+from e2e.kubelet.kubelet_stage import Stage
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
-from e2e.kubelet.stage import Stage
 
 # A real kubelet's from the end of a list to a capacity of 0, and a minute more.
 GRACE_SECONDS = 360.0

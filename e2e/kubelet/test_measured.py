@@ -17,8 +17,8 @@ from clusters.api_client import Object
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
 from clusters.waiting import eventually
+from e2e.kubelet.kubelet_stage import Stage, held_by
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
-from e2e.kubelet.stage import Stage, held_by
 from e2e.kubelet.worker import Worker
 
 # A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from clusters.controlplane.binaries import Binaries
-from clusters.controlplane.control_plane import RealControlPlane
-from clusters.embedded.control_plane import EmbeddedControlPlane
+from clusters.controlplane.real_control_plane import RealControlPlane
+from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.providers import Choices
 from clusters.scratch import scratch_folder
 from e2e.parity import differences

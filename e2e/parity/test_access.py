@@ -13,8 +13,8 @@ import pytest
 from clusters.certificates import Authority
 from clusters.connection import TransportError
 from clusters.waiting import eventually
+from e2e.parity.parity_strangers import account_token, stranger
 from e2e.parity.sides import Answer, Both, Side
-from e2e.parity.strangers import account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"

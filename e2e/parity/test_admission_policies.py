@@ -13,7 +13,7 @@ import yaml
 from clusters.resources import resource_of
 from clusters.waiting import eventually
 from e2e import spec
-from e2e.parity.objects import MEMORY, container, pod, pods, short
+from e2e.parity.parity_objects import MEMORY, container, pod, pods, short
 from e2e.parity.sides import Both, Side
 
 POLICY = Path(__file__).parents[2] / "clusters" / "deploy" / "components" / "slots" / "gpu-slot-policy.yaml"

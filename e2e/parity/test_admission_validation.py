@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clusters.waiting import eventually
-from e2e.parity.objects import (
+from e2e.parity.parity_objects import (
     JSON_PATCH,
     MERGE,
     STRATEGIC,
@@ -25,8 +25,8 @@ from e2e.parity.objects import (
     pods,
     short,
 )
+from e2e.parity.parity_strangers import account_token, stranger
 from e2e.parity.sides import Answer, Both, Side
-from e2e.parity.strangers import account_token, stranger
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import binding, brief, config_map, got, made, maps, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import binding, brief, config_map, got, made, maps, patched, pod, pods, short, watching
 from e2e.parity.sides import Both, Side
 
 _OTHER_UID = "00000000-0000-4000-8000-000000000000"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import container, got, made, patched, place, pods, short
+from e2e.parity.parity_objects import container, got, made, patched, place, pods, short
 from e2e.parity.sides import Both, Side
 from e2e.parity.test_api_workloads import listed, reached
 

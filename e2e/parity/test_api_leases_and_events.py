@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import JSON, MERGE, STRATEGIC, got, leases, made, patched, place, short
+from e2e.parity.parity_objects import JSON, MERGE, STRATEGIC, got, leases, made, patched, place, short
 from e2e.parity.sides import Both, Side
 
 _MICRO = "2026-01-01T00:00:00.123456Z"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import MERGE, config_map, got, made, maps, node_of, patched, place, pod, pods, short
+from e2e.parity.parity_objects import MERGE, config_map, got, made, maps, node_of, patched, place, pod, pods, short
 from e2e.parity.sides import Both, Side
 
 

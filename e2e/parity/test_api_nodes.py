@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import JSON_PATCH, MEMORY, MERGE, STRATEGIC, got, made, node_of, patched, short
+from e2e.parity.parity_objects import JSON_PATCH, MEMORY, MERGE, STRATEGIC, got, made, node_of, patched, short
 from e2e.parity.sides import Both, Side
 
 _TIME = "2026-01-01T00:00:00Z"

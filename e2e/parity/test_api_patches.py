@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import (
+from e2e.parity.parity_objects import (
     JSON_PATCH,
     MEMORY,
     MERGE,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.objects import brief, config_map, got, made, maps, node_of, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import brief, config_map, got, made, maps, node_of, patched, pod, pods, short, watching
 from e2e.parity.sides import Both, Side
 
 _INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}

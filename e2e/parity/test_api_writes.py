@@ -8,7 +8,20 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.objects import MERGE, config_map, got, leases, made, maps, node_of, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import (
+    MERGE,
+    config_map,
+    got,
+    leases,
+    made,
+    maps,
+    node_of,
+    patched,
+    pod,
+    pods,
+    short,
+    watching,
+)
 from e2e.parity.sides import Both, Side
 
 _OTHER_UID = "00000000-0000-4000-8000-000000000000"

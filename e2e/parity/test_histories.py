@@ -13,10 +13,10 @@ from typing import Final
 
 import pytest
 
-from e2e.parity.histories.compare import Difference, compare
-from e2e.parity.histories.generate import generate
+from e2e.parity.histories.history_compare import Difference, compare
+from e2e.parity.histories.history_replay import replay
 from e2e.parity.histories.operations import History, decode, encode
-from e2e.parity.histories.replay import replay
+from e2e.parity.histories.random_history import generate
 from e2e.parity.histories.shrink import shrink
 from e2e.parity.sides import Both
 

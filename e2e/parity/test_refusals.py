@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from clusters import kubeconfig
+from clusters import kubeconfig_file
 from clusters.controlplane.binaries import Binaries
+from e2e.parity.parity_strangers import authority
 from e2e.parity.sides import Answer, Both, Side
-from e2e.parity.strangers import authority
 
 _LIMIT: Final = 3 * 1024 * 1024
 _JSON: Final = "application/json"
@@ -289,9 +289,9 @@ async def credentials(side: Side, folder: Path) -> AsyncIterator[dict[str, Path]
     expired = side.cluster.client_certificate("late", "system:masters", datetime(2020, 1, 1, tzinfo=UTC))
     yield {
         "good": side.kubeconfig,
-        "token": kubeconfig.write(mine / "token", side.url, ca=ca, token="nonsense"),
-        "expired": kubeconfig.write(mine / "expired", side.url, ca=ca, client=expired),
-        "nobody": kubeconfig.write(mine / "nobody", side.url, ca=ca),
+        "token": kubeconfig_file.write(mine / "token", side.url, ca=ca, token="nonsense"),
+        "expired": kubeconfig_file.write(mine / "expired", side.url, ca=ca, client=expired),
+        "nobody": kubeconfig_file.write(mine / "nobody", side.url, ca=ca),
     }
 
 

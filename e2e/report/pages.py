@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from e2e.report.verdicts import WORST_FIRST, Case, Column, Table, Verdict, columns_of, counts
+from e2e.report.verdict_table import WORST_FIRST, Case, Column, Table, Verdict, columns_of, counts
 
 NOT_RUN: Final = "not run"
 _FORM: Final = 1

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from e2e.report.pages import from_json, to_json, to_markdown
-from e2e.report.verdicts import Case, Column, Table, Verdict
+from e2e.report.verdict_table import Case, Column, Table, Verdict
 
 PASSED = Verdict("passed")
 TABLE = Table(

@@ -14,8 +14,8 @@ import pytest_asyncio
 from clusters.api_client import ApiClient
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet.cards import StateFileCards
 from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.kubelet_cards import StateFileCards
 from clusters.kubelet.machine import Machine
 from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster

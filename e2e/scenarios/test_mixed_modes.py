@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from clusters import policies
+from clusters import admission_policies
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices, make_cluster
 from clusters.resources import MUTATING_ADMISSION_POLICIES, NODES, PODS
@@ -132,7 +132,7 @@ async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Obse
 async def test_the_policy_makes_pods_unchanged_fit_for_both(seen: Observer) -> None:
     """A pod that asks for gpu-mem alone runs on either node, and asks for a slot when one looks."""
     target = load_target("gpushare-slots")
-    if not await policies.install(seen.cluster.api, target.policy_manifests(), target.policy_probe):
+    if not await admission_policies.install(seen.cluster.api, target.policy_manifests(), target.policy_probe):
         pytest.skip("this API server is older than 1.36 and has no MutatingAdmissionPolicy")
     await seen.create(gpu_pod("there", 33, node="exact"), gpu_pod("here", 3, node="whole"))
     for pod in await seen.running("there", "here"):

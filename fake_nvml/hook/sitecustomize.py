@@ -75,7 +75,7 @@ def _stand_in(state: str) -> object:
 
     if "fake_nvml" not in sys.modules:
         _import_beside()
-    from fake_nvml.library import Library
+    from fake_nvml.fake_library import Library
 
     return Library(Path(state))
 

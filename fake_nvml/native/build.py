@@ -19,7 +19,7 @@ from typing import Final
 
 from fake_nvml.drivers import branch, complete
 from fake_nvml.eras import ERAS, era_of
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
 from fake_nvml.native.generate import answers, era_header, header, stubs, version_script
 

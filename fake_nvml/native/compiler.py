@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 
 _SYSTEM: Final = ("cc", "gcc", "clang")
 # A compiler that takes longer hangs.

@@ -15,9 +15,9 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.kube.api_errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.pod import is_lingering
 

@@ -38,12 +38,12 @@ from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.observers import Sight, observers
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
+from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Reflector
 from gpushare.manifests import Node, Pod
 from gpushare.nvml.session import NvmlSession

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import Process
 from gpushare.nvml.session import NvmlSession

@@ -20,10 +20,10 @@ from gpushare.errors import DoesNotFitError, GpushareError
 from gpushare.extender.book.bookings import booking_of
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.messages import BindingArgs
-from gpushare.extender.replicas.guard import NodeGuards
+from gpushare.extender.replicas.node_guard import NodeGuards
 from gpushare.extender.replicas.reservations import Guard, laid_on
+from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, blanks, encode
 from gpushare.model.node import Booking, NodeInfo

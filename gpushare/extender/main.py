@@ -25,13 +25,13 @@ from gpushare.extender.book.expected_pods import read_expected
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.book.wake import Waker
 from gpushare.extender.book.workload import workload_for
+from gpushare.extender.edge.edge_tls import follow, load
 from gpushare.extender.edge.routes import Routes
-from gpushare.extender.edge.tls import follow, load
-from gpushare.extender.replicas.guard import NodeGuards
-from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from gpushare.extender.replicas.node_guard import NodeGuards
+from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen
 from gpushare.settings import ExtenderSettings, extender_settings
 

@@ -21,7 +21,7 @@ from gpushare.extender.decisions.explain import explain
 from gpushare.extender.decisions.filter import FilterResult, filter_nodes, refuse_everywhere
 from gpushare.extender.decisions.preempt import Preemptor, Victims, preempt
 from gpushare.extender.decisions.prioritize import prioritize
-from gpushare.extender.telemetry.metrics import (
+from gpushare.extender.telemetry.extender_metrics import (
     BAD_WISH,
     BIND,
     FAILED,

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
-from gpushare.kube.errors import (
+from gpushare.kube.api_errors import (
     ApiError,
     GoneError,
     TooManyRequestsError,

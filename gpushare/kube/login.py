@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import httpx2
 from lightkube.core.exceptions import ConfigError
 
-from gpushare.kube.errors import UnauthorizedError
+from gpushare.kube.api_errors import UnauthorizedError
 
 _T = TypeVar("_T")
 # The exceptions of lightkube's logins, besides those of the operating system.

@@ -19,7 +19,7 @@ import msgspec
 import yaml
 
 from gpushare.errors import UsageError
-from gpushare.kube.errors import UnauthorizedError
+from gpushare.kube.api_errors import UnauthorizedError
 
 _VERSIONS: Final = tuple(f"client.authentication.k8s.io/{name}" for name in ("v1", "v1beta1"))
 _NEVER, _IF_AVAILABLE, _ALWAYS = "Never", "IfAvailable", "Always"

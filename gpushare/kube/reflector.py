@@ -31,8 +31,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
 from gpushare.kube.client import PAGE, ApiClient, Status
-from gpushare.kube.errors import ApiError, GoneError, TooManyRequestsError, UnreachableError, error_for
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gpushare.kube.api_errors import NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import NotFoundError
 from gpushare.manifests import Node, Pod
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from gpushare.kubectl_inspect.report import NodeReport
+from gpushare.kubectl_inspect.card_report import NodeReport
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, units_on
 

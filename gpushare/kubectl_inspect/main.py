@@ -10,9 +10,9 @@ from typing import TextIO
 
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kubectl_inspect import arguments, document, report, table
-from gpushare.kubectl_inspect.arguments import Arguments
+from gpushare.kubectl_inspect import card_report, document, inspect_arguments, table
 from gpushare.kubectl_inspect.collect import collect
+from gpushare.kubectl_inspect.inspect_arguments import Arguments
 from gpushare.kubectl_inspect.selection import select
 from gpushare.manifests import Node, Pod
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The console script; exit code 0, 1 if the API server refuses or is silent, 2 for flags or a kubeconfig that make no sense."""
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
     try:
-        return run(arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
+        return run(inspect_arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
@@ -40,7 +40,7 @@ def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: Text
     except GpushareError as error:
         err.write(f"error: {error}\n")
         return 2 if isinstance(error, UsageError) else 1
-    reports, problems = report.build(nodes, pods)
+    reports, problems = card_report.build(nodes, pods)
     shown = select(reports, asked.namespace, asked.sort_by)
     if asked.output is not None:
         out.write(document.render(asked.output, shown, problems))

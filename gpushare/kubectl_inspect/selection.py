@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from gpushare.kubectl_inspect.report import NodeReport
+from gpushare.kubectl_inspect.card_report import NodeReport
 
 # The fields by which nodes can be sorted: those of a node in the document (``document``) that are one text or number.
 FIELDS: Final[Mapping[str, Callable[[NodeReport], str | int]]] = {

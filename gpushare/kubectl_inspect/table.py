@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpushare.kubectl_inspect.report import NodeReport
+from gpushare.kubectl_inspect.card_report import NodeReport
 from gpushare.model.node import units_on
 
 _PADDING: Final = 2

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pynvml
 
 from gpushare.nvml.api import Card, Process, Survey, UnreadableCard
-from gpushare.nvml.errors import NoDriverError, NvmlError, UnsupportedError
+from gpushare.nvml.nvml_errors import NoDriverError, NvmlError, UnsupportedError
 from gpushare.nvml.translation import known, text, text_of, translated
 
 _LOG = logging.getLogger(__name__)

@@ -23,11 +23,11 @@ from typing import Any, Final, cast
 import pynvml
 
 from gpushare.nvml.api import Card, Checkup, Process, Reports, Survey, Xid
-from gpushare.nvml.errors import CardLostError, NotInitializedError, NvmlError, UnsupportedError
-from gpushare.nvml.events import EventSets
 from gpushare.nvml.library import SYSFS, NvmlLibrary, open_library
+from gpushare.nvml.nvml_errors import CardLostError, NotInitializedError, NvmlError, UnsupportedError
 from gpushare.nvml.pci import bound_cards
 from gpushare.nvml.translation import known, text, translated
+from gpushare.nvml.xid_events import EventSets
 
 _LOG = logging.getLogger(__name__)
 

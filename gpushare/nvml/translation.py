@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pynvml
 
-from gpushare.nvml.errors import (
+from gpushare.nvml.nvml_errors import (
     CardLostError,
     CardNotFoundError,
     NoDriverError,

@@ -15,11 +15,11 @@ from typing import Any
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
-from load.bench import charts, report
-from load.bench.figures import targets
+from load.bench import bench_charts, bench_report
+from load.bench.bench_figures import targets
+from load.bench.bench_plan import Plan, read
+from load.bench.bench_servers import Bed, CannotMeasureError
 from load.bench.measuring import Measuring
-from load.bench.plan import Plan, read
-from load.bench.servers import Bed, CannotMeasureError
 from load.exit_code import exit_code
 
 
@@ -33,7 +33,7 @@ def _run(plan: Plan) -> int:
     plan.output.mkdir(parents=True, exist_ok=True)
     run = asyncio.run(measure(plan))
     paths = write(run, plan.output)
-    print(report.text(run))
+    print(bench_report.text(run))
     print("\n" + "\n".join(f"wrote {path}" for path in paths))
     missed = any(target.met is False for target in targets(run))
     return 99 if missed and plan.check_targets else 0
@@ -54,7 +54,7 @@ async def measure(plan: Plan) -> dict[str, Any]:
         "python": platform.python_version(),
     }
     run = {"machine": about, "plan": {**asdict(plan), "output": str(plan.output)}, **measuring.run}
-    if not charts.can_draw():
+    if not bench_charts.can_draw():
         run["left_out"].append("the curves: matplotlib is missing (in a checkout: pip install '.[bench]')")
     return run | {"targets": [{**asdict(target), "met": target.met} for target in targets(run)]}
 
@@ -63,7 +63,7 @@ def write(run: Mapping[str, Any], folder: Path) -> list[Path]:
     """``bench.json``, and the curves if they can be drawn."""
     path = folder / "bench.json"
     path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-    return [path, *(charts.draw(run, folder) if charts.can_draw() else ())]
+    return [path, *(bench_charts.draw(run, folder) if bench_charts.can_draw() else ())]
 
 
 if __name__ == "__main__":

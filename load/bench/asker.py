@@ -15,9 +15,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from load.bench.connection import Connection, TlsClient
-from load.bench.figures import ROUND
-from load.bench.questions import PREFIX, filter_bodies, head, wrong_with
+from load.bench.bench_connection import Connection, TlsClient
+from load.bench.bench_figures import ROUND
+from load.bench.bench_questions import PREFIX, filter_bodies, head, wrong_with
 from load.simulated.measured_world import node_name
 
 # Questions before those that count: whatever a server does once is done, and each answer is read.

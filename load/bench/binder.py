@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from load.bench.connection import Answer, Connection
-from load.bench.questions import PREFIX, binding_body, head
+from load.bench.bench_connection import Answer, Connection
+from load.bench.bench_questions import PREFIX, binding_body, head
 from load.questions import binding_arguments
-from load.simulated.world import NAMESPACE
+from load.simulated.simulated_world import NAMESPACE
 
 # The answer of a server that does nothing: as many bytes as an extender's `{"Error":""}`.
 _ANSWER_BYTES = len(b'{"Error":""}')

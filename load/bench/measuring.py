@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from clusters.ports import free_port
 from clusters.progress import Progress
-from load.bench.figures import NOTHING, round_medians, summary
-from load.bench.plan import CONCURRENCIES, Cell, Plan
-from load.bench.servers import (
+from load.bench.bench_figures import NOTHING, round_medians, summary
+from load.bench.bench_plan import CONCURRENCIES, Cell, Plan
+from load.bench.bench_servers import (
     Bed,
     Server,
     Sync,

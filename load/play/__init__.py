@@ -1,1 +1,1 @@
-"""``python -m load run``: Locust users that play kube-scheduler in front of an extender; begin with ``command.py``."""
+"""``python -m load run``: Locust users that play kube-scheduler in front of an extender; begin with ``run_command.py``."""

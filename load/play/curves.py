@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from clusters.provider import ClusterError
-from load.bench.servers import CannotMeasureError
+from load.bench.bench_servers import CannotMeasureError
 from load.exit_code import exit_code
-from load.flags import CLUSTERS, add_output, count
+from load.load_flags import CLUSTERS, add_output, count
 from load.play import growth, pictures
-from load.play.command import has_locust, measure
 from load.play.growth import Cell
-from load.play.plan import Plan
-from load.play.running import Order
+from load.play.load_plan import Plan
+from load.play.play_running import Order
+from load.play.run_command import has_locust, measure
 from load.simulated.cluster_file import ClusterFileError, build, read
 
 _SIZES: Final = (100, 500, 1000, 5000, 15_000)

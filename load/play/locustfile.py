@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 import requests
 from locust import LoadTestShape, events, stats
 
-from load.play.shapes import SHAPES, TRACE, weighed
+from load.play.load_shapes import SHAPES, TRACE, weighed
 from load.play.users import PLAN, Inspector, KubeScheduler, WhatIf
 
 __all__ = ["Inspector", "KubeScheduler", "PodStream", "WhatIf"]

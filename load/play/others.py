@@ -21,9 +21,9 @@ from clusters.ports import free_port
 from clusters.program import Program
 from clusters.progress import Progress
 from clusters.waiting import NotReachedError, eventually
-from load.bench.questions import PREFIX
-from load.bench.servers import Bed, CannotMeasureError
-from load.play.plan import VERBS, Asked
+from load.bench.bench_questions import PREFIX
+from load.bench.bench_servers import Bed, CannotMeasureError
+from load.play.load_plan import VERBS, Asked
 from load.questions import HopelessAnswerError, WrongAnswerError, arguments, fitting, highest, pod_in_question
 from load.simulated.cluster_file import node_names, read
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from load.bench.figures import percentile
+from load.bench.bench_figures import percentile
 
 FLOOR: Final = "does nothing"
 VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain")

@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from load.bench.questions import PREFIX
-from load.flags import add_cluster, count, port, seed
-from load.play.plan import VERBS
-from load.play.shapes import SHAPES, TRACE
+from load.bench.bench_questions import PREFIX
+from load.load_flags import add_cluster, count, port, seed
+from load.play.load_plan import VERBS
+from load.play.load_shapes import SHAPES, TRACE
 from load.replay.trace import SAMPLE
 
 _BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from gevent.pool import Group
 from locust import FastHttpUser, constant, task
 
-from load.play import plan as plans
+from load.play import load_plan as plans
 from load.questions import (
     Window,
     WrongAnswerError,

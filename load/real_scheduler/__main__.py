@@ -26,19 +26,19 @@ from typing import Final
 from clusters.api_client import ApiClient, ApiError
 from clusters.controlplane.binaries import MissingBinariesError, locate, minors
 from clusters.controlplane.build import BuildError
-from clusters.controlplane.control_plane import RealControlPlane
+from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.progress import Progress
 from clusters.provider import ClusterError
 from clusters.scratch import scratch_folder
 from clusters.waiting import NotReachedError
-from load.bench.servers import CannotMeasureError
+from load.bench.bench_servers import CannotMeasureError
 from load.compiled import CannotCompileError
 from load.exit_code import exit_code
-from load.flags import count, seed
-from load.real_scheduler import figures
-from load.real_scheduler.figures import AGREES, BINDS, SHARE, WITH, WITHOUT, Turn
-from load.real_scheduler.programs import compile_agreeing
-from load.real_scheduler.stage import Order, Stage
+from load.load_flags import count, seed
+from load.real_scheduler import scheduler_figures
+from load.real_scheduler.real_scheduler_stage import Order, Stage
+from load.real_scheduler.scheduler_figures import AGREES, BINDS, SHARE, WITH, WITHOUT, Turn
+from load.real_scheduler.scheduler_programs import compile_agreeing
 from load.simulated import kwok
 
 _ERRORS: Final = (
@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(flags: argparse.Namespace) -> int:
     turns = asyncio.run(_measure(flags))
-    share = figures.share(turns)
-    print(figures.text(turns, _setting(flags), flags.pods))
+    share = scheduler_figures.share(turns)
+    print(scheduler_figures.text(turns, _setting(flags), flags.pods))
     if flags.output:
         order = {"nodes": flags.nodes, "pods": flags.pods, "rate": flags.rate, "kwok": flags.kwok}
         document = {**order, "share": share, "turns": [asdict(turn) for turn in turns]}

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from clusters.progress import Progress
 from load.replay.arrivals import arrivals
-from load.replay.replay import Step, replay
+from load.replay.extender_replay import Step, replay
+from load.replay.replay_wire import replay_over_wire, site
+from load.replay.replayed_world import expected_of
 from load.replay.trace import Trace
-from load.replay.wire import replay_over_wire, site
-from load.replay.world import expected_of
 
 # So many pods are placed between two looks at what else there is to do.
 _A_LOOK: Final = 64

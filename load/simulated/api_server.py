@@ -25,8 +25,8 @@ from gpushare import wire
 from load.simulated import measured_world
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
 from load.simulated.cluster_file import ClusterFileError, build, read
-from load.simulated.objects import node_object
-from load.simulated.world import NAMESPACE, Pod, World
+from load.simulated.simulated_objects import node_object
+from load.simulated.simulated_world import NAMESPACE, Pod, World
 
 # How often events are due, in seconds, and how often a watch without events hears that it is up to date.
 _INDEX: Final = re.compile(r"[0-9]{1,3}")

@@ -10,9 +10,9 @@ from typing import Annotated, Final
 import msgspec
 import yaml
 
-from fake_nvml.cards import CardModel, model
-from fake_nvml.errors import CatalogueError
-from load.simulated.world import Node, Pod, World
+from fake_nvml.card_models import CardModel, model
+from fake_nvml.fake_nvml_errors import CatalogueError
+from load.simulated.simulated_world import Node, Pod, World
 
 # Cards are as the newest driver counts them.
 _DRIVER: Final = "580.65"

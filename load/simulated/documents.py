@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from gpushare import wire
-from load.simulated.objects import published_cards
-from load.simulated.world import NAMESPACE, Node, Pod, World
+from load.simulated.simulated_objects import published_cards
+from load.simulated.simulated_world import NAMESPACE, Node, Pod, World
 
 _TIME: Final = "2026-01-01T00:00:00Z"
 

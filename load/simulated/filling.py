@@ -9,7 +9,7 @@ from clusters.api_client import ApiClient
 from clusters.progress import Progress
 from clusters.waiting import for_each
 from load.simulated.documents import needed_by_pods, node_document, pod_document
-from load.simulated.world import World
+from load.simulated.simulated_world import World
 
 # How many objects are created together.
 _AT_ONCE: Final = 32

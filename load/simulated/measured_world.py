@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from load.simulated import world as simulated_world
+from load.simulated import simulated_world as simulated_world
 
 CARDS: Final = 8
 CARD_UNITS: Final = 32

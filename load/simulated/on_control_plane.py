@@ -10,14 +10,14 @@ from typing import Final
 
 from clusters.api_client import ApiClient
 from clusters.controlplane.binaries import locate, minors
-from clusters.controlplane.control_plane import RealControlPlane
+from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.progress import Progress
 from clusters.resources import NODES
 from clusters.simulated_node import environment_of_programs
 from clusters.waiting import eventually
 from load.simulated import kwok
 from load.simulated.filling import create_nodes, create_pods
-from load.simulated.world import World
+from load.simulated.simulated_world import World
 
 # Until kwok has reported each of thousands of nodes as ready: against hangs only.
 _KNOWN_SECONDS: Final = 600.0

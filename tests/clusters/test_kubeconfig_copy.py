@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters import kubeconfig
+from clusters import kubeconfig_file
 from clusters.kubeconfig_copy import Copy
 from clusters.provider import ClusterError
 
@@ -15,7 +15,7 @@ def test_a_copy_is_for_its_owner_alone_and_goes_with_the_cluster(tmp_path: Path)
     """It holds the key of an administrator."""
     out = tmp_path / "out"
     copy = Copy(out)
-    copy.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
+    copy.put(kubeconfig_file.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
     mode, text = out.stat().st_mode & 0o777, out.read_text()
     copy.remove()
 
@@ -29,8 +29,8 @@ def test_empty_file_or_killed_clusters_copy_is_written_over(tmp_path: Path, cont
     out = tmp_path / "out"
     out.touch(mode=0o644)
     if content:
-        kubeconfig.write(out, "http://127.0.0.1:1", ca=None)
-    Copy(out).put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:2", ca=None))
+        kubeconfig_file.write(out, "http://127.0.0.1:1", ca=None)
+    Copy(out).put(kubeconfig_file.write(tmp_path / "k", "http://127.0.0.1:2", ca=None))
 
     assert "127.0.0.1:2" in out.read_text()
     assert out.stat().st_mode & 0o777 == 0o600
@@ -54,8 +54,8 @@ def test_replaced_or_never_written_copy_stays(tmp_path: Path) -> None:
     """If two clusters have one file the last one's content stays."""
     out = tmp_path / "out"
     first, second, unused = Copy(out), Copy(out), Copy(out)
-    first.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
-    second.put(kubeconfig.write(tmp_path / "k", "http://127.0.0.1:2", ca=None))
+    first.put(kubeconfig_file.write(tmp_path / "k", "http://127.0.0.1:1", ca=None))
+    second.put(kubeconfig_file.write(tmp_path / "k", "http://127.0.0.1:2", ca=None))
     first.remove()
     unused.remove()
 

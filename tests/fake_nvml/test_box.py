@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import MAX_CARDS, Box, box_names
-from fake_nvml.errors import CatalogueError
+from fake_nvml.fake_nvml_errors import CatalogueError
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -9,7 +9,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.call_faults import CallFault, parse_code
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.layout import FAULTS
 from fake_nvml.returns import CODES, code_name
 from fake_nvml.state import State

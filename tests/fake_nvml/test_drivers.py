@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fake_nvml.drivers import at_branch, branch, cuda_version
-from fake_nvml.errors import CatalogueError
+from fake_nvml.fake_nvml_errors import CatalogueError
 
 
 @pytest.mark.parametrize(("driver", "expected"), [("418.87", 418), ("418.87.00", 418), ("535.104.05", 535)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_nvml.errors import RealDriverError
+from fake_nvml.fake_nvml_errors import RealDriverError
 from fake_nvml.guard import check_real_driver
 
 

@@ -8,7 +8,7 @@ import pynvml
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.errors import RealDriverError
+from fake_nvml.fake_nvml_errors import RealDriverError
 from fake_nvml.install import install, uninstall
 from fake_nvml.state import State
 

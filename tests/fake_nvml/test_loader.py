@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fake_nvml.loader as loader_module
-from fake_nvml.errors import FakeNvmlError, LayerError
+from fake_nvml.fake_nvml_errors import FakeNvmlError, LayerError
 from fake_nvml.loader import child_environment
 
 HOOK = str(Path(loader_module.__file__).with_name("hook"))

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from fake_nvml.box import Box
-from fake_nvml.errors import RealDriverError
+from fake_nvml.fake_nvml_errors import RealDriverError
 from fake_nvml.main import main, parse, run
 from fake_nvml.state import State
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.layout import SIZE
 from fake_nvml.mapping import MappedState
 from fake_nvml.state import State

@@ -9,7 +9,7 @@ import pytest
 
 from fake_nvml import scenario
 from fake_nvml.box import Box
-from fake_nvml.errors import ScenarioError
+from fake_nvml.fake_nvml_errors import ScenarioError
 from fake_nvml.state import State
 
 EXAMPLES = sorted((Path(scenario.__file__).parent / "scenarios").glob("*.yaml"))

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fake_nvml.box import Box
-from fake_nvml.errors import StateError
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.recording import record
 from fake_nvml.returns import DRIVER_NOT_LOADED
 from fake_nvml.state import State

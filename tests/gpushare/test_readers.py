@@ -27,7 +27,7 @@ from gpushare.deviceplugin.cards.health import named_cards
 from gpushare.errors import GpushareError
 from gpushare.extender.book.audit_diff import cards_disputed
 from gpushare.extender.book.bookings import booking_of
-from gpushare.kubectl_inspect import report, table
+from gpushare.kubectl_inspect import card_report, table
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices
 from gpushare.model.pod import request_of
@@ -74,7 +74,7 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
     def read(text: str) -> Sequence[object]:
         item = pod(**{wire.ANNOTATION_INDEX: "0", name: text})
         *_, problem = booking_of(item)
-        reasons = [problem, *report.build([], [item])[1]]
+        reasons = [problem, *card_report.build([], [item])[1]]
         return [*reasons, _error_of(partial(request_of, item))]
 
     return read
@@ -84,7 +84,7 @@ def reads_node(text: str) -> Sequence[object]:
     """The work on a node's cards annotation: in the book, in the audit, and in the table."""
     item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, text)
     disputed = cards_disputed(item)
-    reports, problems = report.build([item], [])
+    reports, problems = card_report.build([item], [])
     return [
         read_devices(item).refusal,
         disputed and disputed.api,
@@ -97,7 +97,7 @@ def reads_node(text: str) -> Sequence[object]:
 def reads_amount(text: str) -> Sequence[object]:
     """A number of units or of CPU, in a node's status or in a container."""
     item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
-    reports, problems = report.build([item], [])
+    reports, problems = card_report.build([item], [])
     reasons = [read_devices(item).refusal, *problems, table.summary(reports), parse_milli(text)]
     return [*reasons, _error_of(partial(parse_units, text))]
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from load.bench.asker import Asked, ask_round
-from load.bench.connection import Connection
+from load.bench.bench_connection import Connection
 
 PAUSE = 0.02
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from load.bench.charts import growth, sync_growth
-from load.bench.figures import (
+from load.bench.bench_charts import growth, sync_growth
+from load.bench.bench_figures import (
     EXTENDER,
     NOTHING,
     Target,
@@ -16,7 +16,7 @@ from load.bench.figures import (
     summary,
     targets,
 )
-from load.bench.report import text
+from load.bench.bench_report import text
 
 
 def row(server, p50, p99, *, nodes=5000, names=500, fit="half", events=0.0, with_tls=False, pause_ms=1.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from load.bench.plan import read
+from load.bench.bench_plan import read
 
 
 def test_a_full_run_measures_everything_in_every_world():

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from load.bench.bench_questions import filter_bodies, head, wrong_with
 from load.bench.binder import request
-from load.bench.questions import filter_bodies, head, wrong_with
 
 NAMES = [f"node-{number:05}" for number in range(20)]
 NODES = {"items": [{"metadata": {"name": name}} for name in NAMES[:10]]}

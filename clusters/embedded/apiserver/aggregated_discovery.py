@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.discovery import groups, resource_list
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.representation import clauses
 
 _GROUP: Final = "apidiscovery.k8s.io"

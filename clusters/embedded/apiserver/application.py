@@ -15,11 +15,13 @@ from typing import Final
 from clusters.embedded.apiserver.access import Access
 from clusters.embedded.apiserver.access_reviews import AccessReviews
 from clusters.embedded.apiserver.aggregated_discovery import aggregated, media_type, wanted_version
+from clusters.embedded.apiserver.api_health import health
+from clusters.embedded.apiserver.api_objects import without_nulls
+from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
+from clusters.embedded.apiserver.api_verbs import Verbs
 from clusters.embedded.apiserver.authentication import Headers, User
 from clusters.embedded.apiserver.discovery import document, is_below_a_group
 from clusters.embedded.apiserver.field_validation import check_fields
-from clusters.embedded.apiserver.health import health
-from clusters.embedded.apiserver.objects import without_nulls
 from clusters.embedded.apiserver.openapi import openapi
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
@@ -36,11 +38,9 @@ from clusters.embedded.apiserver.requests import (
     read_request,
     target_of,
 )
-from clusters.embedded.apiserver.routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.subresources import Subresources
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
-from clusters.embedded.apiserver.verbs import Verbs
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
 from clusters.resources import NAMESPACES

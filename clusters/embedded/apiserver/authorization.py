@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from clusters.embedded.apiserver.api_objects import Object, metadata_of
 from clusters.embedded.apiserver.attributes import Attributes
 from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP, User, account_user
-from clusters.embedded.apiserver.objects import Object, metadata_of
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
 from clusters.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver.admission import DEFAULT_ACCOUNT
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_admission import DEFAULT_ACCOUNT
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Writes
 from clusters.resources import (

@@ -15,8 +15,8 @@ from clusters.embedded.apiserver import (
     rbac_rules,
     service_defaults,
 )
+from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.empty_objects import NODE_STATUS, WORKLOAD_STATUS
-from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.pod_part_defaults import default_status
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.resources import (

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from clusters.embedded.apiserver import write_options
+from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import unsupported, wrong
-from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, options_invalid
 from clusters.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
 

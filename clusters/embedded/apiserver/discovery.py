@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.api_routes import BINDINGS, SCALED, subresources
 from clusters.embedded.apiserver.refusals import group_of
-from clusters.embedded.apiserver.routes import BINDINGS, SCALED, subresources
 from clusters.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES, PODS, Resource
 
 VERSION: Final = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.event_versions import as_core, as_v1
-from clusters.embedded.apiserver.objects import Object
 
 _TEMPLATE: Final[Object] = {"metadata": {}, "spec": {"containers": None}}
 _MACHINE: Final = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clusters.embedded.apiserver import field_rules
+from clusters.embedded.apiserver.api_objects import Object, namespace_of
 from clusters.embedded.apiserver.field_rules import required, wrong
-from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError
 from clusters.resources import EVENTS, Resource
 

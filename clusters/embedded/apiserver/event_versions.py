@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.resources import EVENTS, EVENTS_V1
 
 # Fields that only change their name, from ``v1`` to ``events.k8s.io/v1``.

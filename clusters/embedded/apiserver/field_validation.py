@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from clusters.embedded.apiserver import patch
+from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request
 from clusters.embedded.apiserver.requests import JSON, Request
-from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.schemas import LIST, MAP, message_name, message_of, messages, scalars
 
 STRICT: Final = "Strict"

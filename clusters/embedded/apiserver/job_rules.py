@@ -10,8 +10,8 @@ import json
 from typing import Final
 
 from clusters.embedded.apiserver import pod_defaults, pod_validation
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.field_rules import Shown, not_allowed, required, unsupported, wrong
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError
 from clusters.resources import Resource
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.field_rules import (
     Shown,
     labels,
@@ -19,7 +20,6 @@ from clusters.embedded.apiserver.field_rules import (
     segment_texts,
     wrong,
 )
-from clusters.embedded.apiserver.objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import FieldError, group_of
 from clusters.resources import (
     CONFIG_MAPS,

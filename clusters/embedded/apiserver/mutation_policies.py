@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.embedded.apiserver import policy_matching, strategic_patch
+from clusters.embedded.apiserver.api_objects import Object, name_of, without_empties
 from clusters.embedded.apiserver.expressions import ExpressionError, evaluate
-from clusters.embedded.apiserver.objects import Object, name_of, without_empties
 from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
 from clusters.embedded.apiserver.refusals import RefusalError, forbidden
 from clusters.resources import Resource

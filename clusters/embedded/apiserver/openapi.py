@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from clusters.embedded.apiserver import patch, server_side_apply
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import group_of
 from clusters.embedded.apiserver.schemas import LIST, MAP, Field, message_of, messages, scalars
 from clusters.resources import ALL, Resource

@@ -9,7 +9,7 @@ import jsonpatch
 import msgspec
 
 from clusters.embedded.apiserver import strategic_patch
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large, unsupported_media_type
 
 JSON_PATCH: Final = "application/json-patch+json"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.api_quantities import canonical, parse, text_of
 from clusters.embedded.apiserver.pod_part_defaults import (
     default_container,
     default_host_ports,
     default_volumes,
     without_zeros,
 )
-from clusters.embedded.apiserver.quantities import canonical, parse, text_of
 
 _SPEC: Final[Object] = {
     "restartPolicy": "Always",

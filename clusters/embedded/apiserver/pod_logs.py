@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from clusters.embedded.apiserver.objects import Object, name_of, namespace_of
+from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, internal, invalid, no_such_path
 from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 
 _MODE: Final = 0o644
 _TOKEN_SECONDS: Final = 3600

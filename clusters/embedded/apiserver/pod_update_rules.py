@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.embedded.apiserver import pod_validation
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.field_rules import not_allowed, wrong
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError
 
 _MUTABLE_TEXT = (

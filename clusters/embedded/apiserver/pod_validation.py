@@ -6,8 +6,8 @@ import re
 from typing import Any, Final
 
 from clusters.embedded.apiserver import field_rules, resource_rules
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError
 
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Final
 
+from clusters.embedded.apiserver.api_objects import Object, name_of
+from clusters.embedded.apiserver.api_quantities import canonical, parse
 from clusters.embedded.apiserver.field_rules import wrong
-from clusters.embedded.apiserver.objects import Object, name_of
-from clusters.embedded.apiserver.quantities import canonical, parse
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, forbidden
 from clusters.resources import PODS
 

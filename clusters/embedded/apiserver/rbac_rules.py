@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.field_rules import required, unsupported
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError
 from clusters.resources import (
     CLUSTER_ROLE_BINDINGS,

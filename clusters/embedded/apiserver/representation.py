@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request
 from clusters.embedded.apiserver.requests import OFFERED, Answer, Request
 from clusters.embedded.apiserver.store import event_line
-from clusters.embedded.apiserver.tables.table import INCLUDED, is_list, metadata_only, table_of
+from clusters.embedded.apiserver.tables.printed_table import INCLUDED, is_list, metadata_only, table_of
 
 _TABLE: Final = "Table"
 _METADATA: Final = "PartialObjectMetadata"

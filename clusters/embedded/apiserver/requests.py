@@ -11,9 +11,9 @@ import msgspec
 import yaml
 
 from clusters.embedded.apiserver import protobuf
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.attributes import is_on
 from clusters.embedded.apiserver.authentication import ANONYMOUS, User
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large
 
 Message = MutableMapping[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from clusters.embedded.apiserver import field_rules
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.api_quantities import parse
 from clusters.embedded.apiserver.field_rules import not_allowed, required, wrong
-from clusters.embedded.apiserver.objects import Object
-from clusters.embedded.apiserver.quantities import parse
 from clusters.embedded.apiserver.refusals import FieldError
 
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})

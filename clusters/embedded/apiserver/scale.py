@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import bad_request
 
 

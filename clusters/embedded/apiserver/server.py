@@ -18,7 +18,7 @@ import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clusters.certificates import Authority
-from clusters.embedded.apiserver import snapshot
+from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.access import Access
 from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
 from clusters.embedded.apiserver.authentication import (
@@ -156,7 +156,7 @@ class EmbeddedApi:
 
     def load(self, path: Path) -> None:
         """Begin with the state that was saved in a file, before ``start``. Raises SnapshotError."""
-        snapshot.load(self.store, path)
+        api_snapshot.load(self.store, path)
         bootstrap(self.store, self.writes)
 
     def _tls(self) -> ssl.SSLContext:

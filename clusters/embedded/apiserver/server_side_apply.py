@@ -10,7 +10,7 @@ from typing import Final
 import yaml
 
 from clusters.embedded.apiserver import strategic_patch
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request
 
 MEDIA_TYPE: Final = "application/apply-patch+yaml"

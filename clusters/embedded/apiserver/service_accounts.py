@@ -14,9 +14,9 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from clusters.embedded.apiserver.api_objects import Object, uid_of
 from clusters.embedded.apiserver.authentication import User, account_user, credential
 from clusters.embedded.apiserver.deletion import rfc3339
-from clusters.embedded.apiserver.objects import Object, uid_of
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid
 from clusters.embedded.apiserver.store import Store
 from clusters.embedded.apiserver.writes import Writes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 
 
 def set_defaults(item: Object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.resources import Resource
 

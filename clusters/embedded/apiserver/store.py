@@ -13,7 +13,7 @@ from itertools import islice
 
 import msgspec
 
-from clusters.embedded.apiserver.objects import Object, metadata_of
+from clusters.embedded.apiserver.api_objects import Object, metadata_of
 from clusters.embedded.apiserver.refusals import expired
 from clusters.resources import Resource
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.embedded.apiserver.objects import Object
+from clusters.embedded.apiserver.api_objects import Object
 
 # Lists with elements that are merged by a key. A name means the same in all kinds that we know.
 _MERGE_KEYS: Final = {

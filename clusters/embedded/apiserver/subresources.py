@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from clusters.embedded.apiserver import patch
-from clusters.embedded.apiserver.binding import bound, check_kind, check_target
+from clusters.embedded.apiserver.api_binding import bound, check_kind, check_target
+from clusters.embedded.apiserver.api_eviction import counted
+from clusters.embedded.apiserver.api_objects import Object, name_of, without_nulls
+from clusters.embedded.apiserver.api_routes import BINDINGS, Route
+from clusters.embedded.apiserver.api_verbs import place
 from clusters.embedded.apiserver.deletion import options_of
-from clusters.embedded.apiserver.eviction import counted
-from clusters.embedded.apiserver.objects import Object, name_of, without_nulls
 from clusters.embedded.apiserver.policy_matching import CREATE
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
-from clusters.embedded.apiserver.routes import BINDINGS, Route
 from clusters.embedded.apiserver.scale import scale_of, scaled
 from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
-from clusters.embedded.apiserver.verbs import place
 from clusters.embedded.apiserver.writes import Writes, fresh
 from clusters.resources import POD_DISRUPTION_BUDGETS, PODS
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from clusters.embedded.apiserver import job_rules, pod_update_rules, rbac_rules
+from clusters.embedded.apiserver.api_objects import Object, namespace_of
+from clusters.embedded.apiserver.api_routes import has_generation
 from clusters.embedded.apiserver.event_versions import OLD_NAMES
 from clusters.embedded.apiserver.field_rules import Shown, not_allowed, wrong
-from clusters.embedded.apiserver.objects import Object, namespace_of
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
-from clusters.embedded.apiserver.routes import has_generation
 from clusters.resources import BY_KIND, CONFIG_MAPS, DEPLOYMENTS, EVENTS_V1, JOBS, LEASES, NAMESPACES, PODS, Resource
 
 # Metadata that only the server writes.

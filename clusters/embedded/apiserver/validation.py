@@ -18,10 +18,10 @@ from clusters.embedded.apiserver import (
     rbac_rules,
     resource_rules,
 )
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
-from clusters.embedded.apiserver.objects import Object
 from clusters.embedded.apiserver.refusals import FieldError, invalid
-from clusters.embedded.apiserver.selectors import matches_selector
 from clusters.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,

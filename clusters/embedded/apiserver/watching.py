@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 
 from clusters.embedded.apiserver import list_options
+from clusters.embedded.apiserver.api_routes import Route
+from clusters.embedded.apiserver.api_selectors import Predicate, label_selector
 from clusters.embedded.apiserver.empty_objects import EMPTY_OBJECTS
 from clusters.embedded.apiserver.reads import selection
 from clusters.embedded.apiserver.refusals import RefusalError, too_new
 from clusters.embedded.apiserver.requests import Request
-from clusters.embedded.apiserver.routes import Route
-from clusters.embedded.apiserver.selectors import Predicate, label_selector
 from clusters.embedded.apiserver.store import Change, Store, event_line
 from clusters.resources import EVENTS, EVENTS_V1, Resource
 

@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 
 from clusters.embedded.apiserver import deletion, metadata_rules, times, update_rules
-from clusters.embedded.apiserver.admission import Admission
+from clusters.embedded.apiserver.api_admission import Admission
+from clusters.embedded.apiserver.api_objects import Object, is_deleting, without_empties, without_nulls
+from clusters.embedded.apiserver.api_routes import has_generation, keeps_status
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
-from clusters.embedded.apiserver.objects import Object, is_deleting, without_empties, without_nulls
 from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
@@ -23,7 +24,6 @@ from clusters.embedded.apiserver.refusals import (
     not_found,
     terminating,
 )
-from clusters.embedded.apiserver.routes import has_generation, keeps_status
 from clusters.embedded.apiserver.shapes import check_shape
 from clusters.embedded.apiserver.store import Store, Stored
 from clusters.embedded.apiserver.validation import faults, name_rule, validate

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from clusters.api_client import ApiClient, ApiError
 from clusters.connection import TransportError
-from clusters.embedded.controllers import desired, disruption, garbage, jobs, node_taints, quotas, service_accounts
+from clusters.embedded.controllers import account_controller, desired, disruption, garbage, jobs, node_taints, quotas
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import (
@@ -154,7 +154,7 @@ class Controllers:
             wanted += _asked(one, lambda one: jobs.job(one, of(one, "Pod"), self._now()))
         for one in _alive(listed[POD_DISRUPTION_BUDGETS]):
             wanted += _asked(one, lambda one: disruption.budget(one, listed[PODS], sets))
-        wanted += service_accounts.furnished(
+        wanted += account_controller.furnished(
             listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca
         )
         wanted += node_taints.tainted(listed[NODES], self._now().strftime("%Y-%m-%dT%H:%M:%SZ"))

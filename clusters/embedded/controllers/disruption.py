@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from clusters.embedded.apiserver.selectors import matches_selector
+from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.controllers.actions import Action, Object, is_active, is_ready, status_patch
 from clusters.resources import POD_DISRUPTION_BUDGETS
 

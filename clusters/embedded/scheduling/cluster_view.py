@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from clusters.api_client import Object
 from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode, node_info, on_node
-from clusters.embedded.scheduling.pod_requests import uid_of
+from clusters.embedded.scheduling.scheduler_pod_requests import uid_of
 
 
 class ClusterView:

@@ -21,7 +21,7 @@ from clusters.embedded.scheduling.configuration import (
     TLSConfiguration,
     validate,
 )
-from clusters.embedded.scheduling.durations import seconds_of
+from clusters.embedded.scheduling.go_durations import seconds_of
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"

@@ -27,7 +27,7 @@ from clusters.embedded.scheduling.fit_error import Diagnosis, FitError, NoNodesE
 from clusters.embedded.scheduling.node_match import named_nodes
 from clusters.embedded.scheduling.node_state import NodeInfo
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.pod_requests import full_name
+from clusters.embedded.scheduling.scheduler_pod_requests import full_name
 from clusters.embedded.scheduling.score import in_tree, pick_best, with_extenders
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 

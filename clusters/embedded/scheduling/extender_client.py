@@ -16,7 +16,9 @@ import httpx2
 from clusters.api_client import Object
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
 from clusters.embedded.scheduling.go_json import AnswerError
-from clusters.embedded.scheduling.messages import (
+from clusters.embedded.scheduling.node_state import NodeInfo, node_info
+from clusters.embedded.scheduling.preemption import Victims
+from clusters.embedded.scheduling.scheduler_messages import (
     FilterAnswer,
     bind_request,
     decode_bind,
@@ -26,9 +28,7 @@ from clusters.embedded.scheduling.messages import (
     filter_request,
     preempt_request,
 )
-from clusters.embedded.scheduling.node_state import NodeInfo, node_info
-from clusters.embedded.scheduling.preemption import Victims
-from clusters.embedded.scheduling.tls import context_for
+from clusters.embedded.scheduling.scheduler_tls import context_for
 
 # How long an idle connection is kept, in seconds; net/http's default transport does the same.
 IDLE_SECONDS = 90

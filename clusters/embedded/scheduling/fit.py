@@ -13,7 +13,7 @@ from clusters.api_client import Object
 from clusters.embedded.scheduling.host_ports import HostPort, conflict, host_ports
 from clusters.embedded.scheduling.node_match import UNSCHEDULABLE_TAINT, accepts_node, tolerates, untolerated_taint
 from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode
-from clusters.embedded.scheduling.pod_requests import Amounts, priority_of, requests_of, uid_of
+from clusters.embedded.scheduling.scheduler_pod_requests import Amounts, priority_of, requests_of, uid_of
 
 NODE_UNSCHEDULABLE = "NodeUnschedulable"
 TAINT_TOLERATION = "TaintToleration"

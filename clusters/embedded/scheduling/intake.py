@@ -7,7 +7,8 @@ from collections.abc import Collection
 from clusters.api_client import Object
 from clusters.embedded.scheduling.cluster_view import ClusterView
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.pod_requests import (
+from clusters.embedded.scheduling.queue import SchedulingQueue
+from clusters.embedded.scheduling.scheduler_pod_requests import (
     is_being_deleted,
     is_terminal,
     node_of,
@@ -15,7 +16,6 @@ from clusters.embedded.scheduling.pod_requests import (
     priority_of,
     uid_of,
 )
-from clusters.embedded.scheduling.queue import SchedulingQueue
 from clusters.embedded.scheduling.wakes import Change, ClusterEvent, assigned_event, node_events
 
 

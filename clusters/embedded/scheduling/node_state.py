@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from clusters.api_client import Object
 from clusters.embedded.scheduling.host_ports import HostPort, host_ports
-from clusters.embedded.scheduling.pod_requests import Amounts, counted_of, node_of, requests_of, uid_of
-from clusters.embedded.scheduling.quantities import amounts
+from clusters.embedded.scheduling.scheduler_pod_requests import Amounts, counted_of, node_of, requests_of, uid_of
+from clusters.embedded.scheduling.scheduler_quantities import amounts
 
 
 @dataclass(frozen=True, slots=True)

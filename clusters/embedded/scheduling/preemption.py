@@ -14,8 +14,8 @@ from clusters.api_client import Object
 from clusters.embedded.scheduling.fit import Demand, Rejection, reject_with_nominated
 from clusters.embedded.scheduling.fit_error import Diagnosis, message_of
 from clusters.embedded.scheduling.node_state import NodeInfo, PodOnNode
-from clusters.embedded.scheduling.pod_requests import is_being_deleted, nominated_node_of, priority_of
-from clusters.embedded.scheduling.selectors import selector_matches
+from clusters.embedded.scheduling.scheduler_pod_requests import is_being_deleted, nominated_node_of, priority_of
+from clusters.embedded.scheduling.scheduler_selectors import selector_matches
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"

@@ -18,15 +18,15 @@ from clusters.embedded.scheduling.extender_client import ExtenderClient, Extende
 from clusters.embedded.scheduling.fit import Demand
 from clusters.embedded.scheduling.fit_error import Diagnosis
 from clusters.embedded.scheduling.nominations import Nominations
-from clusters.embedded.scheduling.pod_requests import (
+from clusters.embedded.scheduling.preemption import BY_SCHEDULER, Victims, best_of, dry_run, why_not_eligible
+from clusters.embedded.scheduling.reports import Reporter, changed_condition
+from clusters.embedded.scheduling.scheduler_pod_requests import (
     full_name,
     is_being_deleted,
     nominated_node_of,
     priority_of,
     uid_of,
 )
-from clusters.embedded.scheduling.preemption import BY_SCHEDULER, Victims, best_of, dry_run, why_not_eligible
-from clusters.embedded.scheduling.reports import Reporter, changed_condition
 from clusters.resources import PODS
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from clusters.api_client import Object
-from clusters.embedded.scheduling.pod_requests import is_gated, priority_of, uid_of
+from clusters.embedded.scheduling.scheduler_pod_requests import is_gated, priority_of, uid_of
 from clusters.embedded.scheduling.wakes import Change, ClusterEvent, own_event, wakes
 
 # A pod that nothing has woken for this long is tried again, in seconds.

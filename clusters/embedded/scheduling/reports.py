@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from clusters.api_client import MERGE_PATCH, ApiClient, ApiError, Object
-from clusters.embedded.scheduling.pod_requests import full_name, nominated_node_of, uid_of
+from clusters.embedded.scheduling.scheduler_pod_requests import full_name, nominated_node_of, uid_of
 from clusters.resources import EVENTS, PODS
 
 logger = logging.getLogger(__name__)

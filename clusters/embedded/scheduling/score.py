@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from clusters.api_client import Object
 from clusters.embedded.scheduling.node_match import term_matches, toleration_covers
 from clusters.embedded.scheduling.node_state import NodeInfo
-from clusters.embedded.scheduling.pod_requests import COUNTED, Amounts, counted_of, requests_of, total
+from clusters.embedded.scheduling.scheduler_pod_requests import COUNTED, Amounts, counted_of, requests_of, total
 
 MAX_NODE_SCORE = 100
 # The range of an extender's own scores ends at 10.

@@ -25,7 +25,7 @@ from clusters.embedded.scheduling.fit import (
 from clusters.embedded.scheduling.host_ports import conflict, host_ports
 from clusters.embedded.scheduling.node_match import UNSCHEDULABLE_TAINT, accepts_node, tolerates, untolerated_taint
 from clusters.embedded.scheduling.node_state import node_info
-from clusters.embedded.scheduling.pod_requests import Amounts, node_of, requests_of, uid_of
+from clusters.embedded.scheduling.scheduler_pod_requests import Amounts, node_of, requests_of, uid_of
 
 
 class Change(Enum):

@@ -17,7 +17,7 @@ from pathlib import Path
 from clusters.controlplane.build import BuildError
 from clusters.kind.engine import egress
 from clusters.kind.engine.engine import down, find, reason_against, up, users
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.kind_program import known_kind
 from clusters.kind.engine.place import RUN, place_of
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from clusters.kind.engine import cgroups, oci_runtime, processes
+from clusters.kind.engine import engine_cgroups, engine_processes, oci_runtime
 from clusters.kind.engine.docker_client import program, server_version, with_system_path
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.host import Host
 from clusters.kind.engine.links import ensure_bridge
 from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
@@ -44,7 +44,7 @@ def running(place: Place) -> int | None:
 
 
 def _is_ours(place: Place, pid: int) -> bool:
-    return processes.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
+    return engine_processes.is_running(pid, "dockerd", f"--exec-root={place.exec_root}")
 
 
 def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO) -> None:
@@ -60,7 +60,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
     # Docker's default bridge, under a name of ours: docker0 may be another Docker's.
     ensure_bridge(DEFAULT_BRIDGE, ipaddress.IPv4Interface(f"{subnet[1]}/24"))
     # It joins its cgroup before it is dockerd, so that nothing that it starts is outside.
-    join = ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(cgroups.make(place.daemon_cgroup, host.cgroup))]
+    join = ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(engine_cgroups.make(place.daemon_cgroup, host.cgroup))]
     argv = [*join, str(dockerd), *_options(place, host, subnet, environment)]
     with place.log.open("wb") as log:
         process = subprocess.Popen(
@@ -79,7 +79,7 @@ def start(place: Place, host: Host, environment: Mapping[str, str], out: TextIO)
             progress.line(f"docker {version} answers at {place.address}")
     except BaseException:
         # Ctrl-C as well; it may not have written its pid yet.
-        processes.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
+        engine_processes.end(process.pid, lambda: process.poll() is None, _END_SECONDS)
         raise
 
 
@@ -87,7 +87,7 @@ def end(place: Place) -> None:
     """End it, if it runs; kill it if it does not end."""
     pid = running(place)
     if pid is not None:
-        processes.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
+        engine_processes.end(pid, lambda: _is_ours(place, pid), _END_SECONDS)
 
 
 def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[str, str], progress: Progress) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 
 # A Docker that is busy may take a while; one that hangs must not make us hang.
 _ANSWER_SECONDS: Final = 60

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clusters.kind.engine import iptables
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 
 EGRESS: Final = "GPUSHARE-EGRESS"
 HOST: Final = "GPUSHARE-HOST"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from clusters.kind.engine import daemon, egress, host, install, leftovers, network, settings
+from clusters.kind.engine import daemon, egress, engine_install, engine_settings, host, leftovers, network
 from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
 from clusters.kind.engine.uses import Uses, named, others, own_runs
@@ -160,13 +160,13 @@ def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO
     if lacks:
         raise EngineError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
     if facts.lacks_programs:
-        install.install(environment, out)
+        engine_install.install(environment, out)
     if not place.run.exists():
         # Not killed, but ended or never started: what is registered is of an earlier one.
         uses.forget_checkouts()
     place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
     leftovers.end_containers(place)
-    settings.prepare(place.before, environment)
+    engine_settings.prepare(place.before, environment)
     try:
         daemon.start(place, facts, environment, out)
     except BaseException:

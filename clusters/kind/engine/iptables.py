@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.kind.engine.docker_client import program
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 
 # Another program may hold the filter's lock, in seconds.
 _LOCK_SECONDS: Final = 20

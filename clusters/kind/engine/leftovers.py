@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from clusters.kind.engine import cgroups, egress, iptables, processes, settings
+from clusters.kind.engine import egress, engine_cgroups, engine_processes, engine_settings, iptables
 from clusters.kind.engine.links import remove_link
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NODES_BRIDGE, Place
 
@@ -20,7 +20,7 @@ def end_containers(place: Place) -> None:
     containerd that finds it there looks for each dead shim for a long time.
     """
     for group in (place.daemon_cgroup, place.cgroup):
-        processes.kill_all(partial(cgroups.members, group))
+        engine_processes.kill_all(partial(engine_cgroups.members, group))
     _unmount(place.exec_root)
     shutil.rmtree(place.exec_root, ignore_errors=True)
 
@@ -29,16 +29,16 @@ def remove(place: Place, environment: Mapping[str, str]) -> None:
     """Remove every trace but the images, and nothing that is another's. Raises EngineError if the packet filter cannot be read."""
     end_containers(place)
     for group in (place.daemon_cgroup, place.cgroup):
-        cgroups.remove(group)
+        engine_cgroups.remove(group)
     _unmount(place.run, place.data)
     bridges = [DEFAULT_BRIDGE, NODES_BRIDGE]
     for bridge in bridges:
         remove_link(bridge)
     egress.remove(environment)
     # Our dockerd has ended: one that runs is another's, and so are rules that name no bridge of ours.
-    alone = not processes.in_this_network("dockerd") and iptables.are_all_ours(bridges, environment)
-    iptables.remove(bridges, environment, docker_too=alone and not settings.had_docker(place.before))
-    settings.put_back(place.before, environment, needed=not alone)
+    alone = not engine_processes.in_this_network("dockerd") and iptables.are_all_ours(bridges, environment)
+    iptables.remove(bridges, environment, docker_too=alone and not engine_settings.had_docker(place.before))
+    engine_settings.put_back(place.before, environment, needed=not alone)
     shutil.rmtree(place.run, ignore_errors=True)
 
 

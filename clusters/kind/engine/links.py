@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 
 
 def ensure_bridge(name: str, address: ipaddress.IPv4Interface) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from clusters.kind.engine.docker_client import docker
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.place import NETWORK, NODES_BRIDGE
 
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Final
 
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 
 # Private ranges (RFC 1918) that Docker's own choice, home routers and Kubernetes' defaults (10.96.0.0/16, 10.244.0.0/16)
 # leave free.

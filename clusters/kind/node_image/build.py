@@ -23,9 +23,9 @@ from clusters.controlplane.build import BuildError, ensure_modules
 from clusters.kind.engine import EngineError, engine_environment
 from clusters.kind.node_image import node_tree, preload, rootfs
 from clusters.kind.node_image.commands import tied
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
+from clusters.kind.node_image.node_programs import IMAGE_PROGRAMS, minors, modules
 from clusters.kind.node_image.oci_archive import Image, Layer, write_archive, write_layer
-from clusters.kind.node_image.programs import IMAGE_PROGRAMS, minors, modules
 from clusters.progress import Progress
 
 REPOSITORY: Final = "gpushare/kind-node"

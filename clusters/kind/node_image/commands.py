@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
 
 # Lines of a program's output that are shown when it fails.
 _TAIL: Final = 20

@@ -9,7 +9,7 @@ from typing import Final
 
 import yaml
 
-from clusters.kind.node_image.programs import NETWORK_PLUGINS, NODE_PROGRAMS
+from clusters.kind.node_image.node_programs import NETWORK_PLUGINS, NODE_PROGRAMS
 
 FILES: Final = Path(__file__).parent / "files"
 UNITS: Final = Path(__file__).parent / "units.yaml"

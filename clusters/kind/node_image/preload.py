@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.kind.node_image.commands import run, tied
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
 from clusters.kind.node_image.oci_archive import Image, Layer, write_archive, write_layer
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -20,7 +20,7 @@ import yaml
 from clusters.build_cache import BUILDING
 from clusters.kind.node_image.apt_sources import Source, mirror
 from clusters.kind.node_image.commands import run, tied
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
 from clusters.kind.node_image.oci_archive import Layer, architecture, write_layer
 from clusters.kind.node_image.packet_filter import copy_programs
 from clusters.progress import Progress

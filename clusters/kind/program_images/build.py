@@ -23,14 +23,14 @@ from clusters.build_cache import locked
 from clusters.controlplane.binaries import cache_folder
 from clusters.controlplane.build import BuildError
 from clusters.kind.engine import EngineError, engine_environment
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
 from clusters.kind.program_images import base as python_base
-from clusters.kind.program_images import compiled, context, wheels
+from clusters.kind.program_images import compiled_images, context, wheels
 from clusters.kind.program_images.base import COMMAND, watch
 from clusters.kind.program_images.old_images import remove_old
 from clusters.progress import Progress
 from clusters.scratch import scratch_folder
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 
 # Target of the Dockerfile → the image's name.
 PROGRAMS: Final = {
@@ -128,7 +128,7 @@ def _all_there(images: ProgramImages, environment: Mapping[str, str]) -> bool:
         done = subprocess.run(argv, env=dict(environment), capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise BuildError("there is no `docker` on PATH; install Docker's command (Debian: docker.io)") from error
-    return done.returncode == 0 and done.stdout.split()[-1:] == [compiled.player_content()]
+    return done.returncode == 0 and done.stdout.split()[-1:] == [compiled_images.player_content()]
 
 
 def _build(
@@ -149,7 +149,7 @@ def _build(
     with Progress(COMMAND, f"building images {tag}", out, "under a minute") as progress:
         for target, image in zip((*PROGRAMS, "player"), astuple(images), strict=True):
             progress.text = f"building {image}"
-            content = compiled.player_content() if target == "player" else tag
+            content = compiled_images.player_content() if target == "player" else tag
             labels = [f"--label={_CONTENT_LABEL}={content}"]
             settings = [f"--build-arg=BASE={name}", f"--build-arg=VERSION={version}", f"--network={network}"]
             argv = ["docker", "build", "--target", target, "--tag", image, *labels, *settings, str(folder)]
@@ -164,7 +164,7 @@ def _lay_ready(folder: Path, found: Path, environment: Mapping[str, str], out: T
     with Progress(COMMAND, "compiling the player, simulated libraries and the wheel", out, "seconds") as progress:
         shutil.copytree(found, folder / _READY / "wheels", dirs_exist_ok=True)
         programs = folder / _READY / "programs"
-        compiled.compile_all(programs, environment)
+        compiled_images.compile_all(programs, environment)
         wheels.build_own(folder, programs, environment, progress)
 
 

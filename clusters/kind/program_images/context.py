@@ -22,7 +22,7 @@ _FILES: Final = (
     "clusters/__init__.py",
     "clusters/kind/__init__.py",
     f"{_HERE}/__init__.py",
-    f"{_HERE}/compiled.py",
+    f"{_HERE}/compiled_images.py",
 )
 _FOLDERS: Final = ("gpushare", "fake_nvml", f"{_HERE}/files", f"{_HERE}/player", f"{_HERE}/ready")
 # They come along, and change nothing that runs; of pyproject.toml only what a wheel is made by counts.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.histories.compare import compare
-from e2e.parity.histories.generate import generate
+from e2e.parity.histories.history_compare import compare
+from e2e.parity.histories.history_replay import Answer, Record, Stream
 from e2e.parity.histories.operations import (
     WATCH,
     History,
@@ -20,7 +20,7 @@ from e2e.parity.histories.operations import (
     merged,
     resolve,
 )
-from e2e.parity.histories.replay import Answer, Record, Stream
+from e2e.parity.histories.random_history import generate
 from e2e.parity.histories.shrink import shrink
 
 _UIDS = ("11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222")

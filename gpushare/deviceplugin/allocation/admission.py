@@ -19,7 +19,7 @@ from gpushare.deviceplugin.answer.container_answer import ContainerAnswer, Grant
 from gpushare.deviceplugin.cards.devices import DeviceIds
 from gpushare.deviceplugin.cards.id_limits import check_ids_of_pod
 from gpushare.errors import NoCandidateError
-from gpushare.kube.errors import ApiError
+from gpushare.kube.api_errors import ApiError
 from gpushare.manifests import Pod
 from gpushare.model.pod import gpu_containers
 from gpushare.plugin_flags import ContainerFlags

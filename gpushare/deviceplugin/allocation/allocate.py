@@ -45,10 +45,10 @@ from gpushare.deviceplugin.allocation.write_budget import WriteBudget
 from gpushare.deviceplugin.answer.container_answer import ContainerAnswer
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 from gpushare.plugin_flags import ContainerFlags
 

@@ -15,8 +15,8 @@ from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import Step, next_step
 from gpushare.deviceplugin.allocation.write_budget import WriteBudget
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
-from gpushare.kube.errors import REFUSALS, ApiError, ConflictError, NotFoundError
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
+from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
 from gpushare.deviceplugin.allocation.repair import PodCard
 from gpushare.deviceplugin.kept_pods import allocation_of
 from gpushare.errors import GpushareError
-from gpushare.kube.errors import REFUSALS, ConflictError, NotFoundError
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.api_errors import REFUSALS, ConflictError, NotFoundError
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, encode
 from gpushare.model.device import Device

@@ -22,8 +22,8 @@ from gpushare.deviceplugin.cards.id_limits import kubelet_release
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.kept_pods import cut_down
 from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Pod
 from gpushare.model.cards import MODE_SLOTS, CardFacts
 

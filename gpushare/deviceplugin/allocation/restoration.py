@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView
 from gpushare.deviceplugin.allocation.write_budget import WriteBudget
-from gpushare.kube.errors import ApiError, ConflictError, NotFoundError
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from gpushare import wire
 from gpushare.deviceplugin.cards.card_pods import indices_of
 from gpushare.deviceplugin.cards.publication import CardChange
 from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.api import Card

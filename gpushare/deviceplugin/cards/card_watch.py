@@ -26,7 +26,7 @@ from gpushare.deviceplugin.cards.health import CardHealth, Recovery
 from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.cards.roster import count_cards
 from gpushare.nvml.api import Card, Reports, Survey, UnreadableCard
-from gpushare.nvml.errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
+from gpushare.nvml.nvml_errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 

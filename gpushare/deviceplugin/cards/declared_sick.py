@@ -16,8 +16,8 @@ import msgspec
 from gpushare import wire
 from gpushare.deviceplugin.cards.health import CardHealth
 from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import ConfigMap
 from gpushare.model.node import parse_unhealthy
 

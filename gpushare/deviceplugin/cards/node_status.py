@@ -33,8 +33,8 @@ from gpushare.deviceplugin.cards.publication import CardChange, about_us, change
 from gpushare.deviceplugin.cards.roster import known_cards
 from gpushare.deviceplugin.cards.xid_rules import XidRules
 from gpushare.errors import GpushareError
+from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.node import boot_of, described_cards

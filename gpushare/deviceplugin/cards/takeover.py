@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from gpushare import wire
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)

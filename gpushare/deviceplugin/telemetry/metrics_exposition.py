@@ -1,7 +1,7 @@
 """The plugin's series, as Prometheus reads them.
 
 Two kinds: what is true now (cards, bookings, use) is read from the plugin's own state at the moment of the scrape, so that
-a card or a pod that is gone takes its series with it; what happened was counted (``metrics``). Amounts are in bytes. The
+a card or a pod that is gone takes its series with it; what happened was counted (``plugin_metrics``). Amounts are in bytes. The
 label ``card`` is our index, as in the pods' annotations.
 
 Everything runs in the plugin's one event loop, scrapes too, so that a scrape never sees half a change.
@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from gpushare import __version__
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, PodCard, bookings
 from gpushare.errors import InvalidQuantityError
 from gpushare.logs import lines_dropped

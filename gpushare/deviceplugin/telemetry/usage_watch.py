@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from gpushare import wire
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage import (
     MIB,
@@ -24,11 +24,11 @@ from gpushare.deviceplugin.telemetry.usage import (
     sum_up,
     uids_in_cgroups,
 )
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.nvml.api import Process
-from gpushare.nvml.errors import NvmlError
+from gpushare.nvml.nvml_errors import NvmlError
 from gpushare.plugin_flags import UsageFlags
 
 _LOG = logging.getLogger(__name__)

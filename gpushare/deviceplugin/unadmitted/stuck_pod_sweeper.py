@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.unadmitted.stuck_pods import DeletionBudget, StuckPod, stuck_pods
+from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, ConflictError, MissingRightError, NotFoundError
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
 

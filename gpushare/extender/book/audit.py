@@ -19,8 +19,8 @@ import msgspec
 from gpushare.extender.book.audit_diff import DRIFT_KINDS, Difference, Drift, Versions, has_reached, tally
 from gpushare.extender.book.audit_round import Round, Suspect
 from gpushare.extender.book.cache import SchedulerCache
+from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, NotFoundError
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
 

@@ -30,10 +30,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from gpushare.extender.book.answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.book.belief import Belief, audited, bound_to
 from gpushare.extender.book.bookings import booking_of
 from gpushare.extender.book.event_marks import EventMarks
+from gpushare.extender.book.known_answers import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.book.lingering_pods import LingeringPods
 from gpushare.extender.book.workload import Workload
 from gpushare.extender.replicas.reservations import Fate, State

@@ -13,7 +13,7 @@ from gpushare.extender.book.audit_diff import Versions
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.odd_pods import OddPods
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Contact, Reflector
 from gpushare.manifests import ConfigMap, DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.node import parse_unhealthy

@@ -11,7 +11,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.extender.book.bookings import IGNORED
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from gpushare import wire
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import NODES_COMPARED, Verdict, Verdicts
 from gpushare.extender.decisions.filter import filter_nodes
+from gpushare.kube.api_errors import ApiError, MissingRightError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import ApiError, MissingRightError
 from gpushare.model.placement import question
 from gpushare.model.pod import Request
 

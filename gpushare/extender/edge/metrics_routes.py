@@ -9,7 +9,7 @@ from typing import Final
 
 from prometheus_client.registry import Collector
 
-from gpushare.extender.edge.health import health
+from gpushare.extender.edge.health_routes import health
 from gpushare.extender.telemetry.scrape import CONTENT_TYPE, scrape
 from gpushare.serving.http_connection import TEXT, Answer, Request
 

@@ -17,8 +17,8 @@ from gpushare import wire
 from gpushare.extender import messages
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.decisions.inspection import describe_node, inspect_node, nodes_with_cards
-from gpushare.extender.edge.health import health
-from gpushare.extender.telemetry.metrics import BIND, FILTER, PREEMPT, PRIORITIZE
+from gpushare.extender.edge.health_routes import health
+from gpushare.extender.telemetry.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.verbs import Verbs
 from gpushare.serving.http_connection import JSON, TEXT, Answer, Request
 

@@ -1,8 +1,9 @@
 """The extender's series, as Prometheus reads them.
 
-Counts are kept as things happen (``metrics``); the present state (the book, the cards, pods that wait) is read at the scrape from
-values that do not change while they are read; so a node that is gone takes its series with it. Nothing of it is on the way of an
-answer. The label ``card`` is our index, as in the pods' annotations; labels are of sets that are bounded by the cluster's machines.
+Counts are kept as things happen (``extender_metrics``); the present state (the book, the cards, pods that wait) is read at the
+scrape from values that do not change while they are read; so a node that is gone takes its series with it. Nothing of it is on
+the way of an answer. The label ``card`` is our index, as in the pods' annotations; labels are of sets that are bounded by the
+cluster's machines.
 
 With a series or four for each card a scrape is long, so it comes in pieces: a family may be there several times, each time with
 other samples, and the reader may do something else between any two (``scrape``).
@@ -22,7 +23,7 @@ from gpushare import __version__
 from gpushare.extender.book.audit import AuditResult
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdict, Verdicts
-from gpushare.extender.telemetry.metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
+from gpushare.extender.telemetry.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
 from gpushare.model.device import Device

@@ -19,7 +19,7 @@ from clusters.embedded.scheduling.configuration import Configuration, ExtenderCo
 from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.waiting import eventually
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, accept_all
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 REASON = "Insufficient GPU Memory in one device"
 # Long enough to be seen, short enough to be waited for.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from clusters import kubeconfig
+from clusters import kubeconfig_file
 from clusters.kind.kubeconfigs import adopt
 
 
@@ -24,7 +24,7 @@ def test_kinds_kubeconfig_becomes_one_of_ours(tmp_path: Path) -> None:
     written = yaml.safe_load(found.kubeconfig.read_text())
 
     assert (found.url, found.ca.read_bytes()) == ("https://127.0.0.1:6", b"CA")
-    assert kubeconfig.is_ours(found.kubeconfig)
+    assert kubeconfig_file.is_ours(found.kubeconfig)
     assert found.kubeconfig.stat().st_mode & 0o077 == 0
     assert written["clusters"][0]["cluster"] == server
     assert written["users"][0]["user"] == {"client-certificate-data": "x"}

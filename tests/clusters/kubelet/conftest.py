@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet.cards import StateFileCards
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.kubelet_cards import StateFileCards
 from clusters.kubelet.machine import Machine
-from clusters.kubelet.registration import RegistrationServer
+from clusters.kubelet.plugin_registration import RegistrationServer
 from clusters.kubelet.timings import Timings
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.clusters.kubelet.plugin import RESOURCE, Plugin, ids, register
+from tests.clusters.kubelet.kubelet_waiting import until
+from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids, register
 from tests.clusters.kubelet.stub_api import StubApi
-from tests.clusters.kubelet.waiting import until
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.clusters.kubelet.plugin import RESOURCE
+from tests.clusters.kubelet.small_plugin import RESOURCE
 
 
 def container(name: str, amount: int = 0, *, image: str = "unknown/app:1", **more: Any) -> dict[str, Any]:

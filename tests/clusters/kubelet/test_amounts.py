@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from clusters.kubelet.amounts import amount_of, is_extended, requests_of
-from tests.clusters.kubelet.plugin import RESOURCE
 from tests.clusters.kubelet.pods_of_tests import container, pod
+from tests.clusters.kubelet.small_plugin import RESOURCE
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.kubelet import checkpoint
-from clusters.kubelet.devices import Allocation, Count, Device, DeviceBook
+from clusters.kubelet.kubelet_devices import Allocation, Count, Device, DeviceBook
 
 R = "example.com/slice"
 

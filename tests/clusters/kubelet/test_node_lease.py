@@ -5,7 +5,7 @@ import pytest
 from clusters.api_client import ApiError
 from clusters.kubelet.node_lease import NodeLease
 from clusters.kubelet.timings import Timings
-from tests.clusters.kubelet.waiting import until
+from tests.clusters.kubelet.kubelet_waiting import until
 
 KEY = ("leases", "kube-node-lease", "n1")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from clusters.images.behaviour import Behaviour
-from clusters.kubelet.admission import Rejection
+from clusters.kubelet.kubelet_admission import Rejection
 from clusters.kubelet.pod_status import ContainerState, PodState, Waiting, go_duration, phase_of, status_of
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Run

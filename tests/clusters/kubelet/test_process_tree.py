@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from clusters.images.behaviour import Behaviour, Behaviours
-from clusters.kubelet.cards import StateFileCards
+from clusters.kubelet.kubelet_cards import StateFileCards
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.process_tree import ProcessTree
 from clusters.kubelet.runtime import Runtime

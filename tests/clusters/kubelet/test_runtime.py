@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from clusters.images.behaviour import Behaviour, Behaviours
-from clusters.kubelet.cards import NoCards, StateFileCards
+from clusters.kubelet.kubelet_cards import NoCards, StateFileCards
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.runtime import Runtime
 

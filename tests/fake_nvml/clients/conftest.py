@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.errors import FakeNvmlError
+from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
-from tests.fake_nvml.clients.client import Client, Node, NotInstallableError, install
+from tests.fake_nvml.clients.nvml_client import Client, Node, NotInstallableError, install
 
 
 @pytest.fixture(scope="session")

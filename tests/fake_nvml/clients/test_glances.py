@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fake_nvml.clients.client import Client, Node
+from tests.fake_nvml.clients.nvml_client import Client, Node
 
 GLANCES = ("glances", "glances")
 # Only the page of cards, once, and nothing that asks the network.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fake_nvml.clients.client import Client, Node
+from tests.fake_nvml.clients.nvml_client import Client, Node
 
 NEWEST = ("gpustat", "gpustat")
 # The last bindings that say of a function which an old driver lacks what gpustat expects to hear.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tests.fake_nvml.clients.client import Client, Node
+from tests.fake_nvml.clients.nvml_client import Client, Node
 
 NVITOP = ("nvitop", "nvitop")
 

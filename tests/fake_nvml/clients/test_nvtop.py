@@ -17,7 +17,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.fake_nvml.clients.client import ROOT
+from tests.fake_nvml.clients.nvml_client import ROOT
 
 NVTOP = shutil.which("nvtop")
 # Escape sequences of the terminal: moves, colours and drawn lines.

@@ -24,7 +24,7 @@ from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, plain_http, serve
 

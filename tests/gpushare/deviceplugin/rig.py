@@ -29,7 +29,7 @@ from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread

@@ -15,7 +15,7 @@ from gpushare.deviceplugin.cards.node_status import NodeStatus
 from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
 from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, plain_http, serve, status

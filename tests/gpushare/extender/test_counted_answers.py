@@ -18,7 +18,7 @@ from gpushare.extender.bind import Binder
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.edge.routes import Routes
-from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node

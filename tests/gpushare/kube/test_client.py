@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.kube.errors import (
+from gpushare.kube.api_errors import (
     ApiError,
     ConflictError,
     ForbiddenError,

@@ -21,8 +21,8 @@ import yaml
 
 from gpushare.errors import UsageError
 from gpushare.kube import config
+from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import UnauthorizedError, UnreachableError
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
 from tests.servers import until
 

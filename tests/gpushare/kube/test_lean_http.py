@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
-from gpushare.kube.errors import UnauthorizedError, UnreachableError
 from gpushare.kube.lean_http import LeanHttp
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, lean_client, listen, status
 from tests.passing_time import pass_time_until

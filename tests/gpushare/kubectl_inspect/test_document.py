@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpushare.kubectl_inspect.card_report import build
 from gpushare.kubectl_inspect.document import JSON, YAML, render
-from gpushare.kubectl_inspect.report import build
-from tests.gpushare.kubectl_inspect.test_report import cards, node, on, pod
+from tests.gpushare.kubectl_inspect.test_card_report import cards, node, on, pod
 
 
 def document(form: str = JSON, units: str = "28", annotations: Any = None, *pods: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from gpushare.kubectl_inspect import arguments
+from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
 from tests.servers import StubApi, serve, status
 
@@ -33,7 +33,7 @@ async def ran(api: StubApi, folder: Path, *words: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     async with serve(api) as url:
         environment = {"KUBECONFIG": kubeconfig(folder, url)}
-        code = await asyncio.to_thread(run, arguments.parse("kubectl-x", words), environment, out, err)
+        code = await asyncio.to_thread(run, inspect_arguments.parse("kubectl-x", words), environment, out, err)
     return code, out.getvalue(), err.getvalue()
 
 
@@ -149,7 +149,7 @@ async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
     """KUBECONFIG is not read."""
     out, err = io.StringIO(), io.StringIO()
     async with serve(StubApi()) as url:
-        asked = arguments.parse("kubectl-x", ["--kubeconfig", kubeconfig(tmp_path, url)])
+        asked = inspect_arguments.parse("kubectl-x", ["--kubeconfig", kubeconfig(tmp_path, url)])
         code = await asyncio.to_thread(run, asked, {"KUBECONFIG": "/does/not/exist"}, out, err)
 
     assert (code, err.getvalue()) == (0, "")
@@ -158,7 +158,7 @@ async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
 def test_a_kubeconfig_that_is_not_there_is_a_usage_error() -> None:
     """The exit code is 2, and the file is named."""
     out, err = io.StringIO(), io.StringIO()
-    code = run(arguments.parse("kubectl-x", []), {"KUBECONFIG": "/does/not/exist"}, out, err)
+    code = run(inspect_arguments.parse("kubectl-x", []), {"KUBECONFIG": "/does/not/exist"}, out, err)
 
     assert (code, out.getvalue()) == (2, "")
     assert "/does/not/exist" in err.getvalue()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.kubectl_inspect import arguments
+from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
 from tests.servers import StubApi, serve
 
@@ -58,7 +58,7 @@ async def test_the_original_printed_the_same(recorded: dict[str, Any], words: st
     out, err = io.StringIO(), io.StringIO()
     async with serve(StubApi(nodes=recorded["nodes"], pods=recorded["pods"])) as url:
         environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
-        asked = arguments.parse("kubectl-inspect-gpushare", words.split())
+        asked = inspect_arguments.parse("kubectl-inspect-gpushare", words.split())
         code = await asyncio.to_thread(run, asked, environment, out, err)
 
     was = recorded["runs"][words]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gpushare.kubectl_inspect.report import build
+from gpushare.kubectl_inspect.card_report import build
 from gpushare.kubectl_inspect.selection import FIELDS, field_of, select
 from gpushare.manifests import Pod
-from tests.gpushare.kubectl_inspect.test_report import node, on, pod
+from tests.gpushare.kubectl_inspect.test_card_report import node, on, pod
 
 
 def of(namespace: str, item: Pod) -> Pod:

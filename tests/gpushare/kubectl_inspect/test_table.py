@@ -7,7 +7,7 @@ import textwrap
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.kubectl_inspect.report import NodeReport
+from gpushare.kubectl_inspect.card_report import NodeReport
 from gpushare.kubectl_inspect.table import align, details, summary
 from gpushare.model.device import Device
 from gpushare.model.node import Booking, lay_out

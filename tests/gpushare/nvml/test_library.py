@@ -18,8 +18,8 @@ from fake_nvml.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN64
 from fake_nvml.state import State
 from gpushare.errors import GpushareError
 from gpushare.nvml.api import Nvml, Process, UnreadableCard
-from gpushare.nvml.errors import CardLostError, CardNotFoundError, NoDriverError, NvmlError
 from gpushare.nvml.library import NvmlLibrary, open_library
+from gpushare.nvml.nvml_errors import CardLostError, CardNotFoundError, NoDriverError, NvmlError
 
 Simulate = Callable[..., State]
 

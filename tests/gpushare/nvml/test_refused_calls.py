@@ -12,7 +12,7 @@ from fake_nvml.answers import KEYS, PLACES
 from fake_nvml.returns import CODES
 from fake_nvml.state import State
 from gpushare.nvml.api import Xid
-from gpushare.nvml.errors import NvmlError
+from gpushare.nvml.nvml_errors import NvmlError
 from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]

@@ -12,9 +12,9 @@ import pytest
 
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
-from gpushare.nvml import events
+from gpushare.nvml import xid_events
 from gpushare.nvml.api import Checkup, Reports, Xid
-from gpushare.nvml.errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
+from gpushare.nvml.nvml_errors import CardLostError, NoDriverError, NotInitializedError, NvmlError
 from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]
@@ -74,14 +74,14 @@ def test_nvml_shut_during_a_poll_loses_no_event(
     first, _ = uuids(state)
     session.renew()
     state.post_xid(first, 48)
-    following = events._next
+    following = xid_events._next
 
     def following_and_shut(from_set: object) -> object:
         event = following(from_set)
         state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNINITIALIZED)
         return event
 
-    monkeypatch.setattr(events, "_next", following_and_shut)
+    monkeypatch.setattr(xid_events, "_next", following_and_shut)
 
     assert session.poll().xids == (Xid(first, 48),)
     with pytest.raises(NotInitializedError):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpushare.nvml.errors import CardLostError
+from gpushare.nvml.nvml_errors import CardLostError
 from gpushare.nvml.thread import NvmlThread
 from tests.servers import until
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from gpushare.bounds import Bound
 from gpushare.errors import UsageError
-from gpushare.extender.edge.tls import fingerprint, follow, load
+from gpushare.extender.edge.edge_tls import fingerprint, follow, load
 from gpushare.serving.http_connection import Answer, Request
 from gpushare.serving.http_edge import HttpEdge, Limits, listen
 from gpushare.settings import TlsFiles
@@ -553,7 +553,7 @@ async def test_certificates_are_renewed_without_a_restart(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New connections get the new ones, and callers of the new authority; what is half written is not taken."""
-    monkeypatch.setattr("gpushare.extender.edge.tls._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("gpushare.extender.edge.edge_tls._LOOK_SECONDS", 0.01)
     files = authority.files()
     listener = listen("127.0.0.1", 0)
     url = f"https://127.0.0.1:{listener.getsockname()[1]}"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpushare.bounds import CONNECTIONS, Bound
-from gpushare.extender.edge.tls import load
+from gpushare.extender.edge.edge_tls import load
 from gpushare.serving.http_connection import HttpConnection
 from gpushare.serving.http_edge import HttpEdge, Limits, listen
 from tests.gpushare.serving.test_http_edge import Application, Authority, Client, client

@@ -17,10 +17,10 @@ from aiohttp import web
 from clusters.certificates import Authority
 from clusters.ports import free_port
 from clusters.progress import Progress
-from load.bench.servers import CannotMeasureError
-from load.flags import CLUSTERS
+from load.bench.bench_servers import CannotMeasureError
+from load.load_flags import CLUSTERS
 from load.play import others
-from load.play.plan import Asked
+from load.play.load_plan import Asked
 from tests.passing_time import pass_time_until
 
 CLUSTER = CLUSTERS / "nodes-100.yaml"

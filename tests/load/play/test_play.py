@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from load.play.guard import GuardError, judge, read
+from load.play.load_guard import GuardError, judge, read
+from load.play.load_shapes import BURST_PODS, SHAPES, weighed, weights_of
 from load.play.results import FLOOR, Record, failures, heat, parse, rows, timeline
-from load.play.shapes import BURST_PODS, SHAPES, weighed, weights_of
 from load.questions import (
     Window,
     WrongAnswerError,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
-from load.real_scheduler.figures import AGREES, BINDS, WITH, WITHOUT, Turn, share, text
+from load.real_scheduler.scheduler_figures import AGREES, BINDS, WITH, WITHOUT, Turn, share, text
 
 ROOT = Path(__file__).parents[3]
 

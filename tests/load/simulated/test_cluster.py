@@ -13,8 +13,8 @@ from gpushare.manifests import Node as NodeObject
 from gpushare.model.node import devices_of
 from load.simulated.api_server import Pace
 from load.simulated.cluster import NODES, PODS, Cluster
-from load.simulated.objects import node_object
-from load.simulated.world import Node, Pod, World
+from load.simulated.simulated_objects import node_object
+from load.simulated.simulated_world import Node, Pod, World
 
 WORLD = World(
     nodes=(Node("a", 2, 15, "Tesla T4", 15360, {"zone": "z"}), Node("b", 4, 22)),

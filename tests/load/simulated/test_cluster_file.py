@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from load.flags import CLUSTERS
+from load.load_flags import CLUSTERS
 from load.simulated.cluster_file import ClusterFileError, build, node_names, read
-from load.simulated.objects import published_cards
+from load.simulated.simulated_objects import published_cards
 
 TEXT = """
 seed: 3

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from load.simulated.measured_world import CARD_UNITS, CARDS, UNITS_OF, World, build, simulated
-from load.simulated.objects import node_object, pod_object
-from load.simulated.world import Pod
+from load.simulated.simulated_objects import node_object, pod_object
+from load.simulated.simulated_world import Pod
 
 SIZES = [(10, 80, 1), (50, 500, 1), (50, 1600, 2), (201, 4000, 3)]
 

@@ -11,9 +11,9 @@ import pytest
 
 from clusters.controlplane.binaries import KWOK, MissingBinariesError, cached, kwok, locate, minors
 from load.__main__ import main
-from load.flags import CLUSTERS
-from load.soak.on_control_plane import rows
-from load.soak.promises import growth, promises
+from load.load_flags import CLUSTERS
+from load.soak.soak_on_control_plane import rows
+from load.soak.soak_promises import growth, promises
 
 
 def a_run(

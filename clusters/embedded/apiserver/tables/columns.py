@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from clusters.embedded.apiserver.objects import Object, metadata_of
+from clusters.embedded.apiserver.api_objects import Object, metadata_of
 
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"

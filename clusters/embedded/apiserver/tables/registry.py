@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from clusters.embedded.apiserver.objects import Object
-from clusters.embedded.apiserver.tables import core, events, nodes, pods, policy, workloads
+from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.tables import core, event_table, node_table, pod_table, policy, workloads
 from clusters.embedded.apiserver.tables.columns import CREATED_AT, NAME, Column
 
 # A kind without columns of its own.
 GENERIC: Final = (NAME, CREATED_AT)
 # By apiVersion and kind.
 COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
-    ("v1", "Pod"): pods.COLUMNS,
-    ("v1", "Node"): nodes.COLUMNS,
+    ("v1", "Pod"): pod_table.COLUMNS,
+    ("v1", "Node"): node_table.COLUMNS,
     ("v1", "Namespace"): core.NAMESPACES,
     ("v1", "ConfigMap"): core.CONFIG_MAPS,
     ("v1", "Secret"): core.SECRETS,
     ("v1", "ServiceAccount"): core.SERVICE_ACCOUNTS,
     ("v1", "Service"): core.SERVICES,
     ("v1", "Endpoints"): core.ENDPOINTS,
-    ("v1", "Event"): events.COLUMNS,
+    ("v1", "Event"): event_table.COLUMNS,
     ("v1", "ResourceQuota"): policy.RESOURCE_QUOTAS,
-    ("events.k8s.io/v1", "Event"): events.COLUMNS,
+    ("events.k8s.io/v1", "Event"): event_table.COLUMNS,
     ("apps/v1", "Deployment"): workloads.DEPLOYMENTS,
     ("apps/v1", "ReplicaSet"): workloads.REPLICA_SETS,
     ("apps/v1", "StatefulSet"): workloads.STATEFUL_SETS,
@@ -40,7 +40,7 @@ COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): policy.ROLE_BINDINGS,
 }
 _ROW_CONDITIONS: Final[Mapping[tuple[str, str], Callable[[Object], list[Object]]]] = {
-    ("v1", "Pod"): pods.row_conditions,
+    ("v1", "Pod"): pod_table.row_conditions,
 }
 
 

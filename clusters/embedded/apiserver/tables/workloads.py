@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from clusters.embedded.apiserver.objects import Object, is_deleting, metadata_of
+from clusters.embedded.apiserver.api_objects import Object, is_deleting, metadata_of
 from clusters.embedded.apiserver.tables.columns import (
     AGE,
     NAME,

@@ -69,7 +69,7 @@ def _compile_programs(checkout: Path, work: Path) -> Path:
     # The lists that these programs read, and the compiler.
     _pip(work, work / "tools", *_listed(checkout / CONSTRAINTS, "product", "compiler"))
     environment = {**os.environ, "GPUSHARE_CACHE": str(work / "cache")}  # noqa: TID251  # this is a program of its own
-    argv = [str(work / "tools/bin/python"), "-m", "clusters.kind.program_images.compiled", str(work / "built")]
+    argv = [str(work / "tools/bin/python"), "-m", "clusters.kind.program_images.compiled_images", str(work / "built")]
     subprocess.run(argv, cwd=checkout, env=environment, check=True)
     return work / "built"
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.requests import Request
-from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.writes import Writes
 from clusters.resources import CONFIG_MAPS
 from tests.clusters.embedded.apiserver.samples import config_map, new_writes, refused

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.authentication import MASTERS, User
 from clusters.embedded.apiserver.authorization import Authorizer
 from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.requests import Request
-from clusters.embedded.apiserver.routes import Route
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.writes import Writes
 from clusters.resources import NODES, PODS, VALIDATING_ADMISSION_POLICIES, resource_of

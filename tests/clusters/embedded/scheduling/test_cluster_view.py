@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from clusters.embedded.scheduling.cluster_view import ClusterView
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 NODES = ["n1", "n2", "n3"]
 PODS = [f"p{number}" for number in range(5)]

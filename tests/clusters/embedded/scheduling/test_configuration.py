@@ -13,7 +13,7 @@ from clusters.embedded.scheduling.configuration import (
     is_extended_resource,
     validate,
 )
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_pod
 
 URL = "http://127.0.0.1:1/gpushare-scheduler"
 MANAGED = (ManagedResource(MEMORY),)

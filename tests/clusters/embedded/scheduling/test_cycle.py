@@ -13,7 +13,7 @@ from clusters.embedded.scheduling.extender_client import ExtenderClient, Extende
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY, NODE_RESOURCES_FIT
 from clusters.embedded.scheduling.fit_error import FitError, NoNodesError
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 CycleOf = Callable[..., SchedulingCycle]
 

@@ -9,10 +9,10 @@ import pytest
 
 from clusters.embedded.scheduling.configuration import ExtenderConfiguration
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
-from clusters.embedded.scheduling.messages import bind_request, filter_request
 from clusters.embedded.scheduling.node_state import NodeInfo, node_info
+from clusters.embedded.scheduling.scheduler_messages import bind_request, filter_request
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
-from tests.clusters.embedded.scheduling.objects import make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 POD = make_pod()
 NODES = [node_info(make_node(name)) for name in ("n1", "n2", "n3")]

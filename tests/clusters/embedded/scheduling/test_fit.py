@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from clusters.embedded.scheduling.fit import Rejection, demand_of, reject, reject_with_nominated
 from clusters.embedded.scheduling.node_state import node_info, on_node
-from clusters.embedded.scheduling.pod_requests import Amounts
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from clusters.embedded.scheduling.scheduler_pod_requests import Amounts
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 AWAY = {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from clusters.embedded.scheduling.go_json import AnswerError
-from clusters.embedded.scheduling.messages import decode_bind
+from clusters.embedded.scheduling.scheduler_messages import decode_bind
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clusters.embedded.scheduling.host_ports import HostPort, conflict, host_ports
-from tests.clusters.embedded.scheduling.objects import make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 
 def container(name: str, *ports: dict[str, Any], **fields: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from clusters.embedded.scheduling.informer import Informer
 from clusters.resources import PODS
 from clusters.waiting import eventually
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
-from tests.clusters.embedded.scheduling.objects import make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 
 class LocalLists:

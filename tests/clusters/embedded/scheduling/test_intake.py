@@ -7,7 +7,7 @@ from clusters.embedded.scheduling.fit import EXTENDER, NODE_RESOURCES_FIT
 from clusters.embedded.scheduling.intake import Intake
 from clusters.embedded.scheduling.nominations import Nominations
 from clusters.embedded.scheduling.queue import Pool, SchedulingQueue
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 UID = "uid-p1"
 

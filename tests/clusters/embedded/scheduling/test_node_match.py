@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clusters.embedded.scheduling.node_match import accepts_node, named_nodes, requirement_holds, untolerated_taint
-from tests.clusters.embedded.scheduling.objects import make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 

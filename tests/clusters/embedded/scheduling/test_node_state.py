@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from clusters.embedded.scheduling.node_state import node_info, on_node
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 
 def test_a_copy_is_for_trying_things_out() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from clusters.api_client import Object
 from clusters.embedded.scheduling.nominations import Nominations
-from tests.clusters.embedded.scheduling.objects import make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 
 def nominated(node: str = "n1") -> Object:

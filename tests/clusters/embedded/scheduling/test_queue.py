@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from clusters.embedded.scheduling.fit import EXTENDER, NODE_AFFINITY
 from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, Pool, QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.wakes import Change, ClusterEvent
-from tests.clusters.embedded.scheduling.objects import make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 REFUSED = frozenset({EXTENDER})
 ROOM = [ClusterEvent(Change.POD_DELETED, make_pod("gone", nodeName="n1"))]

@@ -18,7 +18,7 @@ from clusters.embedded.scheduling.reports import (
 )
 from clusters.waiting import eventually
 from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender, Respond
-from tests.clusters.embedded.scheduling.objects import make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_pod
 
 AT = "2026-01-02T03:04:05Z"
 REPORT = Report(make_pod("p1"), "Warning", "FailedScheduling", "Scheduling", "no card", "Unschedulable")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from clusters.api_client import Object
 from clusters.embedded.scheduling.node_state import node_info, on_node
 from clusters.embedded.scheduling.score import balanced, in_tree, least_allocated, pick_best, with_extenders
-from tests.clusters.embedded.scheduling.objects import make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import make_node, make_pod
 
 NODE = make_node(allocatable={"cpu": "10", "memory": "1000"})
 

@@ -20,7 +20,7 @@ from clusters.embedded.scheduling.wakes import (
     own_event,
     wakes,
 )
-from tests.clusters.embedded.scheduling.objects import MEMORY, make_node, make_pod
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_node, make_pod
 
 NODE = make_node()
 TAINTED = make_node(taints=[{"key": "k", "effect": "NoSchedule"}])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.kind_program import ensure_kind
-from tests.clusters.kind.engine.machine import Machine, machine, reason_against
+from tests.clusters.kind.engine.other_machine import Machine, machine, reason_against
 
 # As on a host, or within a container, that may not raise limits.
 LACKING = ("setpriv", "--bounding-set", "-sys_resource")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from clusters.kind.engine.egress import CLUSTER_RANGES, EGRESS, EgressCounts, is_set, rejected, rules
-from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, TRY, Machine
+from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, TRY, Machine
 
 COUNTED = f"""*filter
 :{EGRESS} - [0:0]

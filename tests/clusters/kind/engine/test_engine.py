@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.engine import engine_environment, find
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.place import place_of
 from tests.clusters.checkouts import copy_checkout
-from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, ROOT, TRY, Machine
+from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, ROOT, TRY, Machine
 
 
 def test_a_second_up_uses_what_is_there(shared: Machine) -> None:

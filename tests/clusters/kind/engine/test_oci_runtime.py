@@ -12,7 +12,7 @@ import pytest
 
 from clusters.kind.engine import oci_runtime
 from clusters.kind.engine.oci_runtime import DROPPED, asked_in, without
-from tests.clusters.kind.engine.machine import DOCKER_RUN, IMAGE, Machine
+from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, Machine
 
 SETS = ("bounding", "effective", "inheritable", "permitted", "ambient")
 

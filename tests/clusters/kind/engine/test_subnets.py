@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.subnets import choose_subnet, host_routes
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.engine import down
-from clusters.kind.engine.errors import EngineError
+from clusters.kind.engine.engine_errors import EngineError
 from clusters.kind.engine.place import Place
 from clusters.kind.engine.uses import Use, Uses, _live, others, own_runs
 

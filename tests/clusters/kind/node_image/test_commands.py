@@ -7,7 +7,7 @@ import os
 import pytest
 
 from clusters.kind.node_image.commands import run
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 

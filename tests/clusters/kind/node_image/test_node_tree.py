@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clusters.kind.node_image.node_programs import NETWORK_PLUGINS, NODE_PROGRAMS
 from clusters.kind.node_image.node_tree import UNITS, write_programs, write_settings
-from clusters.kind.node_image.programs import NETWORK_PLUGINS, NODE_PROGRAMS
 
 UNIT_FOLDER = "etc/systemd/system"
 

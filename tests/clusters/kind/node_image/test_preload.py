@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from clusters.controlplane import binaries
-from clusters.kind.node_image import programs
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image import node_programs
+from clusters.kind.node_image.node_image_errors import NodeImageError
 from clusters.kind.node_image.oci_archive import write_layer
 from clusters.kind.node_image.preload import image_of, names_of, store
 
 ENVIRONMENT = dict(os.environ)
-MINOR = programs.minors()[0]
+MINOR = node_programs.minors()[0]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def built() -> dict[str, Path]:
     """The programs of the cache."""
     found = {
         program: path
-        for module in programs.modules(MINOR)
+        for module in node_programs.modules(MINOR)
         for program, path in binaries.cached(module, ENVIRONMENT).items()
     }
     if missing := {"kubeadm", "containerd", "ctr"} - {*found}:
@@ -34,10 +34,10 @@ def built() -> dict[str, Path]:
 
 def test_every_image_has_the_name_that_kubeadm_asks_for(built: dict[str, Path]) -> None:
     """None of ours is missing there, and kubeadm asks for none that we do not have."""
-    version = programs.modules(MINOR)[0].version
+    version = node_programs.modules(MINOR)[0].version
     asked = names_of(built["kubeadm"], version, ENVIRONMENT)
 
-    assert {*asked} == {*programs.IMAGE_PROGRAMS}
+    assert {*asked} == {*node_programs.IMAGE_PROGRAMS}
     assert asked["kube-apiserver"] == f"registry.k8s.io/kube-apiserver:{version}"
     assert asked["coredns"].startswith("registry.k8s.io/coredns/coredns:")
 

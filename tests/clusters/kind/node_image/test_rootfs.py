@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.kind.node_image.errors import NodeImageError
+from clusters.kind.node_image.node_image_errors import NodeImageError
 from clusters.kind.node_image.rootfs import PACKAGES, host_mirror, host_suite, key
 
 

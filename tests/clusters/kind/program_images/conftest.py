@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kind.program_images.compiled import compile_player
+from clusters.kind.program_images.compiled_images import compile_player
 from fake_nvml.box import Box
 from fake_nvml.native.compiler import CompilerError, find_compiler
 from fake_nvml.state import State

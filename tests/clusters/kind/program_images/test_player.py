@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.images.command import outcome_of
+from clusters.images.image_command import outcome_of
 from fake_nvml.state import State
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -204,7 +204,7 @@ def test_it_stops_as_slowly_as_it_was_set(start: Start) -> None:
     ],
 )
 def test_a_command_does_what_the_stand_in_says(player: Path, command: str) -> None:
-    """The same lines and the same exit code as ``clusters.images.command`` gives simulated containers."""
+    """The same lines and the same exit code as ``clusters.images.image_command`` gives simulated containers."""
     words, settings = shlex.split(command), {"ONE": "1", "TWO": "a b"}
     expected = outcome_of(words, settings)
     done = subprocess.run([player / "player", *words], env=settings, capture_output=True, text=True, timeout=300)

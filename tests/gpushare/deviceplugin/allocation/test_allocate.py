@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.held import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
-from gpushare.kube.errors import ApiError, UnreachableError
+from gpushare.kube.api_errors import ApiError, UnreachableError
 from gpushare.manifests import ObjectMeta
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, ids_by_card, stage, units_of
 from tests.servers import until

@@ -13,7 +13,7 @@ from clusters.waiting import eventually
 from gpushare.deviceplugin.cards import takeover
 from gpushare.deviceplugin.cards.takeover import CHECKPOINT, owns, until_released
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 from tests.servers import StubApi, plain_http, serve
 

@@ -14,12 +14,12 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.session import NvmlSession

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.telemetry.metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import DELETIONS_A_MINUTE, StuckPodSweeper
 from gpushare.kube.client import ApiClient
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.servers import StubApi, plain_http, serve, status

@@ -12,7 +12,7 @@ import pytest
 
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.controller import Controller
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from tests.gpushare.kube.scripted_api import HOLD, Answer, Call, ScriptedApi, Watch, client_of, event, listen, listing
 from tests.servers import until
 

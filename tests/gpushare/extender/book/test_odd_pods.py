@@ -15,7 +15,7 @@ from gpushare import wire
 from gpushare.extender.book import odd_pods
 from gpushare.extender.book.bookings import IGNORED
 from gpushare.extender.book.odd_pods import OddPods
-from gpushare.kube.events import EventRecorder
+from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, client_of, listen
 from tests.servers import until

@@ -17,7 +17,7 @@ from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.edge.metrics_routes import MetricsRoutes
 from gpushare.extender.telemetry.exposition import Exposition
-from gpushare.extender.telemetry.metrics import ExtenderMetrics
+from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from tests.gpushare.serving.edges import edge
 from tests.servers import plain_http
 

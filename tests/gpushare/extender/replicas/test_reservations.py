@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpushare.extender.replicas.guard import name_of
+from gpushare.extender.replicas.node_guard import name_of
 from gpushare.extender.replicas.reservations import (
     Fate,
     Guard,

@@ -15,7 +15,7 @@ import msgspec
 from gpushare.extender.bind import Binder
 from gpushare.extender.book.cache import SchedulerCache
 from gpushare.extender.messages import BindingArgs
-from gpushare.extender.replicas.guard import NodeGuards
+from gpushare.extender.replicas.node_guard import NodeGuards
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 

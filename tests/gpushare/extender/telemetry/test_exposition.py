@@ -19,7 +19,7 @@ from gpushare.extender.book.verdicts import Verdicts
 from gpushare.extender.decisions.filter import FilterResult
 from gpushare.extender.telemetry import exposition as module
 from gpushare.extender.telemetry.exposition import MIB, Exposition
-from gpushare.extender.telemetry.metrics import BOUNDS, REASONS, ExtenderMetrics
+from gpushare.extender.telemetry.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
 from gpushare.extender.telemetry.scrape import scrape
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod

@@ -1,0 +1,296 @@
+"""One real control plane on loopback: etcd, kube-apiserver, and what is asked of kube-controller-manager and kube-scheduler.
+
+Everything lies in one folder: certificates of an authority of its own, the data of etcd, a log per program. All speak TLS;
+etcd takes only the API server, the API server only certificates and tokens of this cluster; the controllers listen
+nowhere. Authorization is RBAC, and Node for kubelets, as kubeadm has it. The programs die with this process.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from clusters import kubeconfig_file
+from clusters.api_client import ApiClient, ApiError
+from clusters.certificates import Authority, KeyPair
+from clusters.connection import Connection
+from clusters.controlplane.binaries import ETCD, Binaries
+from clusters.ports import free_port
+from clusters.program import Program
+from clusters.provider import ClusterError
+from clusters.readiness import says_ready
+from clusters.resources import SERVICE_ACCOUNTS
+from clusters.service_account_token import service_account_token
+
+API_SERVER: Final = "kube-apiserver"
+CONTROLLERS: Final = "kube-controller-manager"
+SCHEDULER: Final = "kube-scheduler"
+_HOST: Final = "127.0.0.1"
+# Another program may take a free port before ours listens on it; then another port is tried.
+_ATTEMPTS: Final = 3
+_TAKEN: Final = "address already in use"
+# Never dialled: the API server wants an address to announce, and announces it nowhere (no endpoint reconciler).
+_ADVERTISED: Final = "192.0.2.1"
+_SERVICE_RANGE: Final = "10.96.0.0/16"
+_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+_HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
+
+
+class RealControlPlane:
+    """The programs of one control plane, between ``start`` and ``stop``; ``folder`` is there and stays."""
+
+    def __init__(self, binaries: Binaries, folder: Path, environment: Mapping[str, str]) -> None:
+        self._binaries = binaries
+        self._folder = folder
+        # etcd takes flags from there, too, and those of another etcd are not ours.
+        self._environment = {name: value for name, value in environment.items() if not name.startswith("ETCD_")}
+        self._programs: dict[str, Program] = {}
+        self._authority = Authority(folder)
+        self._etcd_url = ""
+        self.ca = self._authority.ca
+        self.url = ""
+        self.scheduler_url = ""
+        """Where kube-scheduler answers health and metrics."""
+        self.kubeconfig = folder / "kubeconfig"
+        """Of an administrator (group system:masters); there once the API server is ready."""
+
+    async def start(self, *, controllers: bool = True) -> None:
+        """Start etcd and the API server, and the controllers unless they are turned off. Raises ClusterError."""
+        _write_signing_key(self._folder / "service-accounts.key")
+        await self._retrying(self._start_etcd)
+        await self._retrying(self._start_api_server)
+        kubeconfig_file.write(self.kubeconfig, self.url, ca=self.ca, client=self._client("admin", "system:masters"))
+        if controllers:
+            await self._start_controllers()
+
+    async def stop(self) -> None:
+        """End every program, the first started last."""
+        while self._programs:
+            await self._programs.popitem()[1].stop()
+
+    async def restart_api_server(self) -> None:
+        """Kill the API server and start it again at its address: its memory of changes is gone, and watches break."""
+        program = self._programs[API_SERVER]
+        await program.kill()
+        await program.launch(self._api_server_is_ready)
+
+    def kubelet_kubeconfig(self, node: str) -> Path:
+        """The kubeconfig with which a kubelet is that node to the API server (system:node:<name>)."""
+        return self._kubeconfig(f"system:node:{node}", "system:nodes")
+
+    def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
+        """Certificate and key with which a kubelet serves its logs to the API server."""
+        pair = self._authority.issue_server(f"kubelet-{node}", (node, address))
+        return pair.certificate, pair.key
+
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
+        """See the protocol. Raises ApiError if there is no such account or pod."""
+        async with await self._connect() as api:
+            token = await service_account_token(api, namespace, account, pod)
+        return kubeconfig_file.write(path, self.url, ca=self.ca, token=token)
+
+    def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
+        """A certificate that makes its holder that user of that group to the API server."""
+        return self._authority.issue_client(user, group, expires=expires)
+
+    async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
+        """Start kube-scheduler with this KubeSchedulerConfiguration (its account is set here)."""
+        account = str(self._kubeconfig("system:kube-scheduler", None))
+        mine = {
+            **configuration,
+            "clientConnection": {**configuration.get("clientConnection", {}), "kubeconfig": account},
+            "leaderElection": {"leaderElect": False},
+        }
+        path = self._folder / "scheduler.yaml"
+        path.write_text(yaml.safe_dump(mine, sort_keys=False))
+        server = self._authority.issue_server(SCHEDULER, (_HOST,))
+        flags = {
+            "config": str(path),
+            "bind-address": _HOST,
+            "tls-cert-file": str(server.certificate),
+            "tls-private-key-file": str(server.key),
+            "authentication-kubeconfig": account,
+            # There is no front proxy with certificates that it could look up.
+            "authentication-skip-lookup": "true",
+            "authorization-kubeconfig": account,
+            # On loopback, and no secret.
+            "authorization-always-allow-paths": "/healthz,/readyz,/livez,/metrics",
+        }
+        await self._retrying(lambda: self._start_scheduler(flags))
+
+    async def stop_scheduler(self) -> None:
+        """End kube-scheduler."""
+        program = self._programs.pop(SCHEDULER, None)
+        if program is not None:
+            await program.stop()
+
+    async def scheduler_metrics(self) -> str:
+        """The page of kube-scheduler for Prometheus."""
+        async with Connection(self.scheduler_url, tls=self._context()) as http:
+            return (await http.request("GET", "/metrics")).text
+
+    def log(self, program: str) -> str:
+        """The log of one of the programs."""
+        path = self._folder / f"{program}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def pid(self, program: str) -> int | None:
+        """The process id of one of the programs, while it runs."""
+        found = self._programs.get(program)
+        return found.pid if found is not None else None
+
+    async def compact(self) -> None:
+        """Make etcd drop every version but the newest, as it does every five minutes."""
+        async with ApiClient(Connection(self._etcd_url, tls=self._etcd_context())) as etcd:
+            status = await etcd.request("POST", "/v3/maintenance/status", body={})
+            body = {"revision": status["header"]["revision"], "physical": True}
+            await etcd.request("POST", "/v3/kv/compaction", body=body)
+
+    async def _start_etcd(self) -> None:
+        pair = self._authority.issue_server("etcd", (_HOST,))
+        client = self._client("etcd-client", None)
+        self._etcd_url = f"https://{_HOST}:{free_port()}"
+        flags = {
+            "data-dir": str(self._folder / "etcd"),
+            "listen-client-urls": self._etcd_url,
+            "advertise-client-urls": self._etcd_url,
+            # There are no peers; any free port.
+            "listen-peer-urls": f"http://{_HOST}:0",
+            "cert-file": str(pair.certificate),
+            "key-file": str(pair.key),
+            "client-cert-auth": "true",
+            "trusted-ca-file": str(self.ca),
+            # A cluster of a test run need not survive a power cut.
+            "unsafe-no-fsync": "true",
+            "log-level": "warn",
+        }
+        self._etcd_client = client
+        await self._launch(ETCD, flags, self._etcd_is_ready)
+
+    async def _start_api_server(self) -> None:
+        server = self._authority.issue_server(API_SERVER, _HOSTS)
+        kubelets = self._client("kube-apiserver-kubelet-client", "system:masters")
+        port = free_port()
+        self.url = f"https://{_HOST}:{port}"
+        key = str(self._folder / "service-accounts.key")
+        flags = {
+            "etcd-servers": self._etcd_url,
+            "etcd-cafile": str(self.ca),
+            "etcd-certfile": str(self._etcd_client.certificate),
+            "etcd-keyfile": str(self._etcd_client.key),
+            "bind-address": _HOST,
+            "secure-port": str(port),
+            "advertise-address": _ADVERTISED,
+            "endpoint-reconciler-type": "none",
+            "tls-cert-file": str(server.certificate),
+            "tls-private-key-file": str(server.key),
+            "client-ca-file": str(self.ca),
+            "kubelet-certificate-authority": str(self.ca),
+            "kubelet-client-certificate": str(kubelets.certificate),
+            "kubelet-client-key": str(kubelets.key),
+            "kubelet-preferred-address-types": "InternalIP",
+            "service-account-issuer": _ISSUER,
+            "service-account-key-file": key,
+            "service-account-signing-key-file": key,
+            "service-cluster-ip-range": _SERVICE_RANGE,
+            "authorization-mode": "Node,RBAC",
+            "enable-admission-plugins": "NodeRestriction",
+            "allow-privileged": "true",
+            "profiling": "false",
+        }
+        await self._launch(API_SERVER, flags, self._api_server_is_ready)
+
+    async def _start_controllers(self) -> None:
+        flags = {
+            "kubeconfig": str(self._kubeconfig("system:kube-controller-manager", None)),
+            "service-account-private-key-file": str(self._folder / "service-accounts.key"),
+            "root-ca-file": str(self.ca),
+            "use-service-account-credentials": "true",
+            "leader-elect": "false",
+            "secure-port": "0",
+            "profiling": "false",
+        }
+        async with await self._connect() as api:
+            await self._launch(CONTROLLERS, flags, lambda: _furnish_namespaces(api))
+
+    async def _start_scheduler(self, flags: Mapping[str, str]) -> None:
+        self.scheduler_url = f"https://{_HOST}:{free_port()}"
+        port = self.scheduler_url.rpartition(":")[2]
+        await self._launch(SCHEDULER, {**flags, "secure-port": port}, self._scheduler_is_ready)
+
+    async def _launch(self, program: str, flags: Mapping[str, str], is_ready: Callable[[], Awaitable[bool]]) -> None:
+        argv = [str(self._binaries[program]), *(f"--{name}={value}" for name, value in flags.items())]
+        self._programs[program] = Program(program, argv, self._environment, self._folder / f"{program}.log")
+        await self._programs[program].launch(is_ready)
+
+    async def _retrying(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Start on another port if the one that was free has been taken in between."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                await start()
+            except ClusterError as error:
+                if _TAKEN not in str(error):
+                    raise
+            else:
+                return
+        await start()
+
+    async def _etcd_is_ready(self) -> bool:
+        return await says_ready(f"{self._etcd_url}/health", self._etcd_context())
+
+    async def _api_server_is_ready(self) -> bool:
+        return await says_ready(f"{self.url}/readyz", self._context())
+
+    async def _scheduler_is_ready(self) -> bool:
+        """Its caches are filled; before 1.31 it only reports that it runs."""
+        path = "healthz" if _before_1_31(self._binaries.kubernetes) else "readyz"
+        return await says_ready(f"{self.scheduler_url}/{path}", self._context())
+
+    async def _connect(self) -> ApiClient:
+        return ApiClient.from_kubeconfig(self.kubeconfig)
+
+    def _client(self, user: str, group: str | None) -> KeyPair:
+        return self._authority.issue_client(user, group)
+
+    def _kubeconfig(self, user: str, group: str | None) -> Path:
+        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
+        return kubeconfig_file.write(path, self.url, ca=self.ca, client=self._client(user, group))
+
+    def _context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.ca))
+
+    def _etcd_context(self) -> ssl.SSLContext:
+        context = self._context()
+        context.load_cert_chain(self._etcd_client.certificate, self._etcd_client.key)
+        return context
+
+
+def _before_1_31(version: str) -> bool:
+    """Is a version like ``v1.30.14`` older than that?"""
+    return [int(part) for part in version.lstrip("v").split(".")[:2]] < [1, 31]
+
+
+async def _furnish_namespaces(api: ApiClient) -> bool:
+    """Are the controllers at work? They make the ServiceAccount without which no pod is taken."""
+    try:
+        await api.get(SERVICE_ACCOUNTS, "default", "default")
+    except ApiError:
+        return False
+    return True
+
+
+def _write_signing_key(path: Path) -> None:
+    """The key that signs ServiceAccount tokens; the API server verifies them with the same file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    path.touch(mode=0o600)
+    path.write_bytes(pem)

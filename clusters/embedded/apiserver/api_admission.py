@@ -1,0 +1,162 @@
+"""Changes and refusals of an object because of other objects: the admission plugins of the API server that are always on.
+
+For pods, in the order of the real server: the ServiceAccount and its token, then the priority. Then, for any kind, what
+mutating policies add.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from clusters.embedded.apiserver import mutation_policies, quota
+from clusters.embedded.apiserver.api_objects import Object, metadata_of, name_of
+from clusters.embedded.apiserver.defaults import set_defaults
+from clusters.embedded.apiserver.refusals import forbidden
+from clusters.embedded.apiserver.store import Store
+from clusters.resources import (
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+
+DEFAULT_ACCOUNT: Final = "default"
+ROOT_CA: Final = "kube-root-ca.crt"
+# Namespaces that cannot be deleted.
+_IMMORTAL: Final = ("default", "kube-public", "kube-system")
+_TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  # a folder
+_TOKEN_VOLUME: Final = "kube-api-access-"  # noqa: S105  # a name
+# The kubelet asks for this lifetime, and renews the token in time.
+_TOKEN_SECONDS: Final = 3607
+_NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_PREEMPTS: Final = "PreemptLowerPriority"
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Admission:
+    """Looks at objects on their way into the store. ``randomness`` is for the names of volumes."""
+
+    def __init__(self, store: Store, randomness: random.Random) -> None:
+        self._store = store
+        self._randomness = randomness
+
+    def create(self, resource: Resource, namespace: str, item: Object) -> None:
+        """Complete an object that is being created, defaults in. Changes it. Raises RefusalError (403)."""
+        if resource == NODES:
+            _mark_not_ready(item)
+        if resource == PODS:
+            if _MIRROR not in (metadata_of(item).get("annotations") or {}):
+                self._add_account(namespace, item)
+            self._set_priority(item)
+        self._mutate(resource, namespace, item)
+
+    def check(self, resource: Resource, namespace: str, item: Object) -> None:
+        """Refuse (403) a new object, complete and valid, for which there is no room."""
+        if resource == PODS:
+            quotas = [each.item for each in self._store.all(RESOURCE_QUOTAS, namespace)]
+            pods = [each.item for each in self._store.all(PODS, namespace)] if quotas else []
+            for one in quotas:
+                quota.check(one, pods, item)
+
+    def delete(self, resource: Resource, name: str) -> None:
+        """Refuse (403) to delete what must stay."""
+        if resource == NAMESPACES and name in _IMMORTAL:
+            raise forbidden(NAMESPACES, name, "this namespace may not be deleted")
+
+    def _mutate(self, resource: Resource, namespace: str, item: Object) -> None:
+        """As the policies say; the kinds of the policies themselves are not theirs to change."""
+        policies = [each.item for each in self._store.all(MUTATING_ADMISSION_POLICIES)]
+        if not policies or resource.api_version == MUTATING_ADMISSION_POLICIES.api_version:
+            return
+        bindings = [each.item for each in self._store.all(MUTATING_ADMISSION_POLICY_BINDINGS)]
+        where = self._store.get(NAMESPACES, "", namespace) if namespace else None
+        creation = mutation_policies.Creation(resource, namespace, item, where.item if where else None)
+        changed = mutation_policies.mutated(creation, policies, bindings)
+        if changed is not item:
+            item.clear()
+            item.update(changed)
+            # The additions have defaults, too.
+            set_defaults(resource, item)
+
+    def _add_account(self, namespace: str, pod: Object) -> None:
+        spec = pod["spec"]
+        name = spec.get("serviceAccountName") or DEFAULT_ACCOUNT
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        stored = self._store.get(SERVICE_ACCOUNTS, namespace, name)
+        if stored is None:
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise forbidden(PODS, name_of(pod), why)
+        account = stored.item
+        if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
+            self._mount_token(spec)
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = account["imagePullSecrets"]
+
+    def _mount_token(self, spec: Object) -> None:
+        names = [str(volume.get("name", "")) for volume in spec.get("volumes", [])]
+        known = [each for each in names if each.startswith(_TOKEN_VOLUME)]
+        name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(_LETTERS, k=5))
+        mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
+        missing = [
+            container
+            for container in [*spec.get("initContainers", []), *spec.get("containers", [])]
+            if all(each.get("mountPath") != _TOKEN_FOLDER for each in container.get("volumeMounts", []))
+        ]
+        for container in missing:
+            container.setdefault("volumeMounts", []).append(dict(mount))
+        if missing and not known:
+            spec.setdefault("volumes", []).append({"name": name, "projected": _token_sources()})
+
+    def _set_priority(self, pod: Object) -> None:
+        spec = pod["spec"]
+        found = self._priority_class(pod)
+        value = found.get("value", 0)
+        policy = found.get("preemptionPolicy", _PREEMPTS)
+        if found:
+            spec["priorityClassName"] = name_of(found)
+        computed = "priority admission controller computed {} from the given PriorityClass name"
+        if spec.get("priority", value) != value:
+            text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            raise forbidden(PODS, name_of(pod), text + computed.format(value))
+        if spec.get("preemptionPolicy", policy) != policy:
+            text = (
+                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            )
+            raise forbidden(PODS, name_of(pod), text + computed.format(policy))
+        spec["priority"], spec["preemptionPolicy"] = value, policy
+
+    def _priority_class(self, pod: Object) -> Object:
+        """The class that the pod names, else the default one; empty if there is none."""
+        name = pod["spec"].get("priorityClassName", "")
+        if name:
+            stored = self._store.get(PRIORITY_CLASSES, "", name)
+            if stored is None:
+                raise forbidden(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
+            return stored.item
+        defaults = [each.item for each in self._store.all(PRIORITY_CLASSES) if each.item.get("globalDefault")]
+        return min(defaults, key=lambda item: item.get("value", 0), default={})
+
+
+def _token_sources() -> Object:
+    """The volume of a token: the token, the API server's authority, the namespace."""
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+        {"configMap": {"name": ROOT_CA, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ]
+    return {"sources": sources, "defaultMode": 0o644}
+
+
+def _mark_not_ready(node: Object) -> None:
+    """A new node takes no pods until its kubelet reports that it is ready; then a controller takes the taint away."""
+    taints = node.setdefault("spec", {}).setdefault("taints", [])
+    if all((taint.get("key"), taint.get("effect")) != (_NOT_READY["key"], _NOT_READY["effect"]) for taint in taints):
+        taints.append(dict(_NOT_READY))

@@ -1,0 +1,131 @@
+"""The embedded control plane: API server, controllers and scheduler in this process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters import kubeconfig_file
+from clusters.api_client import ApiClient
+from clusters.certificates import Authority, KeyPair
+from clusters.clock import Clock
+from clusters.embedded.apiserver import api_snapshot
+from clusters.embedded.apiserver.api_snapshot import SnapshotError
+from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP
+from clusters.embedded.apiserver.server import EmbeddedApi
+from clusters.embedded.controllers.controllers import Controllers
+from clusters.embedded.scheduler import Scheduler
+from clusters.embedded.scheduling import configuration_file
+from clusters.provider import ClusterError
+from clusters.service_account_token import service_account_token
+
+_SEED: Final = 1
+
+
+class EmbeddedControlPlane:
+    """See ``clusters.control_plane.ControlPlane``; ``folder`` is there and stays."""
+
+    def __init__(self, folder: Path, clock: Clock | None = None, state: Path | None = None) -> None:
+        """``state``: a file that the state is read from, if it exists, and written to in the end."""
+        clock = clock or Clock()
+        self._folder = folder
+        self._state = state
+        self._stack = contextlib.AsyncExitStack()
+        self._clock = clock
+        self._authority = Authority(folder)
+        self._server = EmbeddedApi(now=clock.now, authority=self._authority)
+        self._scheduler: Scheduler | None = None
+        self._api: ApiClient
+        self.url = ""
+        self.kubeconfig = folder / "kubeconfig"
+
+    async def start(self, *, controllers: bool = True) -> None:
+        """See the protocol."""
+        try:
+            if self._state is not None and self._state.exists():
+                self._server.load(self._state)
+            self.url = await self._server.start()
+        except (OSError, SnapshotError) as error:
+            raise ClusterError(str(error)) from error
+        self._stack.push_async_callback(self._server.stop)
+        self._stack.callback(self._save)
+        self._write_kubeconfig(self.kubeconfig, self._authority.issue_client("admin", MASTERS))
+        self._api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
+        if controllers:
+            started = Controllers(self._api, now=self._clock.now, ca=self._authority.ca.read_text())
+            await started.start()
+            self._stack.push_async_callback(started.stop)
+
+    async def stop(self) -> None:
+        """See the protocol."""
+        await self.stop_scheduler()
+        await self._stack.aclose()
+
+    async def start_scheduler(self, configuration: Mapping[str, Any]) -> None:
+        """See the protocol."""
+        path = self._folder / "scheduler.yaml"
+        path.write_text(yaml.safe_dump(dict(configuration), sort_keys=False))
+        self._scheduler = Scheduler(
+            self._api,
+            configuration_file.load(path),
+            seed=_SEED,
+            now=self._clock.now,
+            clock=self._clock.monotonic,
+            real=self._clock.real,
+        )
+        await self._scheduler.start()
+        await self._scheduler.wait_synced()
+
+    async def stop_scheduler(self) -> None:
+        """See the protocol."""
+        scheduler, self._scheduler = self._scheduler, None
+        if scheduler is not None:
+            await scheduler.stop()
+
+    async def compact(self) -> None:
+        """See the protocol."""
+        self._server.expire_history()
+
+    async def restart_api_server(self) -> None:
+        """See the protocol."""
+        await self._server.stop()
+        self._server.expire_history()
+        await self._server.start(int(self.url.rpartition(":")[2]))
+
+    def kubelet_kubeconfig(self, node: str) -> Path:
+        """See the protocol."""
+        user = f"system:node:{node}"
+        path = self._folder / f"system-node-{node}.kubeconfig"
+        return self._write_kubeconfig(path, self._authority.issue_client(user, NODES_GROUP))
+
+    def kubelet_certificate(self, node: str, address: str) -> tuple[Path, Path] | None:
+        """See the protocol."""
+        return None
+
+    async def token_kubeconfig(self, path: Path, namespace: str, account: str, pod: str = "") -> Path:
+        """See the protocol."""
+        token = await service_account_token(self._api, namespace, account, pod)
+        return kubeconfig_file.write(path, self.url, ca=self._authority.ca, token=token)
+
+    def client_certificate(self, user: str, group: str | None, expires: datetime | None = None) -> KeyPair:
+        """A certificate that makes its holder that user of that group to the API server."""
+        return self._authority.issue_client(user, group, expires=expires)
+
+    def log(self, program: str) -> str:
+        """See the protocol: everything runs in this process."""
+        return ""
+
+    def _save(self) -> None:
+        if self._state is not None:
+            try:
+                api_snapshot.save(self._server.store, self._state)
+            except SnapshotError as error:
+                raise ClusterError(str(error)) from error
+
+    def _write_kubeconfig(self, path: Path, client: KeyPair) -> Path:
+        return kubeconfig_file.write(path, self.url, ca=self._authority.ca, client=client)

@@ -1,0 +1,90 @@
+"""A tenant with rights in one namespace does not delay the start of another tenant's pod: the work for it is bounded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.providers import Choices
+from clusters.targets import Target
+from clusters.waiting import NotReachedError
+from e2e.attacks.attack_stage import GUARD_SECONDS, Observed, Stage, open_stage
+from e2e.attacks.attacking_tenant import Tenant, open_tenant
+from e2e.attacks.attacks import Attack, attack_02, attack_03a, attack_03b, attack_09, attack_10
+from e2e.builders import gpu_pod
+from e2e.observer import Observer
+
+pytestmark = [
+    pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted"),
+]
+EACH: Final = (attack_09, attack_03b, attack_03a, attack_10, attack_02)
+# The bounds of each program between the creation of a pod and its start: calls to the API server, and bytes of the answers.
+# Watches do not count: each of their events is a write that its author has made. Writes to the attacker's own pods do not count
+# either: attack 09 holds them against its author's changes, and a slow machine fits more of them between creation and start.
+# A quiet start takes 3 calls and 20 kB.
+MOST_CALLS: Final = 20
+MOST_BYTES: Final = 2_000_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stage(
+    request: pytest.FixtureRequest, target: Target, choices: Choices, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stage]:
+    """A cluster for all attacks, one after the other."""
+    kind, folder = request.config.getoption("--cluster"), tmp_path_factory.mktemp("attacks")
+    async with open_stage(kind, target, choices, folder) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def victim(stage: Stage) -> AsyncIterator[Observer]:
+    """The namespace of the other tenant."""
+    async with stage.namespace("victim") as observer:
+        yield observer
+
+
+@pytest.mark.parametrize(
+    "attacks",
+    [
+        pytest.param((), id="none"),
+        *(pytest.param((one,), id=one.__name__) for one in EACH),
+        pytest.param(EACH, id="all"),
+    ],
+)
+async def test_a_pod_starts_with_bounded_work(stage: Stage, victim: Observer, attacks: tuple[Attack, ...]) -> None:
+    """Whatever a tenant of another namespace does, a pod starts after a bounded number of calls, writes and bytes."""
+    findings: list[str] = []
+    async with open_tenant(stage) as tenant:
+        async with AsyncExitStack() as stack:
+            for attack in attacks:
+                await stack.enter_async_context(attack(stage, tenant, findings))
+            findings += await work_of_a_start(stage, victim, tenant)
+        if tenant.refused and tenant.accepted:
+            findings.append(f"admission policies refused {tenant.refused} forgeries and let {tenant.accepted} pass")
+    assert not findings, "\n".join(findings)
+
+
+async def work_of_a_start(stage: Stage, victim: Observer, tenant: Tenant) -> list[str]:
+    """Create a pod and wait until it runs; the bounds that were exceeded."""
+    before = {program: len(program.door.calls) for program in (stage.extender, stage.plugin)}
+    await victim.create(gpu_pod("victim", 1))
+    try:
+        await victim.running("victim", seconds=GUARD_SECONDS)
+    except NotReachedError:
+        return [f"the other tenant's pod does not start within {GUARD_SECONDS:.0f} s"]
+    await victim.check_right_cards("victim")
+    return [finding for program, count in before.items() for finding in too_much(program, count, tenant)]
+
+
+def too_much(program: Observed, before: int, tenant: Tenant) -> list[str]:
+    """The bounds that a program's calls exceed, without the ``before`` first of them and writes to the tenant's own objects."""
+    calls = [call for call in program.door.calls[before:] if not call.is_watch and not tenant.is_write_to_own(call)]
+    made, read = len(calls), sum(call.received for call in calls)
+    kinds = dict(Counter(f"{call.method} {call.path}" for call in calls))
+    findings = [f"the {program.name} made {made} calls, at most {MOST_CALLS}: {kinds}"] if made > MOST_CALLS else []
+    return findings + ([f"the {program.name} read {read} bytes, at most {MOST_BYTES}"] if read > MOST_BYTES else [])

@@ -1,0 +1,271 @@
+"""The pod of a call, its card, and the container's variables: asked as a kubelet asks, container by container."""
+
+from __future__ import annotations
+
+import json
+
+import grpc
+import grpc.aio
+import pytest
+
+from e2e import spec
+from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage, booking
+
+MEMORY = spec.RESOURCE_MEMORY
+
+
+async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str], dict[str, str]]:
+    """A container's turn: which ids, then Allocate. The ids leave ``free``; the variables."""
+    ids = await stage.kubelet.prefer(MEMORY, free, size)
+    assert len(ids) == len(set(ids)) == size
+    (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+    for one in ids:
+        free.remove(one)
+    return ids, dict(answer.envs)
+
+
+async def start(stage: PluginStage, pod: str, container: str, ids: list[str]) -> None:
+    """The kubelet has recorded the container of the ids, and asks before it starts."""
+    stage.kubelet.hold(stage.namespace, pod, container, ids)
+    await stage.kubelet.pre_start(MEMORY, ids)
+
+
+def uuid(stage: PluginStage, card: int) -> str:
+    """The ids of a card."""
+    return str(stage.cards.cards()[card]["uuid"])
+
+
+@pytest.mark.promise("DP-011", "DP-019")
+async def test_one_container(stage: PluginStage) -> None:
+    """The five variables of the contract, to the letter; the pod is marked when its container may start."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("p", 3, card=1)
+    ids, told = await take(stage, free, 3)
+
+    assert told == {
+        spec.ENV_VISIBLE: uuid(stage, 1),
+        spec.ENV_INDEX: "1",
+        spec.ENV_POD_UNITS: "3",
+        spec.ENV_CONTAINER_UNITS: "3",
+        spec.ENV_DEVICE_UNITS: "14",
+    }
+    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "false"
+    await start(stage, "p", "c0", ids)
+    assert (await stage.pod("p"))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
+
+
+@pytest.mark.promise("DP-012")
+async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
+    """Defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("two", 1, 2, card=1)
+    await stage.book("three", 3, card=0, position=1)
+    told = [(await take(stage, free, size))[1] for size in (1, 2, 3)]
+
+    assert [one[spec.ENV_INDEX] for one in told] == ["1", "1", "0"]
+    assert [one[spec.ENV_CONTAINER_UNITS] for one in told] == ["1", "2", "3"]
+    assert [one[spec.ENV_POD_UNITS] for one in told] == ["3", "3", "3"]
+
+
+@pytest.mark.promise("DP-012")
+async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) -> None:
+    """The pod that it left half done has no room for its rest, and blocks no other pod's card."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("full", 6, card=0)
+    await stage.book("beside", 7, card=1, position=1)
+    await stage.book("half", 2, 7, card=0, position=2)
+    await stage.book("next", 7, card=1, position=3)
+    turns = (("full", 6), ("beside", 7), ("half", 2))
+    written = [(name, (await take(stage, free, size))[0]) for name, size in turns]
+    await _write_book(stage, written)
+    before = sum(1 for one in stage.kubelet.registrations if one.resource == MEMORY)
+    await stage.kubelet.restart()
+    await stage.registered(after=before)
+    await stage.logged("registering again")
+    _, told = await take(stage, free, 7)
+
+    assert told[spec.ENV_INDEX] == "1"
+
+
+@pytest.mark.promise("DP-013")
+async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
+    """The kubelet offers an init container's ids to the next one, which stays on their card."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug()).ids()
+    pod = await _with_init(stage, "p", init=2, app=3, card=1)
+    first, told = await take(stage, free, 2)
+    assert told[spec.ENV_INDEX] == "1"
+    second = await stage.kubelet.prefer(MEMORY, [*first, *free], 3, must=first)
+    assert set(first) < set(second)
+    (answer,) = await stage.kubelet.allocate(MEMORY, second)
+    assert answer.envs[spec.ENV_VISIBLE] == uuid(stage, 1)
+    assert answer.envs[spec.ENV_POD_UNITS] == "3"
+    # PodResources lists no ordinary init container, but the one that has its ids now.
+    stage.kubelet.hold(stage.namespace, pod, "app", second)
+    await stage.kubelet.pre_start(MEMORY, first)
+    await stage.kubelet.pre_start(MEMORY, second)
+    assert (await stage.pod(pod))["metadata"]["annotations"][spec.POD_ASSIGNED] == "true"
+
+
+async def _write_book(stage: PluginStage, written: list[tuple[str, list[str]]]) -> None:
+    """The kubelet's file: the first containers of these pods have these ids."""
+    entries = [
+        {
+            "PodUID": (await stage.pod(name))["metadata"]["uid"],
+            "ContainerName": "c0",
+            "ResourceName": MEMORY,
+            "DeviceIDs": {"-1": ids},
+            "AllocResp": None,
+        }
+        for name, ids in written
+    ]
+    book = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
+    (stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(book))
+
+
+async def _with_init(stage: PluginStage, name: str, *, init: int, app: int, card: int) -> str:
+    def container(container_name: str, units: int) -> dict[str, object]:
+        limits = {"limits": {MEMORY: str(units)}}
+        return {"name": container_name, "image": "simulated/sleeper", "resources": limits}
+
+    body = {"nodeName": stage.node, "initContainers": [container("init", init)], "containers": [container("app", app)]}
+    metadata = {"name": name, "annotations": booking(max(init, app), card)}
+    await stage.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body})
+    return name
+
+
+async def admit_in_another_order(stage: PluginStage, first_bound: str, then_bound: str) -> dict[str, dict[str, str]]:
+    """Two equal pods, of which the kubelet admits the one first that was bound last; both start. Returns the variables of each."""
+    free = (await stage.plug()).ids()
+    await stage.book(first_bound, 9, card=0)
+    await stage.book(then_bound, 9, card=1, position=1)
+    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
+    stage.kubelet.hold(stage.namespace, then_bound, "c0", first)
+    stage.kubelet.hold(stage.namespace, first_bound, "c0", second)
+    await until_it_may_start(stage, first)
+    await until_it_may_start(stage, second)
+    return {then_bound: told_first, first_bound: told_second}
+
+
+@pytest.mark.promise("DP-015", "PR-005")
+async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
+    """Defect D1: the guess was wrong; the kubelet's book shows it, and the annotations change places first."""
+    await stage.open("t4x2", driver="418.87")
+    told_of = await admit_in_another_order(stage, "a", "b")
+
+    for name, told in told_of.items():
+        noted = (await stage.pod(name))["metadata"]["annotations"]
+        assert noted[spec.POD_INDEX] == told[spec.ENV_INDEX]
+        assert noted[spec.POD_ASSIGNED] == "true"
+        assert spec.POD_REPAIR not in noted
+    assert told_of["b"][spec.ENV_INDEX] != told_of["a"][spec.ENV_INDEX]
+
+
+async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
+    """As a kubelet: an error only means to ask again."""
+    for _ in range(20):
+        try:
+            await stage.kubelet.pre_start(MEMORY, ids)
+            return
+        except grpc.aio.AioRpcError as error:
+            last = error
+    raise last
+
+
+async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> None:
+    """``--repair hold``: the container does not start on another card than its annotation's, and the pod gets an event."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug("--repair", "hold")).ids()
+    await stage.book("a", 9, card=0)
+    await stage.book("b", 9, card=1, position=1)
+    (first, _), _ = await take(stage, free, 9), await take(stage, free, 9)
+    stage.kubelet.hold(stage.namespace, "b", "c0", first)
+    with pytest.raises(grpc.aio.AioRpcError, match="annotation"):
+        await stage.kubelet.pre_start(MEMORY, first)
+
+    assert (await stage.pod("b"))["metadata"]["annotations"][spec.POD_INDEX] == "1"
+    assert any("annotation" in message for _, message in await stage.events("b"))
+
+
+@pytest.mark.promise("DP-016")
+async def test_no_pod_waits(stage: PluginStage) -> None:
+    """Defects D3, D4: an error with the reason, on a node of one card, too; never a nonsense variable."""
+    await stage.open("t4x1")
+    free = (await stage.plug()).ids()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stage.kubelet.allocate(MEMORY, free[:3])
+
+    assert "3 units" in str(caught.value.details())
+
+
+@pytest.mark.promise("DP-017")
+@pytest.mark.parametrize("kind", ["none", "unknown", "more than a card"])
+async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
+    """An error, and the plugin goes on."""
+    await stage.open("t4x1", driver="418.87")
+    free = (await stage.plug()).ids()
+    await stage.book("p", 2, card=0)
+    ids = {"none": [], "unknown": ["gs-no-1", "gs-no-2"], "more than a card": [*free, "gs-no-1"]}[kind]
+    with pytest.raises(grpc.aio.AioRpcError):
+        await stage.kubelet.allocate(MEMORY, ids)
+
+    assert (await take(stage, free, 2))[1][spec.ENV_INDEX] == "0"
+
+
+@pytest.mark.promise("DP-018")
+async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
+    """A whole card of 80 GiB in MiB, under an old kubelet, with the ids' guard overridden; taken and answered."""
+    await stage.open("a100x1", kubelet=OLD_KUBELET)
+    registration = await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")
+    ids = registration.ids()
+    await stage.book("p", len(ids), card=0)
+    (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+
+    assert len(ids) >= 81_000
+    assert answer.envs[spec.ENV_CONTAINER_UNITS] == str(len(ids))
+
+
+@pytest.mark.promise("DP-019")
+@pytest.mark.parametrize(
+    ("arguments", "visible"),
+    [
+        (("--device-id-strategy", "index"), "index"),
+        (("--visible-devices", "index"), "index"),
+        (("--device-id-strategy", "uuid"), "uuid"),
+        (("--device-list-strategy", "cdi-cri"), "cdi"),
+        (("--device-list-strategy", "volume-mounts"), "mount"),
+    ],
+    ids=lambda value: "=".join(value) if isinstance(value, tuple) else value,
+)
+async def test_other_ways_to_name_a_card(stage: PluginStage, arguments: tuple[str, ...], visible: str) -> None:
+    """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
+    await stage.open("t4x2", driver="418.87")
+    free = (await stage.plug(*arguments)).ids()
+    await stage.book("p", 3, card=1)
+    ids = await stage.kubelet.prefer(MEMORY, free, 3)
+    (answer,) = await stage.kubelet.allocate(MEMORY, ids)
+
+    assert answer.envs[spec.ENV_INDEX] == "1"
+    assert answer.envs[spec.ENV_CONTAINER_UNITS] == "3"
+    if visible in ("index", "uuid"):
+        assert answer.envs[spec.ENV_VISIBLE] == ("1" if visible == "index" else uuid(stage, 1))
+    elif visible == "cdi":
+        assert [one.name for one in answer.cdi_devices] == [f"nvidia.com/gpu={uuid(stage, 1)}"]
+    else:
+        assert [one.container_path for one in answer.mounts] == [f"/var/run/nvidia-container-devices/{uuid(stage, 1)}"]
+        assert answer.envs[spec.ENV_VISIBLE] == "/var/run/nvidia-container-devices"
+
+
+@pytest.mark.promise("DP-023")
+async def test_a_status_that_would_be_too_large(stage: PluginStage) -> None:
+    """From 1.36 on a pod's status names each id; a container with more than fit is refused, with the reason."""
+    await stage.open("a100x1")
+    free = (await stage.plug("--memory-unit", "MiB", "--max-ids", "200000")).ids()
+    await stage.book("p", 60_000, card=0)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await take(stage, free, 60_000)
+
+    assert "status" in str(caught.value.details())

@@ -1,0 +1,85 @@
+"""The lists that a kubelet gets when a card falls ill, and when it recovers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from clusters.resources import NODES
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.recording_kubelet import Registration
+
+
+async def lists(registration: Registration, count: int) -> None:
+    """Wait for this number of lists."""
+
+    async def seen() -> int:
+        return len(registration.lists)
+
+    await eventually(seen, lambda found: found >= count, f"{count} lists")
+
+
+@pytest.mark.promise("DP-005")
+async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
+    """Defect D8: one message with all ids, those of the card all together; not one for each id."""
+    await stage.open("t4x2", driver="535.104")
+    registration = await stage.plug()
+    before = registration.ids()
+    await stage.cards.fake_nvml("xid", "1", "79")
+    await lists(registration, 2)
+
+    sick = registration.ids(healthy=False)
+    assert sorted(registration.ids()) == sorted(before)
+    assert len(sick) == len(before) // 2
+    # Another card falls ill: one more list. Between the two nothing was sent.
+    await stage.cards.fake_nvml("xid", "0", "48")
+    await lists(registration, 3)
+    assert not registration.ids(healthy=True)
+    assert len(registration.lists) == 3
+    sizes = [message.ByteSize() for message in registration.lists]
+    assert max(sizes) - min(sizes) <= 2 * len(before)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--survey-interval=10m",), ("--sys-root=/nowhere", "--survey-interval=1s")],
+    ids=["the kernel tells", "the kernel does not tell"],
+)
+async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
+    stage: PluginStage, arguments: Sequence[str]
+) -> None:
+    """Without a restart: the kernel reports it immediately, or the cards are counted again and again."""
+    await stage.open("t4x1", driver="535.104")
+    registration = await stage.plug(*arguments)
+    before = registration.ids()
+    await stage.cards.fake_nvml("add", "--model", "a10")
+    await lists(registration, 2)
+    assert set(before) < set(registration.ids(healthy=True))
+    await stage.cards.fake_nvml("remove", "1")
+    await lists(registration, 3)
+
+    assert sorted(registration.ids(healthy=True)) == sorted(before)
+
+
+@pytest.mark.promise("DP-006")
+async def test_a_card_recovers_by_the_operators_word(stage: PluginStage) -> None:
+    """The annotation on the Node is acted upon once, and taken away."""
+    await stage.open("t4x2", driver="535.104")
+    registration = await stage.plug()
+    await stage.cards.fake_nvml("xid", "1", "48")
+    await lists(registration, 2)
+    await stage.cards.fake_nvml("repair", "1")
+    word = {"metadata": {"annotations": {spec.NODE_RECOVERED: "1"}}}
+    await stage.api.patch(NODES, stage.node, word)
+    await lists(registration, 3)
+
+    assert not registration.ids(healthy=False)
+
+    async def word_left() -> bool:
+        node = await stage.node_object()
+        return spec.NODE_RECOVERED in (node["metadata"].get("annotations") or {})
+
+    await eventually(word_left, lambda left: not left, "the word was taken")

@@ -1,0 +1,88 @@
+"""Why a pod has no card, and what would become of one that is only thought of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clusters.resources import EVENTS_V1
+from clusters.waiting import eventually
+from e2e import spec
+from e2e.builders import gpu_pod
+from e2e.extender.extender_stage import ExtenderStage
+from e2e.observer import Observer
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+
+async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) -> None:
+    """Each card with its size, what it has free and why it does not do: what was answered, and how it is now."""
+    fillers = {"fill-a": 12, "fill-b": 12, "fill-c": 8}
+    await observer.create(*(gpu_pod(name, units, node="b2") for name, units in fillers.items()))
+    await observer.running(*fillers)
+    await observer.create(gpu_pod("late", 4, node="b2"))
+    await observer.waits_because("late", spec.REASON_NO_CARD_FITS)
+    url = f"{observer.cluster.extender_url()}{spec.EXPLAIN}/{observer.namespace}"
+    said = (await observer.get(f"{url}/late")).json()
+
+    assert said["pod"] == {
+        "namespace": observer.namespace,
+        "name": "late",
+        "uid": (await observer.pod("late"))["metadata"]["uid"],
+    }
+    assert said["request"]["units"] == 4
+    assert said["fits"] == []
+    assert said["asked"]["times"] >= 1
+    (node,) = [node for node in said["nodes"] if node["name"] == "b2"]
+    assert node["reason"] == node["lastReason"] == spec.REASON_NO_CARD_FITS
+    assert sorted((card["total"], card["free"], card["reason"]) for card in node["cards"]) == [
+        (10, 2, "too full"), (14, 2, "too full"), (14, 2, "too full"),
+    ]  # fmt: skip
+    assert (await observer.get(f"{url}/nobody")).status_code == 404
+
+
+async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStage) -> None:
+    """What-if: on every node with cards, by its manifest; nothing is booked, written or remembered."""
+    before = await stage.observer.inspect()
+    small = await stage.ask(spec.EXPLAIN, gpu_pod("thought", 12))
+    large = await stage.ask(
+        spec.EXPLAIN, gpu_pod("thought", 12) | {"metadata": {"annotations": {spec.WISH_MODEL: "X"}}}
+    )
+
+    assert {"a1", "a2", "b2"} <= set(small["fits"])
+    assert large["fits"] == []
+    assert set(large["reasons"]) == {"no GPU of the node is one that the pod wishes for"}
+    assert await stage.observer.inspect() == before
+    assert [pod["metadata"]["name"] for pod in await stage.observer.pods()] == []
+    url = f"{stage.cluster.extender_url()}{spec.EXPLAIN}/{stage.namespace}/thought"
+    assert (await stage.observer.get(url)).status_code == 404
+
+
+async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
+    """The nodes that a thought fits are those that filter names for it, whatever is booked."""
+    await stage.observer.create(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
+    await stage.observer.running("there", "too")
+    await stage.used("a1", 9)
+    nodes = [node["name"] for node in (await stage.observer.inspect())["nodes"]]
+    for units in range(1, 17):
+        pod = stage.pod("p", units)
+        answer = await stage.observer.post(spec.EXPLAIN, json.dumps(pod))
+
+        assert set(answer.json()["fits"]) == set(await stage.fits(pod, *nodes)), f"{units} units"
+
+
+async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderStage, name: str) -> None:
+    """By an event on the pod: no scheduler asks about it any more."""
+    await stage.node(name, 20, 2)
+    await stage.knows(name, 10, 10)
+    await stage.booked("nowhere", name, 7, 4)
+
+    async def told() -> list[str]:
+        events = await stage.api.list(
+            EVENTS_V1, stage.namespace, field_selector="reason=GPUShareNotBooked,regarding.name=nowhere"
+        )
+        return [event["note"] for event in events]
+
+    (note,) = await eventually(told, bool, "the pod is told of")
+    assert f"annotations name card 7, but node {name} has the cards [0, 1]" in note

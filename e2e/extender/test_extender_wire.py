@@ -1,0 +1,120 @@
+"""kube-scheduler's questions and the answers that it reads, over HTTP from the extender of a running cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from clusters.resources import NODES
+from e2e import spec
+from e2e.extender.extender_stage import ExtenderStage
+from e2e.observer import Observer
+
+pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+
+@pytest.mark.promise("EXT-004")
+async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
+    """A part of the nodes asked about, each once, and a list even if it is empty."""
+    fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "a2", "b1")
+    none = await stage.filter(stage.pod("p", 1000), "a1", "a2")
+
+    assert fit["NodeNames"] == ["a2", "a1"]
+    assert (none["NodeNames"], none["Nodes"], none["Error"]) == ([], None, "")
+
+
+@pytest.mark.promise("EXT-005")
+async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderStage) -> None:
+    """Every field, also unknown ones."""
+    nodes = [await stage.api.get(NODES, name) | {"unknownField": [None, 1.0]} for name in ("a1", "a2")]
+    asked = {"Pod": stage.pod("p", 11), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
+    answer = await stage.ask(spec.FILTER, asked)
+
+    assert answer["Nodes"]["items"] == nodes
+
+
+@pytest.mark.promise("EXT-006", "EXT-007")
+async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage) -> None:
+    """Nodes that the end of pods cures in the one, nodes that nothing cures in the other; none in both."""
+    await stage.observer.create(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
+    await stage.observer.running("full")
+    await stage.used("a1", 14)
+    names = ["a1", "a2", "b2", "nowhere"]
+    answer = await stage.filter(stage.pod("p", 11), *names)
+    large = await stage.filter(stage.pod("p", 20), *names)
+
+    assert set(answer["FailedNodes"]) == {"a1"}
+    assert set(answer["FailedAndUnresolvableNodes"]) == {"nowhere"}
+    assert answer["NodeNames"] == ["a2", "b2"]
+    assert (large["FailedNodes"], set(large["FailedAndUnresolvableNodes"])) == ({}, set(names))
+
+
+@pytest.mark.promise("EXT-013")
+async def test_one_node_is_a_question_like_any_other(stage: ExtenderStage) -> None:
+    """A scheduler asks so about the node that a pod is nominated to."""
+    assert await stage.fits(stage.pod("p", 5), "a1") == ["a1"]
+    assert await stage.fits(stage.pod("p", 15), "a1") == []
+
+
+@pytest.mark.promise("EXT-014", "EXT-015")
+@pytest.mark.parametrize("units", [(), ("0",), (0, 0)], ids=["none", "quantity 0", "twice 0"])
+async def test_a_pod_that_asks_for_nothing_passes(stage: ExtenderStage, units: tuple[object, ...]) -> None:
+    """On every node, also on an unknown one."""
+    pod = stage.pod("p", *units)
+    pod["spec"]["containers"] = pod["spec"]["containers"] or [{"name": "c", "image": "none"}]
+
+    assert await stage.fits(pod, "a1", "nowhere") == ["a1", "nowhere"]
+
+
+@pytest.mark.promise("EXT-002", "EXT-003")
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"pod": None, "nodes": None, "nodenames": ["a1", "nowhere"]},
+        {"POD": None, "nodeNames": ["a1", "nowhere"]},
+        {"Pod": None, "Nodes": None, "NodeNames": ["a1", "nowhere"], "Unknown": {"x": None}},
+    ],
+    ids=["up to 1.16", "any casing", "today"],
+)
+async def test_keys_are_read_in_any_casing(stage: ExtenderStage, question: dict[str, Any]) -> None:
+    """Null is absent, and what is unknown is passed over; the answer is spelled as Go does."""
+    pod = {**stage.pod("p", 1), "status": None}
+    asked = {key: pod if key.lower() == "pod" else value for key, value in question.items()}
+    answer = await stage.ask(spec.FILTER, asked)
+
+    assert list(answer) == ["Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"]
+    assert answer["NodeNames"] == ["a1"]
+
+
+@pytest.mark.promise("EXT-009")
+async def test_a_refused_bind_is_an_answer(stage: ExtenderStage) -> None:
+    """Status 200 with the reason, which reaches the pod's event; the pod is not touched."""
+    (pod,) = await stage.create(stage.pod("large", 20))
+    error = await stage.bind(pod, "a1")
+
+    assert "large enough" in error
+    assert await stage.observer.pod("large") == pod
+
+
+@pytest.mark.promise("EXT-031")
+async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
+    """Each comes back once. (How long that takes is measured by load/filter_latency.py.)"""
+    names = [f"node-{number:04}" for number in range(5000)]
+    question = json.dumps({"Pod": stage.pod("p", 1), "Nodes": None, "NodeNames": [*names, "a1"]})
+    answer = (await stage.observer.post(spec.FILTER, question)).json()
+
+    assert answer["NodeNames"] == ["a1"]
+    assert list(answer["FailedAndUnresolvableNodes"]) == names
+
+
+@pytest.mark.promise("EXT-024")
+async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderStage) -> None:
+    """A filter books nothing: asked fifty times in parallel, the book is as it was."""
+    before = await observer.inspect()
+    answers = await asyncio.gather(*(stage.filter(stage.pod("p", 9), "a1", "a2", "b1", "b2") for _ in range(50)))
+
+    assert all(answer == answers[0] for answer in answers)
+    assert await observer.inspect() == before

@@ -1,0 +1,65 @@
+"""The stand-in for the loaded NVML library: put it into ``pynvml.nvmlLib``, and pynvml runs as on a driver.
+
+pynvml looks each C function up as an attribute of that object; ``Library`` answers with one out of ``calls``, with one
+that answers NOT_SUPPORTED, or, if the driver of the box is older than the function, with none at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fake_nvml.calls import CALLS, NEEDS_NO_INIT, Call, Loaded, not_supported
+from fake_nvml.eras import has_symbol
+from fake_nvml.fake_events import EventSets
+from fake_nvml.fake_session import Session
+from fake_nvml.returns import SUCCESS, UNINITIALIZED, ReturnCodeError
+
+
+class Library:
+    """One library in one process. ``monotonic`` and ``sleep`` are what waiting goes by, in seconds."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        session = Session(path, sleep)
+        self._loaded = Loaded(session, EventSets(session, monotonic, sleep))
+
+    def __getattr__(self, name: str) -> Symbol:
+        """A C function by name. Raises AttributeError if the box's driver is older than it."""
+        if name.startswith("_") or not has_symbol(name, self._loaded.branch):
+            raise AttributeError(f"this driver has no symbol {name}")
+        return Symbol(self._loaded, name)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether nvmlInit was called more often than nvmlShutdown."""
+        return self._loaded.session.initialized
+
+
+class Symbol:
+    """One C function. ctypes lets callers set ``restype`` and ``argtypes``, so this does too."""
+
+    def __init__(self, loaded: Loaded, name: str) -> None:
+        self._loaded = loaded
+        self._call: Call = CALLS.get(name, not_supported)
+        self._needs_init = name not in NEEDS_NO_INIT
+        self.__name__ = name
+        self.restype: Any = None
+        self.argtypes: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it: answers NVML's return code (nvmlErrorString: its text)."""
+        if self._needs_init and not self._loaded.session.initialized:
+            return UNINITIALIZED
+        try:
+            answer = self._call(self._loaded, self.__name__, *arguments)
+        except ReturnCodeError as error:
+            return error.code
+        return SUCCESS if answer is None else answer

@@ -1,0 +1,215 @@
+"""From the first nvmlInit to the last nvmlShutdown: the open state, the cards that were there at init, and the faults.
+
+A handle is an address that is never followed; it names a slot of the state file and is the same in each session.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fake_nvml import faults
+from fake_nvml.answers import PLACES
+from fake_nvml.fake_nvml_errors import StateError
+from fake_nvml.layout import CARDS, FAULTS, FOR_EVER, LOST, Card, Fault, StateFile
+from fake_nvml.mapping import MappedState
+from fake_nvml.returns import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    INVALID_ARGUMENT,
+    LIB_RM_VERSION_MISMATCH,
+    SUCCESS,
+    UNINITIALIZED,
+    ReturnCodeError,
+)
+
+_HANDLES = 0x7FA0_0000_0000
+_STRIDE = 0x1000
+_NO_FAULTS = bytes(ctypes.sizeof(Fault) * FAULTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A card as a call sees it: all records at one moment, which card is meant, and its index since init."""
+
+    content: StateFile
+    slot: int
+    index: int
+
+    @property
+    def card(self) -> Card:
+        """The card's record."""
+        card: Card = self.content.cards[self.slot]
+        return card
+
+    def refusal(self, key: str) -> int:
+        """The code that the card answers a key of ``answers`` with, SUCCESS if it answers it."""
+        place = PLACES.get(key)
+        return SUCCESS if place is None else int(self.card.refused[place])
+
+    def check(self, key: str) -> None:
+        """Raise the code that the card answers a key with."""
+        code = self.refusal(key)
+        if code != SUCCESS:
+            raise ReturnCodeError(code)
+
+
+class Session:
+    """The cards as one process knows them. ``sleep`` takes seconds; the delay of a fault uses it."""
+
+    def __init__(self, path: Path, sleep: Callable[[float], None]) -> None:
+        self._path = path
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._users = 0
+        self._state: MappedState | None = None
+        # Slot -> the record at init, in NVML's order.
+        self._known: dict[int, Card] = {}
+
+    @property
+    def initialized(self) -> bool:
+        """Whether nvmlInit was called more often than nvmlShutdown."""
+        return self._users > 0
+
+    def init(self, function: str) -> None:
+        """Count a user; the first opens the state and takes down which cards there are. ``function``: by which name."""
+        with self._lock:
+            first = self._state is None
+        state = self._open() if first else self._current()
+        try:
+            self._meet(state, function, None)
+            with self._lock:
+                if self._state is None:
+                    self._known = _take_down_cards(state.read())
+                    self._state = state
+                self._users += 1
+        finally:
+            if state is not self._state:
+                state.close()
+
+    def shutdown(self) -> bool:
+        """A user less; the last closes the state. Answers whether it was the last."""
+        with self._lock:
+            if self._users == 0:
+                raise ReturnCodeError(UNINITIALIZED)
+            self._users -= 1
+            if self._users == 0 and self._state is not None:
+                self._state.close()
+                self._state = None
+            return self._users == 0
+
+    def meet(self, function: str, slot: int | None) -> StateFile:
+        """The state now, after the fault that a call meets, which may raise its code. Raises UNINITIALIZED before init."""
+        return self._meet(self._current(), function, slot)
+
+    def read(self) -> StateFile:
+        """The state now. Raises UNINITIALIZED before init."""
+        return _read(self._current())
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The slots that held a card at init, lost ones too, in NVML's order."""
+        return tuple(self._known)
+
+    def known(self, slot: int) -> Card:
+        """The record in a slot of ``slots`` at init."""
+        return self._known[slot]
+
+    def handle(self, slot: int) -> int:
+        """The handle of a card."""
+        return _HANDLES + slot * _STRIDE
+
+    def slot(self, handle: int) -> int:
+        """The slot that a handle names. Raises INVALID_ARGUMENT if it is none of ours."""
+        slot, rest = divmod(handle - _HANDLES, _STRIDE)
+        if rest or slot not in self._known:
+            raise ReturnCodeError(INVALID_ARGUMENT)
+        return slot
+
+    def device(self, function: str, slot: int, content: StateFile) -> Device:
+        """The card that was in a slot at init, for a call of a function.
+
+        Raises GPU_IS_LOST if it does not answer, or is another one now, and what it answers the function instead.
+        """
+        card = content.cards[slot]
+        if slot >= content.header.card_count or card.uuid != self._known[slot].uuid or card.state == LOST:
+            raise ReturnCodeError(GPU_IS_LOST)
+        device = Device(content, slot, self.slots.index(slot))
+        device.check(function)
+        return device
+
+    def driver(self) -> str | None:
+        """The driver's version, also before init; None if there is no state file."""
+        state = self._state
+        try:
+            if state is not None:
+                return _driver(state)
+            state = MappedState.open(self._path)
+        except StateError:
+            return None
+        try:
+            return _driver(state)
+        finally:
+            state.close()
+
+    def _current(self) -> MappedState:
+        state = self._state
+        if state is None:
+            raise ReturnCodeError(UNINITIALIZED)
+        return state
+
+    def _open(self) -> MappedState:
+        if not self._path.exists():
+            raise ReturnCodeError(DRIVER_NOT_LOADED)
+        try:
+            return MappedState.open(self._path)
+        except StateError as error:
+            raise ReturnCodeError(LIB_RM_VERSION_MISMATCH) from error
+
+    def _meet(self, state: MappedState, function: str, slot: int | None) -> StateFile:
+        content = _read(state)
+        if bytes(content.faults) == _NO_FAULTS:
+            return content
+        row = faults.find(content, function, slot)
+        fault = None if row is None else content.faults[row]
+        if fault is not None and fault.count != FOR_EVER and state.writable:
+            fault = _wear(state, function, slot)
+        if fault is None:
+            return content
+        if fault.delay:
+            self._sleep(fault.delay / 1_000_000)
+        if fault.code != SUCCESS:
+            raise ReturnCodeError(fault.code)
+        return _read(state)
+
+
+def _read(state: MappedState) -> StateFile:
+    try:
+        return state.read()
+    except StateError as error:  # closed by nvmlShutdown of another thread
+        raise ReturnCodeError(UNINITIALIZED) from error
+
+
+def _driver(state: MappedState) -> str:
+    return bytes(state.read().header.driver).decode(errors="replace")
+
+
+def _take_down_cards(content: StateFile) -> dict[int, Card]:
+    if content.header.init_return != SUCCESS:
+        raise ReturnCodeError(content.header.init_return)
+    slots = range(min(content.header.card_count, CARDS))
+    return {slot: content.cards[slot] for slot in slots if content.cards[slot].uuid}
+
+
+def _wear(state: MappedState, function: str, slot: int | None) -> Fault | None:
+    """Take one call off a counted fault; answers what is met, None if others were quicker."""
+    with state.writing() as content:
+        row = faults.find(content, function, slot)
+        if row is None:
+            return None
+        met = Fault.from_buffer_copy(content.faults[row])
+        faults.wear(content.faults[row])
+        return met

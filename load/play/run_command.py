@@ -1,0 +1,212 @@
+"""``python -m load run``: flags to a folder of results, a table and a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.embedded.scheduling.window import feasible_nodes_to_find
+from clusters.progress import Progress
+from clusters.provider import ClusterError
+from clusters.scratch import scratch_folder
+from gpushare import wire
+from load.bench.bench_servers import Bed, CannotMeasureError
+from load.exit_code import exit_code
+from load.load_flags import add_output
+from load.play import load_guard, pictures, play_report, results
+from load.play.load_plan import Plan
+from load.play.load_shapes import TRACE, weights_of
+from load.play.observed_bindings import broken_promises
+from load.play.others import BASELINE, Foreign, is_url
+from load.play.play_running import OURS, Order, Outcome, run
+from load.play.run_flags import add_flags
+from load.replay.trace import TraceError, creation_times
+from load.simulated.cluster_file import ClusterFileError, read
+
+_CARDS_SHOWN: Final = 10
+_EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
+measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken by any extender of the run, or
+a card was over-booked; 130 stopped. Quote ratios:
+absolute times are this machine's."""
+
+
+def add_to(commands: Any) -> None:
+    """The command, among others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run",
+        help="play kube-scheduler in front of an extender on a large simulated cluster",
+        description="Locust users play kube-scheduler in front of the extender, on a simulated cluster of any size.",
+        epilog=_EPILOG,
+    )
+    add_flags(parser)
+    add_output(parser, "load-results")
+    parser.set_defaults(run=run_command)
+
+
+def has_locust() -> bool:
+    """Locust is an extra; print a line if it is missing."""
+    if importlib.util.find_spec("locust") is not None:
+        return True
+    print("load: Locust is missing: make load installs it, or pip install '.[load]' in a checkout", file=sys.stderr)
+    return False
+
+
+def run_command(flags: argparse.Namespace) -> int:
+    """The exit code."""
+    if not has_locust():
+        return 1
+    if any(map(is_url, flags.against)) and not flags.api_port:
+        print(
+            "load: --against URL needs --api-port: the other extender must follow the API server of this run",
+            file=sys.stderr,
+        )
+        return 2
+    if flags.baseline and flags.tls:
+        print("load: --baseline is asked over plain HTTP, so it cannot be compared over --tls", file=sys.stderr)
+        return 2
+    errors = (CannotMeasureError, ClusterError, ClusterFileError, TraceError, load_guard.GuardError, OSError)
+    return exit_code("load", lambda: _run(flags), *errors)
+
+
+def _run(flags: argparse.Namespace) -> int:
+    bounds = [one for one in load_guard.read(flags.bounds) if one.over != BASELINE or flags.baseline]
+    found = asyncio.run(measure(_order(flags), flags.output))
+    verdicts = load_guard.judge(bounds, found["rows"], OURS)
+    outcome = found["outcome"]
+    # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
+    several = len({row["extender"] for row in found["rows"]}) > 1
+    over_booked = outcome["counts"]["over_booked_knowingly" if several else "over_booked"]
+    found["verdicts"] = [{"text": one.text(), "kept": one.is_kept} for one in verdicts]
+    text = _over_booked(over_booked, outcome["over_booked_cards"], outcome["counts"]["binds_without_card"])
+    found["verdicts"].append({"text": text, "kept": not over_booked})
+    broken = found["broken_promises"]
+    found["verdicts"] += [{"text": text, "kept": False} for text in broken]
+    path = flags.output / "load.json"
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    paths = [path, *(pictures.draw(found, flags.output) if pictures.can_draw() else ())]
+    print(play_report.text(found))
+    if not found["order"]["has_floor"]:
+        print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
+    print("\n" + "\n".join(f"wrote {one}" for one in paths))
+    if over_booked or broken:
+        return 99
+    if all(one.is_kept for one in verdicts):
+        return 0
+    # Where all that breaks is what needs the floor, and there is none, nothing was found out.
+    return (
+        99 if found["order"]["has_floor"] or any(one.value is not None and not one.is_kept for one in verdicts) else 1
+    )
+
+
+def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:
+    """The verdict over all binds of this run, by whichever extender."""
+    unknown = f"; {without_card} binds wrote no {wire.ANNOTATION_INDEX}: only the sum of their node is judged"
+    if not count:
+        return "kept    no card was over-booked" + (unknown if without_card else "")
+    shown = "; ".join(cards[:_CARDS_SHOWN]) + ("; …" if len(cards) > _CARDS_SHOWN else "")
+    shown += unknown if without_card else ""
+    return f"BROKEN  no card is over-booked; {count} bindings found no room on their card: {shown}"
+
+
+def _order(flags: argparse.Namespace) -> Order:
+    """Raises ClusterFileError, TraceError."""
+    described = read(flags.cluster)
+    nodes = described.nodes
+    if described.too_large:
+        sizes = ", ".join(map(str, described.too_large))
+        print(
+            f"load: {flags.cluster}: no card holds a pod of {sizes} GiB: such pods will wait for ever", file=sys.stderr
+        )
+    plan = Plan(
+        cluster=str(flags.cluster.resolve()),
+        window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
+        shape=flags.shape,
+        weights=_weights(flags),
+        rate=flags.rate,
+        seconds=flags.seconds,
+        schedulers=flags.schedulers,
+        inspectors=flags.inspectors,
+        askers=flags.what_if,
+        records=str(flags.output.resolve()),
+        seed=flags.seed,
+    )
+    return Order(
+        plan,
+        flags.events,
+        tls=flags.tls,
+        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready),
+        baseline=flags.baseline,
+        api_port=flags.api_port,
+        workers=flags.workers,
+        web_port=flags.web_port,
+    )
+
+
+def _weights(flags: argparse.Namespace) -> tuple[float, ...]:
+    """Raises TraceError."""
+    return tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds)) if flags.shape == TRACE else ()
+
+
+async def measure(order: Order, folder: Path) -> dict[str, Any]:
+    """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
+
+    Raises CannotMeasureError, ClusterError, ClusterFileError, OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder.resolve()
+    for pattern in ("requests-*.tsv", "locust.log", "load.json"):
+        for path in folder.glob(pattern):
+            # Left by a run before this one.
+            path.unlink()
+    before = os.getloadavg()[0]
+    with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
+        outcome = await run(order, Bed.of(scratch), folder, progress)
+    records: list[results.Record] = []
+    for path in sorted(folder.glob("requests-*.tsv")):
+        with path.open(encoding="utf-8") as lines:
+            records += results.parse(lines)
+    if not any(record.extender == OURS for record in records):
+        raise CannotMeasureError("Locust asked nothing: no pod came in time")
+    return _document(order, outcome, records, before)
+
+
+def _document(order: Order, outcome: Outcome, records: list[results.Record], load_before: float) -> dict[str, Any]:
+    plan = order.plan
+    cluster = read(Path(plan.cluster))
+    ours = [record for record in records if record.extender == OURS]
+    begun = min(record.at - record.milliseconds / 1000 for record in ours)
+    return {
+        "machine": {
+            "system": platform.platform(),
+            "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+            "load_before": load_before,
+        },
+        "cluster": {"file": Path(plan.cluster).name, "nodes": cluster.nodes},
+        "order": {
+            "names": plan.window, "shape": plan.shape, "rate": plan.rate, "seconds": plan.seconds,
+            "schedulers": plan.schedulers, "inspectors": plan.inspectors, "what_if": plan.askers, "events": order.events,
+            "tls": order.tls, "against": order.foreign.against,
+            "baseline": order.baseline, "workers": order.workers, "seed": plan.seed,
+            "has_floor": any(record.verb == results.FLOOR for record in records),
+        },
+        "outcome": {key: value for key, value in asdict(outcome).items() if key != "placed"},
+        "broken_promises": broken_promises(records, outcome.placed),
+        "rows": results.rows(records, plan.seconds),
+        "failures": results.failures(records),
+        "timeline": results.timeline(ours, "filter", begun),
+        "other_timelines": {
+            other: results.timeline([one for one in records if one.extender == other], "filter", begun)
+            for other in sorted({record.extender for record in records} - {OURS})
+        },
+        "heat": results.heat(ours, "filter", begun),
+    }  # fmt: skip

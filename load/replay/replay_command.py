@@ -1,0 +1,208 @@
+"""``python -m load replay``: flags to table or JSON. One seed is one task of a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from clusters.api_client import ApiError
+from clusters.progress import Progress
+from clusters.provider import ClusterError
+from clusters.tied import die_with_parent
+from gpushare import wire
+from load.bench.bench_servers import CannotMeasureError
+from load.load_flags import count, seed
+from load.questions import WrongAnswerError
+from load.replay import cluster_record, replay_charts, replay_report, wire_check
+from load.replay.arrivals import arrivals
+from load.replay.extender_replay import ratios, replay
+from load.replay.replayed_world import expected_of
+from load.replay.trace import SAMPLE, Trace, TraceError, pods_file, read, workloads
+
+_NO_WIRE: Final = (ClusterError, CannotMeasureError, WrongAnswerError, ApiError)
+_EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 % of all
+cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
+1 the trace cannot be read, the picture not be written, or a pod lies elsewhere over the wire; 2 wrong flags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The replay of each seed; ``expects``: the policy knows beforehand which pods come, and how often."""
+
+    trace: Trace
+    policy: str
+    expects: bool
+
+
+def add_to(commands: Any) -> None:
+    """The command, among others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "replay",
+        help="how much of its cards a policy allocates on a production trace",
+        description="Replay a trace of pods through the extender's own decisions, and say how much of all cards is allocated.",
+        epilog=_EPILOG,
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--trace", type=Path, default=SAMPLE, metavar="DIR",
+        help="folder with the files of openb (default: a small synthetic trace that ships with this)",
+    )  # fmt: skip
+    source.add_argument(
+        "--from-cluster", type=Path, metavar="DIR",
+        help=f"one's own cluster: a folder with {cluster_record.NODES_FILE} (kubectl get nodes -o json) and "
+        f"{cluster_record.PODS_FILE} (kubectl get pods -A -o json, with --watch for a history)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workload", default="default", help="of a trace: reads openb_pod_list_WORKLOAD.csv (default: default)"
+    )
+    parser.add_argument(
+        "--policy",
+        choices=wire.POLICIES,
+        default=wire.POLICY_FRAGMENTATION,
+        help="of the extender (default: fragmentation)",
+    )
+    parser.add_argument("--seeds", type=count, default=10, metavar="N", help="how many orders of arrival (default: 10)")
+    parser.add_argument(
+        "--first-seed", type=seed, default=0, metavar="N", help="each of the others is the next (default: 0)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="replays at once (default: one a processor)",
+    )
+    parser.add_argument(
+        "--expect", choices=("trace", "seen"), default="trace",
+        help="fragmentation knows from the list how often which pods come, as the published policies do, or goes by those seen "
+        "(default: trace)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--wire", action="store_true",
+        help="replay each seed through a real extender over HTTP and an embedded API server as well, and compare pod by pod "
+        "(minutes a seed; needs --expect trace)",
+    )  # fmt: skip
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves; .png or .svg (needs matplotlib)")
+    parser.add_argument("--json", action="store_true", help="one object on stdout instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit code."""
+    if options.wire and options.expect != "trace":
+        print(
+            "replay: --wire needs --expect trace: what was seen when depends on the pace of the watch", file=sys.stderr
+        )
+        return 2
+    try:
+        return _replay(options)
+    except TraceError as error:
+        print(f"replay: {error}{_known(options)}", file=sys.stderr)
+        return 1
+    except (replay_charts.CannotDrawError, OSError, BrokenProcessPool, *_NO_WIRE) as error:
+        print(f"replay: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _replay(options: argparse.Namespace) -> int:
+    trace, others = _read(options)
+    if options.plot is not None:
+        replay_charts.check(options.plot)
+    runs = _replay_all(trace, options)
+    if not options.json:
+        print(replay_report.text(trace.workload, options.policy, runs, others))
+    over_wire = _check_wire(trace, options)
+    if options.json:
+        found = replay_report.as_json(trace.workload, options.policy, runs, others)
+        print(json.dumps(found | ({"wire": wire_check.as_json(over_wire)} if over_wire else {}), indent=1))
+    elif over_wire:
+        print(wire_check.text(over_wire))
+    if options.plot is not None:
+        replay_charts.draw(options.plot, trace.workload, options.policy, replay_report.curve(runs), others)
+        print(f"wrote {options.plot}", file=sys.stderr)
+    return 1 if any(one.different for one in over_wire) else 0
+
+
+def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, replay_report.Curve]]:
+    """The trace to replay, and the published figures for it. Raises TraceError."""
+    if options.from_cluster is None:
+        return read(options.trace, options.workload), replay_report.published(options.trace, options.workload)
+    trace, left_out = cluster_record.read(options.from_cluster)
+    for words in left_out:
+        print(f"replay: {options.from_cluster}: {words}", file=sys.stderr)
+    return trace, {}
+
+
+def _known(options: argparse.Namespace) -> str:
+    """Which workloads there are, where this one is not."""
+    if options.from_cluster is not None:
+        return ""
+    if pods_file(options.trace, options.workload).exists() or not (names := workloads(options.trace)):
+        return ""
+    return f"; workloads of this folder: {', '.join(names)}"
+
+
+def _replay_all(trace: Trace, options: argparse.Namespace) -> list[replay_report.Run]:
+    seeds = _seeds(options)
+    title = f"replaying {len(trace.pods)} pods on {len(trace.nodes)} nodes, {len(seeds)} seeds"
+    with Progress("replay", title, sys.stderr) as progress:
+        found: list[replay_report.Run] = []
+        expects = options.expect == "trace"
+        for one in _each(Task(trace, options.policy, expects), seeds, options.jobs):
+            found.append(one)
+            progress.detail = f"{len(found)} of {len(seeds)}"
+    return sorted(found, key=lambda one: one.seed)
+
+
+def _check_wire(trace: Trace, options: argparse.Namespace) -> list[wire_check.WireRun]:
+    if not options.wire:
+        return []
+    with Progress("replay", "starting an API server and an extender", sys.stderr) as progress:
+        return asyncio.run(wire_check.check_all(trace, options.policy, _seeds(options), progress))
+
+
+def _seeds(options: argparse.Namespace) -> range:
+    return range(options.first_seed, options.first_seed + options.seeds)
+
+
+def _each(task: Task, seeds: Sequence[int], jobs: int) -> Iterator[replay_report.Run]:
+    """In the order in which they end. After a signal the runs under way are not waited for."""
+    if jobs == 1 or len(seeds) == 1:
+        yield from (replay_once(task, seed) for seed in seeds)
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(seeds)), initializer=_begin_process)
+    try:
+        begun = [pool.submit(replay_once, task, seed) for seed in seeds]
+        yield from (one.result() for one in as_completed(begun))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin_process() -> None:
+    """Ctrl-C ends it without a word, and the end of its parent, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    die_with_parent()
+
+
+def replay_once(task: Task, seed: int) -> replay_report.Run:
+    """One seed."""
+    started = time.monotonic()
+    pods = arrivals(task.trace, seed)
+    expected = expected_of(task.trace) if task.expects else None
+    steps = list(replay(task.trace, pods, task.policy, seed, expected))
+    found = ratios(task.trace, steps, [demand / 100 for demand in replay_report.DEMANDS])
+    placed = sum(1 for step in steps if step.node)
+    return replay_report.Run(seed, found, time.monotonic() - started, len(pods), placed)

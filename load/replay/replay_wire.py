@@ -1,0 +1,169 @@
+"""The same replay over the wire: Pod objects on the embedded cluster's API server, and the real extender, which binds them.
+
+kube-scheduler is played: CPU and memory, filter, prioritize, one of the best by the seed, bind. No pod waits: the next pod comes
+as soon as the one before has its place, so a trace of months takes minutes. A pod that fits nowhere is deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import yaml
+
+from clusters.api_client import ApiClient
+from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.resources import PODS
+from clusters.waiting import eventually
+from gpushare.manifests import Pod
+from gpushare.model.allocation import decode
+from gpushare.model.outlook import Outlook
+from load.bench.bench_questions import PREFIX
+from load.bench.bench_servers import Bed, start_extender
+from load.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
+from load.replay.extender_replay import Step
+from load.replay.replay_objects import NAMESPACE, node_object, pod_object
+from load.replay.replayed_world import Rooms
+from load.replay.trace import Trace, TracePod
+
+_JSON = {"content-type": "application/json"}
+_Bind = Callable[["Site", Mapping[str, Any], str], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An API server with the machines of a trace, and an extender that knows them."""
+
+    api: ApiClient
+    session: aiohttp.ClientSession
+    url: str
+
+    async def ask(self, verb: str, body: bytes) -> bytes:
+        """The answer of the extender. Raises WrongAnswerError for a status that is not 200."""
+        async with self.session.post(f"{self.url}/{verb}", data=body, headers=_JSON) as answer:
+            text = await answer.read()
+            if answer.status != 200:
+                raise WrongAnswerError(f"{verb}: status {answer.status}: {text[:200]!r}")
+            return text
+
+
+@asynccontextmanager
+async def site(trace: Trace, policy: str, expected: Outlook | None, folder: Path) -> AsyncIterator[Site]:
+    """All of it up, and down again; ``folder`` is empty. Raises ClusterError, CannotMeasureError."""
+    async with AsyncExitStack() as stack:
+        plane = EmbeddedControlPlane(folder)
+        await plane.start(controllers=False)
+        stack.push_async_callback(plane.stop)
+        api = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubeconfig))
+        await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        await api.create(
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": NAMESPACE}}
+        )
+        for node in trace.nodes:
+            await api.create(node_object(node))
+        programs = folder / "programs"
+        programs.mkdir()
+        bed = Bed.of(programs)
+        (bed.folder / "kubeconfig").write_bytes(plane.kubeconfig.read_bytes())
+        flags = ["--policy", policy, "--address", "127.0.0.1"]
+        if expected is not None:
+            flags += ["--expected-pods", str(_write_expected(bed.folder / "expected.yaml", expected))]
+        server, _ = await start_extender(bed, with_tls=False, flags=flags)
+        assert server.program is not None
+        stack.push_async_callback(server.program.stop)
+        session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
+        yield Site(api, session, server.url + PREFIX)
+
+
+async def replay_over_wire(
+    at: Site, trace: Trace, pods: Sequence[TracePod], seed: int, tell: Callable[[int], None]
+) -> list[Step]:
+    """The steps, one a pod, as the API server tells of them in the end; ``tell`` is called with how many have come.
+
+    Raises WrongAnswerError where the extender says what kube-scheduler could make nothing of, or refuses to bind.
+    """
+    rng, rooms = random.Random(seed), Rooms(trace)
+    for number, pod in enumerate(pods):
+        tell(number)
+        created = await at.api.create(pod_object(pod, number))
+        bind = _bind if pod.demand else _bind_without_cards
+        node = await _schedule(at, created, rooms.holding(pod), rng, bind)
+        if node:
+            rooms.take(pod, node)
+    return _steps(pods, {item["metadata"]["name"]: item for item in await at.api.list(PODS, NAMESPACE)})
+
+
+async def _schedule(at: Site, pod: dict[str, Any], names: list[str], rng: random.Random, bind: _Bind) -> str:
+    """The node on which it is bound; "" if it fits on none, and is gone."""
+    metadata, told = pod["metadata"], json.dumps(pod).encode()
+    if names:
+        names = fitting(await at.ask("filter", arguments(told, names)), names)
+    if not names:
+        await at.api.delete(PODS, metadata["name"], NAMESPACE, grace_seconds=0)
+        return ""
+    node = rng.choice(highest(await at.ask("prioritize", arguments(told, names)), names))
+    await bind(at, metadata, node)
+    return node
+
+
+async def _bind(at: Site, metadata: Mapping[str, Any], node: str) -> None:
+    if reason := await _refusal_of_bind(at, metadata, node):
+        raise WrongAnswerError(f"bind of {metadata['name']} to {node}: {reason}")
+
+
+async def _bind_without_cards(at: Site, metadata: Mapping[str, Any], node: str) -> None:
+    """A scheduler binds such a pod itself. The extender accepts an order for it once it knows that the pod is bound."""
+    name = metadata["name"]
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    await at.api.request("POST", PODS.path(NAMESPACE, name, "binding"), body=binding)
+    await eventually(
+        lambda: _refusal_of_bind(at, metadata, node),
+        lambda reason: not reason,
+        f"the extender knows that {name} is bound",
+    )
+
+
+async def _refusal_of_bind(at: Site, metadata: Mapping[str, Any], node: str) -> str:
+    order = binding_arguments(metadata["name"], node, NAMESPACE, metadata["uid"])
+    return refusal(await at.ask("bind", order))
+
+
+def _steps(pods: Sequence[TracePod], found: dict[str, dict[str, Any]]) -> list[Step]:
+    steps, arrived, allocated = [], 0, 0
+    for number, pod in enumerate(pods):
+        arrived += pod.demand
+        item = found.get(f"{pod.name}-{number}")
+        if item is None:
+            steps.append(Step(pod, arrived, allocated))
+            continue
+        read = msgspec.convert(item, Pod)
+        allocation = decode(read.metadata.annotations, pod.demand) if pod.demand else None
+        shares = allocation.shares if allocation is not None else ()
+        allocated += sum(units for _, units in shares)
+        steps.append(Step(pod, arrived, allocated, read.spec.node_name or "", shares))
+    return steps
+
+
+def _write_expected(path: Path, expected: Outlook) -> Path:
+    """As the extender reads it."""
+    lines = [
+        {
+            "gpu-mem": one.units,
+            "cards": one.cards,
+            "cpu": f"{one.cpu_milli}m",
+            "card-model": [model.strip() for model in one.wishes.models],
+            "card-model-not": [model.strip() for model in one.wishes.banned_models],
+            "count": count,
+        }
+        for one, count in expected.counts.items()
+    ]
+    path.write_text(yaml.safe_dump({"pods": lines}, sort_keys=False))
+    return path

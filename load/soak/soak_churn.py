@@ -1,0 +1,123 @@
+"""Pods that come and go on a real API server, and what its watch shows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import Counter
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
+
+from clusters.api_client import ApiClient
+from clusters.progress import Progress
+from clusters.resources import PODS
+from clusters.waiting import NotReachedError, eventually, for_each
+from load.simulated.documents import pod_document
+from load.simulated.simulated_world import NAMESPACE, Pod, World
+from load.soak.soak_cards import Cards
+
+# How many pods are created, or ended, together: more than a second's worth never wait for each other.
+_AT_ONCE: Final = 16
+# How long the last pods may take to be bound, in seconds.
+_LAST_SECONDS: Final = 60.0
+
+
+class Churn:
+    """Pods come at a rate; for each that is bound one that runs ends."""
+
+    def __init__(self, api: ApiClient, world: World, rate: int, seconds: int, seed: int) -> None:
+        """``rate``: pods a second, for this many ``seconds``."""
+        self._api = api
+        self._rate, self._seconds = rate, seconds
+        self._world = world
+        self._rng = random.Random(seed)  # an order, no secret
+        self._cards = Cards(world.nodes)
+        self._counts = Counter[str]()
+        # In no order.
+        self._running: list[str] = []
+        # All that run or ran, and are not gone.
+        self._known: set[str] = set()
+        self._waiting: set[str] = set()
+        self._to_end = asyncio.Queue[str]()
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return len(self._world.nodes)
+
+    @property
+    def is_up(self) -> bool:
+        """Do all pods of the beginning run?"""
+        return len(self._running) == len(self._world.running)
+
+    async def look(self) -> Churn:
+        """The condition of a wait; printed if it never holds."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"{len(self._running)} pods run, {len(self._waiting)} wait"
+
+    def counted(self) -> dict[str, int]:
+        """The events, as far as the watch has shown them."""
+        names = ("created", "binds", "ended")
+        return {name: self._counts[name] for name in names} | {
+            "over_booked": self._cards.over_booked,
+            "without_a_card": self._cards.without_a_card,
+            "waiting": len(self._waiting),
+            "running": len(self._running),
+        }
+
+    async def follow(self) -> None:
+        """Keep the picture of all pods, and name the next one to end; ends by cancellation."""
+        async for kind, pod in self._api.watch(PODS, NAMESPACE):
+            if kind == "SYNCED":
+                continue
+            self._cards.see(kind, pod)
+            name = pod["metadata"]["name"]
+            if kind == "DELETED":
+                self._counts["ended"] += 1
+                self._known.discard(name)
+                continue
+            if pod["spec"].get("nodeName") and name in self._waiting:
+                self._waiting.remove(name)
+                self._counts["binds"] += 1
+                if self._running:
+                    self._to_end.put_nowait(self._any_that_runs())
+            if (pod.get("status") or {}).get("phase") == "Running" and name not in self._known:
+                self._known.add(name)
+                self._running.append(name)
+
+    async def come(self, progress: Progress) -> None:
+        """Each pod at its time, whatever becomes of those before; until all are bound, or a minute has passed. Raises ApiError."""
+        begun = time.monotonic()
+        sizes, weights = list(self._world.sizes), list(self._world.sizes.values())
+
+        async def create(number: int) -> None:
+            await asyncio.sleep(max(begun + number / self._rate - time.monotonic(), 0))
+            pod = Pod(f"comes-{number:07}", self._rng.choices(sizes, weights)[0])
+            # Before the watch can show it.
+            self._waiting.add(pod.name)
+            await self._api.create(pod_document(pod))
+            self._counts["created"] += 1
+            progress.detail = f"{self._counts['binds']} bound"
+
+        await for_each(create, range(self._rate * self._seconds), _AT_ONCE)
+        # Those that still wait after that are counted, which breaks a promise.
+        with contextlib.suppress(NotReachedError):
+            await eventually(self.look, lambda seen: not seen._waiting, "all are bound", seconds=_LAST_SECONDS)
+
+    def endings(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """Workers that end pods, each until it is cancelled."""
+        return (self._end() for _ in range(_AT_ONCE))
+
+    async def _end(self) -> None:
+        while True:
+            await self._api.delete(PODS, await self._to_end.get(), NAMESPACE)
+
+    def _any_that_runs(self) -> str:
+        """From now on it may be ended."""
+        at = self._rng.randrange(len(self._running))
+        self._running[at], self._running[-1] = self._running[-1], self._running[at]
+        return self._running.pop()

@@ -1,0 +1,189 @@
+"""Promises of clusters.controlplane.real_control_plane, on the real programs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusters.api_client import ApiClient, ApiError
+from clusters.connection import Connection, TransportError
+from clusters.controlplane.binaries import Binaries
+from clusters.controlplane.real_control_plane import RealControlPlane
+from clusters.resources import EVENTS, NODES, PODS
+from clusters.scratch import scratch_folder
+from clusters.waiting import eventually
+
+HARNESS = """
+import asyncio, os, sys
+from clusters.controlplane.binaries import locate, minors
+from clusters.controlplane.real_control_plane import RealControlPlane
+from clusters.scratch import scratch_folder
+
+async def main():
+    with scratch_folder() as folder:
+        plane = RealControlPlane(locate(minors()[0], dict(os.environ)), folder, dict(os.environ))
+        await plane.start(controllers=False)
+        print(folder, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def running(binaries: Binaries, *, controllers: bool = False) -> AsyncIterator[RealControlPlane]:
+    """A control plane, ended afterwards."""
+    with scratch_folder() as folder:
+        plane = RealControlPlane(binaries, folder, dict(os.environ))
+        try:
+            await plane.start(controllers=controllers)
+            yield plane
+        finally:
+            await plane.stop()
+
+
+def programs_in(folder: Path) -> list[str]:
+    """The command lines of processes that name the folder, without the shell that will remove it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(folder) in text and not text.startswith("/bin/sh"):
+            found.append(text)
+    return found
+
+
+async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
+    """Other ports, other authorities: an administrator of one has no rights in the other."""
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(running(binaries))
+        second = await stack.enter_async_context(running(binaries))
+        await (await stack.enter_async_context(ApiClient.from_kubeconfig(first.kubeconfig))).list(NODES)
+        crossed = Path(f"{second.kubeconfig}.crossed")
+        crossed.write_text(first.kubeconfig.read_text().replace(first.url, second.url))
+        stranger = await stack.enter_async_context(ApiClient.from_kubeconfig(crossed))
+
+        with pytest.raises(TransportError, match="certificate verify failed"):
+            await stranger.list(NODES)
+
+
+async def test_who_shows_no_certificate_and_no_token_may_not_look(binaries: Binaries) -> None:
+    """RBAC is on: anonymous callers see health and no object."""
+    async with running(binaries) as plane:
+        context = ssl.create_default_context(cafile=str(plane.ca))
+        async with Connection(plane.url, tls=context) as http:
+            health, pods = await http.request("GET", "/readyz"), await http.request("GET", "/api/v1/pods")
+
+    assert (health.status_code, pods.status_code) == (200, 403)
+
+
+async def test_a_token_has_the_rights_of_its_account_and_no_more(binaries: Binaries) -> None:
+    """An account without a role may not list pods; if there is no such account, there is no token."""
+    async with running(binaries, controllers=True) as plane:
+        path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
+        async with ApiClient.from_kubeconfig(path) as api:
+            with pytest.raises(ApiError, match="system:serviceaccount:default:default") as refused:
+                await api.list(PODS, "default")
+        with pytest.raises(ApiError) as missing:
+            await plane.token_kubeconfig(path, "default", "nobody")
+
+    assert (refused.value.code, missing.value.code) == (403, 404)
+
+
+async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries) -> None:
+    """It is not renewed, so after the usual hour every program would be refused."""
+    async with running(binaries, controllers=True) as plane:
+        path = await plane.token_kubeconfig(Path(f"{plane.kubeconfig}.token"), "default", "default")
+        payload = yaml.safe_load(path.read_text())["users"][0]["user"]["token"].split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
+
+    assert claims["exp"] - claims["iat"] >= 30 * 86400
+
+
+async def test_settings_of_another_etcd_do_not_reach_ours(binaries: Binaries) -> None:
+    """etcd takes flags from its environment, too: a folder, other addresses, a file in the place of all flags."""
+    with scratch_folder() as folder:
+        set_by_user = {"ETCD_CONFIG_FILE": "/nowhere", "ETCD_LISTEN_METRICS_URLS": "http://0.0.0.0:0"}
+        plane = RealControlPlane(binaries, folder, {**os.environ, **set_by_user})
+        try:
+            await plane.start(controllers=False)
+        finally:
+            await plane.stop()
+
+        assert "/nowhere" not in plane.log("etcd")
+
+
+async def test_a_kubelet_is_its_node_and_no_other(binaries: Binaries) -> None:
+    """The Node authorizer takes our kubelets for kubelets."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a1"}}
+    async with running(binaries) as plane, ApiClient.from_kubeconfig(plane.kubelet_kubeconfig("a1")) as kubelet:
+        await kubelet.create(node)
+        with pytest.raises(ApiError) as refused:
+            await kubelet.create({**node, "metadata": {"name": "a2"}})
+
+    assert refused.value.code == 403
+
+
+async def test_compaction_forgets_old_versions(binaries: Binaries) -> None:
+    """An exact list of a version before it is 410 (of events: they alone are never answered from the server's memory)."""
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Node", "name": "a1", "namespace": "default"},
+    }
+    async with running(binaries) as plane, ApiClient.from_kubeconfig(plane.kubeconfig) as api:
+        old = (await api.create(event))["metadata"]["resourceVersion"]
+        exact = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
+        await api.patch(EVENTS, "e", {"count": 2}, "default")
+        before = await api.request("GET", EVENTS.path("default"), params=exact)
+        await plane.compact()
+
+        with pytest.raises(ApiError) as refused:
+            await api.request("GET", EVENTS.path("default"), params=exact)
+    # The API server writes events there, too.
+    assert [event.get("count") for event in before["items"] if event["metadata"]["name"] == "e"] == [None]
+    assert refused.value.code == 410
+
+
+async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) -> None:
+    """Neither programs nor files."""
+    harness = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HARNESS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert harness.stdout is not None
+    folder = Path((await harness.stdout.readline()).decode().strip())
+    assert len(programs_in(folder)) == 2
+    harness.kill()
+    await harness.wait()
+
+    async def left() -> list[str]:
+        return [*programs_in(folder), *([str(folder)] if folder.exists() else [])]
+
+    assert await eventually(left, lambda found: not found, "nothing is left") == []
+
+
+async def test_refused_scheduler_configuration_is_an_error(binaries: Binaries) -> None:
+    """Not a timeout."""
+    async with running(binaries) as plane:
+        with pytest.raises(Exception, match="unknown field"):
+            await plane.start_scheduler(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "extendres": [],
+                }
+            )

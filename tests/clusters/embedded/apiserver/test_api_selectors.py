@@ -1,0 +1,95 @@
+"""Promises of clusters.embedded.apiserver.api_selectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clusters.embedded.apiserver.api_selectors import field_selector, label_selector, matches_selector
+from clusters.embedded.apiserver.refusals import RefusalError
+from clusters.resources import CONFIG_MAPS, EVENTS, NODES, PODS
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web", True),
+        ("app!=web", False),
+        ("other!=web", True),
+        ("app in (web, db)", True),
+        ("app in (db)", False),
+        ("app notin (db),tier", True),
+        ("!tier", False),
+        ("!other", True),
+        ("app=web,tier=front", True),
+        ("app=web,tier=back", False),
+        ("example.com/x=1", True),
+        ("count>5", True),
+        ("count<5", False),
+    ],
+)
+def test_a_label_selector_selects(selector: str, selected: bool) -> None:
+    """Equality and sets, a comma is AND, parentheses keep their commas."""
+    labels = {"app": "web", "tier": "front", "example.com/x": "1", "count": "7"}
+
+    assert label_selector(selector)({"metadata": {"labels": labels}}) is selected
+
+
+@pytest.mark.parametrize("selector", ["a=b=c", "a in b", "=x", "a in (b", "a,,b", "a b"])
+def test_a_label_selector_that_makes_no_sense_is_refused(selector: str) -> None:
+    """400, never everything."""
+    with pytest.raises(RefusalError, match="expected|requirement"):
+        label_selector(selector)
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ("metadata.name=p", True),
+        ("spec.nodeName=n1", True),
+        ("spec.nodeName!=n1", False),
+        ("spec.nodeName=", False),
+        ("status.phase=Running,spec.nodeName=n1", True),
+        ("status.phase!=Failed,status.phase!=Succeeded", True),
+        ("spec.hostNetwork=false", True),
+        ("status.podIP=", True),
+    ],
+)
+def test_a_field_selector_selects(selector: str, selected: bool) -> None:
+    """The selectors of kubelets and kubectl; an absent field is an empty text."""
+    pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
+
+    assert field_selector(selector, PODS)(pod) is selected
+
+
+def test_fields_differ_by_kind() -> None:
+    """Nodes know unschedulable, events the object that they are about, and a field that a kind does not know is 400."""
+    assert field_selector("spec.unschedulable=true", NODES)({"spec": {"unschedulable": True}})
+    assert field_selector("spec.unschedulable=false", NODES)({"spec": {}})
+    assert field_selector("involvedObject.uid=u,source=s", EVENTS)(
+        {"involvedObject": {"uid": "u"}, "source": {"component": "s"}}
+    )
+    for selector, resource in [("spec.nodeName=n", CONFIG_MAPS), ("spec.image=x", PODS), ("nonsense", PODS)]:
+        with pytest.raises(RefusalError) as caught:
+            field_selector(selector, resource)
+        assert caught.value.code == 400
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "selected"),
+    [
+        ("In", ["web"], True),
+        ("NotIn", ["web"], False),
+        ("Exists", None, True),
+        ("DoesNotExist", None, False),
+        ("?", None, False),
+    ],
+)
+def test_a_selector_object_selects(operator: str, values: list[str] | None, selected: bool) -> None:
+    """matchExpressions of a Deployment."""
+    selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "app", "operator": operator, "values": values}]}
+
+    assert matches_selector(selector, {"app": "web", "a": "b"}) is selected

@@ -1,0 +1,39 @@
+"""Promises of clusters.embedded.controllers.account_controller: what every namespace has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.embedded.controllers.account_controller import furnished
+from clusters.embedded.controllers.actions import Create, Patch
+
+
+def named(name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
+    """An object."""
+    return {"metadata": {"name": name, "namespace": namespace}, **more}
+
+
+def test_a_bare_namespace_is_furnished() -> None:
+    """The account, and the certificate if there is one."""
+    made = furnished([named("a")], [], [], "PEM")
+    manifests = [each.manifest for each in made if isinstance(each, Create)]
+    assert [(each["kind"], each["metadata"]["name"], each["metadata"]["namespace"]) for each in manifests] == [
+        ("ServiceAccount", "default", "a"),
+        ("ConfigMap", "kube-root-ca.crt", "a"),
+    ]
+    assert len(furnished([named("a")], [], [], "")) == 1
+
+
+def test_a_furnished_namespace_is_left_alone() -> None:
+    """And one that is going gets nothing."""
+    going = {"metadata": {"name": "b", "deletionTimestamp": "now"}}
+    published = named("kube-root-ca.crt", "a", data={"ca.crt": "PEM"})
+    assert furnished([named("a"), going], [named("default", "a")], [published], "PEM") == []
+
+
+def test_a_certificate_that_was_changed_is_put_back() -> None:
+    """Also that of a former cluster, if this one goes on from its state."""
+    changed = named("kube-root-ca.crt", "a", data={"ca.crt": "other"})
+    (action,) = furnished([named("a")], [named("default", "a")], [changed], "PEM")
+    assert isinstance(action, Patch)
+    assert action.patch == {"data": {"ca.crt": "PEM"}}

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from clusters.api_client import ApiClient
+from clusters.connection import Connection
+from clusters.embedded.scheduling.configuration import ExtenderConfiguration, ManagedResource
+from clusters.embedded.scheduling.extender_client import ExtenderClient
+from clusters.embedded.scheduling.scheduler_binding import BindError, bind
+from tests.clusters.embedded.scheduling.local_extender import Answer, Call, LocalExtender
+from tests.clusters.embedded.scheduling.scheduling_objects import MEMORY, make_pod
+
+POD = make_pod(limits={MEMORY: "2"})
+
+
+@pytest.fixture
+async def api_server() -> AsyncIterator[LocalExtender]:
+    """Takes every Binding."""
+    async with LocalExtender() as server:
+        yield server
+
+
+@pytest.fixture
+async def extender() -> AsyncIterator[LocalExtender]:
+    async with LocalExtender() as server:
+        yield server
+
+
+async def broken(call: Call) -> Answer:
+    return Answer({"reason": "Conflict", "message": "pod p1 is already assigned"}, status=409)
+
+
+async def bind_pod(
+    pod: dict[str, object], api_server: LocalExtender, extender: LocalExtender, *, ignorable: bool = False
+) -> None:
+    configuration = ExtenderConfiguration(
+        extender.url, bind_verb="bind", managed_resources=(ManagedResource(MEMORY),), ignorable=ignorable
+    )
+    client = ExtenderClient(configuration)
+    async with Connection(f"http://127.0.0.1:{api_server.port}") as http:
+        try:
+            await bind(ApiClient(http), [client], pod, "n1")
+        finally:
+            await client.close()
+
+
+async def test_a_managed_pod_is_bound_by_the_extender_alone(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """The scheduler asks the extender to bind, and sends nothing to the API server."""
+    await bind_pod(POD, api_server, extender)
+
+    assert ["bind"] == extender.verbs()
+    assert [] == api_server.calls
+
+
+async def test_any_other_pod_is_bound_directly(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """With the uid, so that a re-created pod of the same name is not bound by mistake."""
+    await bind_pod(make_pod(), api_server, extender)
+
+    assert [] == extender.calls
+    message = api_server.calls[0].message
+    assert ("uid-p1", "Node", "n1") == (
+        message["metadata"]["uid"],
+        message["target"]["kind"],
+        message["target"]["name"],
+    )
+
+
+async def test_a_failing_extender_fails_the_bind(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """The error has the extender's status, and the API server is not asked instead."""
+    extender.respond = broken
+
+    with pytest.raises(BindError, match="code 409"):
+        await bind_pod(POD, api_server, extender)
+    assert [] == api_server.calls
+
+
+async def test_a_failing_ignorable_extender_is_passed_over(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """The trap that our own configuration avoids: bound, and without a card."""
+    extender.respond = broken
+
+    await bind_pod(POD, api_server, extender, ignorable=True)
+
+    assert ["binding"] == api_server.verbs()
+
+
+async def test_a_refusal_of_the_api_server_is_the_reason(api_server: LocalExtender, extender: LocalExtender) -> None:
+    """Without an extender that binds, the error is the API server's own text."""
+    api_server.respond = broken
+
+    with pytest.raises(BindError, match=r"DefaultBinder.*already assigned"):
+        await bind_pod(make_pod(), api_server, extender)

@@ -1,0 +1,113 @@
+"""The images of this checkout, if Docker has them: they start, and report their program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from clusters.controlplane.build import BuildError
+from clusters.kind.engine import EngineError, engine_environment
+from clusters.kind.node_image.node_image_errors import NodeImageError
+from clusters.kind.program_images.build import ProgramImages, find
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """By which Docker is reached."""
+    try:
+        return engine_environment(dict(os.environ))
+    except EngineError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def images(environment: dict[str, str]) -> ProgramImages:
+    """Those of this very checkout; building them takes too long for a test."""
+    try:
+        found = find(environment)
+    except (BuildError, NodeImageError) as error:
+        pytest.skip(str(error))
+    if found is None:
+        pytest.skip("no images of this checkout in Docker: `make images` builds them")
+    return found
+
+
+def run(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """A container without network, without capabilities, on a root that may only be read."""
+    argv = ["docker", "run", "--rm", "--network=none", "--read-only", "--cap-drop=ALL", *words]
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def facts(environment: dict[str, str], image: str) -> dict[str, Any]:
+    argv = ["docker", "image", "inspect", image]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True)
+    config: dict[str, Any] = json.loads(done.stdout)[0]["Config"]
+    return config
+
+
+@pytest.mark.parametrize("name", ["extender", "device_plugin", "device_plugin_simulated", "player"])
+def test_every_program_says_how_it_is_used(environment: dict[str, str], images: ProgramImages, name: str) -> None:
+    """``docker run IMAGE --help``, with the least that a container may have."""
+    done = run(environment, getattr(images, name), "--help")
+
+    assert done.returncode == 0, done.stderr
+    assert "usage: " in done.stdout
+
+
+def test_the_extender_is_not_root(environment: dict[str, str], images: ProgramImages) -> None:
+    """By number, so that the kubelet can tell."""
+    assert facts(environment, images.extender)["User"] == "65532:65532"
+
+
+@pytest.mark.parametrize("name", ["device_plugin_simulated", "player"])
+def test_images_of_simulated_cards_say_so(environment: dict[str, str], images: ProgramImages, name: str) -> None:
+    """In a label, for a reader that finds one on a node."""
+    assert facts(environment, getattr(images, name))["Labels"]["gpushare.simulated"] == "true"
+
+
+@pytest.mark.parametrize("name", ["extender", "device_plugin"])
+def test_images_of_the_product_have_no_simulated_cards(
+    environment: dict[str, str], images: ProgramImages, name: str
+) -> None:
+    """Neither the package nor the command, nor a label."""
+    code = "import importlib.util, shutil; print(importlib.util.find_spec('fake_nvml'), shutil.which('fake-nvml'))"
+    image = getattr(images, name)
+    done = run(environment, "--entrypoint=/opt/gpushare/bin/python", image, "-c", code)
+
+    assert done.stdout == "None None\n"
+    assert "gpushare.simulated" not in facts(environment, image)["Labels"]
+
+
+def test_the_simulated_plugin_sees_the_cards_of_a_state_file(
+    environment: dict[str, str], images: ProgramImages, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Through the library in C, as old as the box's driver, without a compiler."""
+    code = (
+        "import pynvml as n; n.nvmlInit(); "
+        "print(n.nvmlSystemGetDriverVersion(), n.nvmlDeviceGetName(n.nvmlDeviceGetHandleByIndex(1)))"
+    )
+    script = ["fake-nvml init --box t4x2 --seed a1 >/dev/null", f'fake-nvml exec --layer c -- python -c "{code}"']
+    words: Sequence[str] = ["--env=FAKENVML_STATE=/tmp/state", "--tmpfs=/tmp", "--entrypoint=/bin/sh"]
+    done = run(environment, *words, images.device_plugin_simulated, "-c", " && ".join(script))
+
+    assert done.stdout == "418.87.00 Tesla T4\n", done.stderr
+
+
+def test_the_simulated_plugin_says_what_it_lacks(environment: dict[str, str], images: ProgramImages) -> None:
+    """A node without a state file."""
+    done = run(environment, images.device_plugin_simulated)
+
+    assert done.returncode == 1
+    assert "no state file /var/lib/gpushare-simulated/state; fake-nvml init makes one" in done.stderr
+
+
+def test_the_player_runs_a_manifest_s_command(environment: dict[str, str], images: ProgramImages) -> None:
+    """As a container's ``command``, not only as its ``args``."""
+    done = run(environment, "--entrypoint=sh", images.player, "-c", "echo here; exit 6")
+
+    assert (done.stdout, done.returncode) == ("here\n", 6)

@@ -1,0 +1,98 @@
+"""The catalogue: figures that callers depend on, by driver era."""
+
+from __future__ import annotations
+
+import pytest
+
+from fake_nvml.card_models import CardModel, catalogue, memory_mib, model
+from fake_nvml.fake_nvml_errors import CatalogueError
+
+MODELS = sorted(catalogue().values(), key=lambda card: card.id)
+
+
+@pytest.mark.parametrize(
+    ("card", "driver", "expected"),
+    [
+        ("t4", "418.87.00", 15079),
+        ("t4", "435.21", 15109),
+        ("t4", "470.57.02", 15109),
+        ("t4", "510.39.01", 15360),
+        ("gtx1080ti", "418.87.00", 11178),
+        ("gtx1080ti", "535.104.05", 11264),
+        ("v100-sxm2-16gb", "418.87.00", 16160),
+        ("v100-sxm2-32gb", "535.104.05", 32768),
+        ("a10", "470.57.02", 22731),
+        ("a100-sxm4-40gb", "470.57.02", 40536),
+        ("a100-sxm4-80gb", "535.104.05", 81920),
+        ("l4", "535.104.05", 23034),
+        ("l40s", "535.104.05", 46068),
+        ("h100-sxm5-80gb", "535.104.05", 81559),
+        ("h200", "570.124.06", 143771),
+        ("rtx4090", "550.54.15", 24564),
+    ],
+)
+def test_a_card_has_the_total_of_the_driver_era(card: str, driver: str, expected: int) -> None:
+    """Drivers from 510 on count reserved memory."""
+    assert memory_mib(card, driver) == expected
+
+
+def test_a_node_update_gives_a_t4_one_more_gib() -> None:
+    """In whole GiB the total changes with the driver."""
+    assert (memory_mib("t4", "418.87") // 1024, memory_mib("t4", "535.104.05") // 1024) == (14, 15)
+
+
+@pytest.mark.parametrize(
+    ("card", "driver", "expected"),
+    [
+        ("gtx1080ti", "418.87", "GeForce GTX 1080 Ti"),
+        ("gtx1080ti", "470.57", "NVIDIA GeForce GTX 1080 Ti"),
+        ("t4", "418.87", "Tesla T4"),
+        ("t4", "570.124", "Tesla T4"),
+        ("a100-sxm4-40gb", "460.32", "A100-SXM4-40GB"),
+    ],
+)
+def test_names_change_with_the_driver_and_a_t4_keeps_its(card: str, driver: str, expected: str) -> None:
+    """NVIDIA put its own name in front at a driver that each model has."""
+    assert model(card).name(driver) == expected
+
+
+def test_only_new_drivers_show_what_they_keep_for_themselves() -> None:
+    """Before 510 the reserved part is 0."""
+    assert (model("t4").reserved_mib("470.57"), model("t4").reserved_mib("535.1")) == (0, 393)
+
+
+def test_driver_older_than_the_card_is_refused_with_the_first() -> None:
+    """The error names the driver that the card needs."""
+    with pytest.raises(CatalogueError, match="l4; it needs 525"):
+        memory_mib("l4", "470.57")
+
+
+def test_an_unknown_card_is_refused_with_those_there_are() -> None:
+    """The error lists the catalogue."""
+    with pytest.raises(CatalogueError, match=r"'t5'.*gtx1080ti.*t4"):
+        memory_mib("t5", "470.57")
+
+
+@pytest.mark.parametrize("card", MODELS, ids=lambda card: card.id)
+def test_every_entry_is_complete_and_of_the_right_types(card: CardModel) -> None:
+    """No other code checks them before the YAML is used."""
+    tables = (card.names, card.memory, card.reserved)
+    assert all(isinstance(first, int) for table in tables for first in table)
+    assert all(isinstance(name, str) for name in card.names.values())
+    assert all(isinstance(mib, int) and (mib > 0 or card.id == "gb10") for mib in card.memory.values())
+    assert min(card.names) == min(card.memory)
+    assert 0 < card.pci_device < 0x10000
+    assert all(isinstance(value, int) for value in (card.watts, card.brand, card.nvlinks, card.mig, *card.compute))
+    assert isinstance(card.data_center, bool)
+    assert all(
+        len(clocks) == 3 and all(isinstance(mhz, int) for mhz in clocks) for clocks in (card.clocks, card.idle_clocks)
+    )
+    assert all(idle <= most for idle, most in zip(card.idle_clocks, card.clocks, strict=True))
+    assert (card.idle_state in (0, 8), card.pcie in range(1, 7), card.fan is None or 0 <= card.fan <= 100) == (
+        True,
+    ) * 3
+
+
+def test_the_pci_ids_tell_models_apart() -> None:
+    """No two models have the same."""
+    assert len({card.pci_device for card in MODELS}) == len(MODELS)

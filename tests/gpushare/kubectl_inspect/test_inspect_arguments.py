@@ -1,0 +1,134 @@
+"""Promises of the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpushare.kubectl_inspect.inspect_arguments import Arguments, parse
+
+PLAIN = Arguments(node=None, details=False, kubeconfig=None, context=None, request_timeout_seconds=10)
+
+
+def parsed(*words: str) -> Arguments:
+    return parse("/usr/local/bin/kubectl-inspect-gpushare", words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-d"],
+        ["--d"],
+        ["-d=true"],
+        ["--d=1"],
+        ["-logtostderr", "-v=5", "-d"],
+        ["-v", "5", "--logtostderr=true", "-d"],
+        ["--stderrthreshold", "INFO", "--vmodule=a=1", "-d", "-log_dir=/tmp"],
+        ["-d=false", "-d"],
+    ],
+)
+def test_go_spellings_of_details(words: list[str]) -> None:
+    """Every way in which Go's flag package takes it; glog's flags are read and without effect."""
+    details = parsed(*words)
+
+    assert details == Arguments(None, True, None, None, 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-o", "json"], {"output": "json"}),
+        (["-oyaml"], {"output": "yaml"}),
+        (["-output=yaml"], {"output": "yaml"}),
+        (["--output", "json", "-n", "team"], {"output": "json", "namespace": "team"}),
+        (["-nteam"], {"namespace": "team"}),
+        (["--namespace=team", "-A"], {}),
+        (["-namespace", "team", "--all-namespaces=false"], {"namespace": "team"}),
+        (["-n", ""], {}),
+        (["--no-headers"], {"headers": False}),
+        (["-no-headers=true"], {"headers": False}),
+        (["--no-headers=false"], {}),
+        (["--sort-by", "{.allocated}"], {"sort_by": "allocated"}),
+        (["-sort-by=total"], {"sort_by": "total"}),
+    ],
+)
+def test_kubectls_flags_for_lists(words: list[str], expected: dict[str, object]) -> None:
+    """Output, namespace, headers and order, in kubectl's spellings and in Go's."""
+    assert parsed(*words) == replace(PLAIN, **expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("words", [[], ["-d=false"], ["-d=F"], ["-v", "3"], ["-alsologtostderr"]])
+def test_no_details(words: list[str]) -> None:
+    """Go's spellings of false and of its log flags are accepted."""
+    assert parsed(*words) == PLAIN
+
+
+@pytest.mark.parametrize("words", [["-d", "node1"], ["node1", "-d"], ["-d", "--", "node1"]])
+def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
+    """The name of a node may stand on either side, and after `--`."""
+    assert parsed(*words) == Arguments("node1", True, None, None, 10)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--kubeconfig", "f", "--context", "c", "--request-timeout", "5s"],
+        ["-kubeconfig=f", "-context=c", "-request-timeout=5s"],
+        ["-kubeconfig", "f", "-context", "c", "-request-timeout", "5000ms"],
+    ],
+)
+def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
+    """One dash and two are the same."""
+    assert parsed(*words) == Arguments(None, False, "f", "c", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30), ("1m30s", 90), ("1.5m", 90), ("2h", 7200)]
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    """kubectl's; 0 is no limit."""
+    assert parsed(f"--request-timeout={text}").request_timeout_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--no-such-flag"],
+        ["-x"],
+        ["-d=maybe"],
+        ["a", "b"],
+        ["--request-timeout=soon"],
+        ["--kube", "f"],
+        ["-o", "xml"],
+        ["-o"],
+        ["--sort-by", "cards"],
+        ["-A=maybe"],
+    ],
+)
+def test_nonsense_ends_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The usage goes to stderr."""
+    with pytest.raises(SystemExit) as ended:
+        parsed(*words)
+    said = capsys.readouterr()
+
+    assert (ended.value.code, said.out) == (2, "")
+    assert said.err.startswith("usage: kubectl inspect gpushare")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help", "-help"])
+def test_help_names_the_command_as_it_is_typed(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a command of kubectl there."""
+    with pytest.raises(SystemExit) as ended:
+        parsed(flag)
+
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: kubectl inspect gpushare")
+
+
+def test_another_program_name_is_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Started under its own name, the help has that."""
+    with pytest.raises(SystemExit):
+        parse("/opt/inspect", ["-h"])
+
+    assert capsys.readouterr().out.startswith("usage: inspect ")

@@ -1,0 +1,359 @@
+"""``python -m load run`` as a person calls it: Locust in front of a real extender, for seconds. Only a planted time is judged."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clusters.ports import free_port
+from clusters.targets import load_target
+from load.bench.bench_servers import write_kubeconfig
+from load.load_flags import CLUSTERS
+
+ROOT = Path(__file__).parents[3]
+SMALL = ["--cluster", str(CLUSTERS / "nodes-100.yaml"), "--seconds", "5", "--rate", "30"]
+# Seen by every Python program that is started with it on its path; it slows down the extender's filter alone.
+SLOW = """
+import sys, time
+if any("gpushare-extender" in word for word in sys.orig_argv):
+    from gpushare.extender.verbs import Verbs
+    filter = Verbs.filter
+    Verbs.filter = lambda self, body: (time.sleep(0.2), filter(self, body))[1]
+"""
+# An extender for which each pod fits on every second node, and that binds none.
+REFUSES = """
+import http.server, json, os
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        self.answer({})
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        names = asked.get("NodeNames") or []
+        if self.path.endswith("/filter"):
+            self.answer({"NodeNames": names[::2], "FailedNodes": {name: "full" for name in names[1::2]}})
+        elif self.path.endswith("/prioritize"):
+            self.answer([{"Host": name, "Score": 0} for name in names])
+        else:
+            self.answer({"Error": "not today"})
+    def answer(self, what):
+        body = json.dumps(what).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *words):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+# An extender for which each pod fits everywhere, and that binds every pod to the first card of its node.
+AGREES = (
+    REFUSES.replace("names[::2]", "names")
+    .replace("names[1::2]", "()")
+    .replace('self.answer({"Error": "not today"})', "self.answer(bind(asked))")
+    .replace(
+        "class Handler",
+        """
+import urllib.request, yaml
+server = yaml.safe_load(open(os.environ["KUBECONFIG"]))["clusters"][0]["cluster"]["server"]
+def bind(asked):
+    metadata = {"name": asked["PodName"], "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}
+    body = {"kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": asked["Node"]}}
+    url = f"{server}/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
+    urllib.request.urlopen(request, timeout=10).read()
+    return {}
+class Handler""",
+        1,
+    )
+)
+# An extender that has a filter below /mine alone, and a page for people below /html.
+ELSEWHERE = (
+    REFUSES.replace('if self.path.endswith("/filter"):', 'if self.path == "/mine/filter":')
+    .replace('elif self.path.endswith("/prioritize"):', 'elif self.path.startswith("/html"):')
+    .replace('self.answer([{"Host": name, "Score": 0} for name in names])', "self.write(200, b'<html>Welcome</html>')")
+    .replace(
+        'else:\n            self.answer({"Error": "not today"})',
+        'elif self.path == "/others/filter":\n            self.answer({"NodeNames": ["no-such-node"]})\n'
+        "        else:\n            self.write(404, b'no such path')",
+    )
+    .replace(
+        """        body = json.dumps(what).encode()
+        self.send_response(200)
+""",
+        """        self.write(200, json.dumps(what).encode())
+    def write(self, status, body):
+        self.send_response(status)
+""",
+    )
+)
+LOOSE = "bounds: [{verb: filter, figure: p50, most: 1000}, {verb: filter, figure: failures, most: 0}]"
+
+
+@pytest.fixture
+def loose(tmp_path: Path) -> Path:
+    """Bounds that only a run that failed breaks."""
+    path = tmp_path / "loose.yaml"
+    path.write_text(LOOSE)
+    return path
+
+
+def load(*argv: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, ended."""
+    return subprocess.run(
+        [sys.executable, "-m", "load", "run", *map(str, argv)],
+        capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}, timeout=500, check=False,
+    )  # fmt: skip
+
+
+def children(pid: int) -> list[int]:
+    """All processes that descend from one."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(path.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path, loose: Path) -> None:
+    """Pods come, are scheduled and bound, others end; table, JSON, Locust's page; all over TLS, with two workers."""
+    out = tmp_path / "out"
+    done = load(
+        *SMALL,
+        "--tls",
+        "--workers",
+        2,
+        "--schedulers",
+        2,
+        "--inspectors",
+        1,
+        "--what-if",
+        1,
+        "-o",
+        out,
+        "--bounds",
+        loose,
+    )
+
+    assert done.returncode == 0, done.stderr
+    run = json.loads((out / "load.json").read_text())
+    found = {row["verb"]: row for row in run["rows"]}
+    assert found.keys() >= {"filter", "prioritize", "bind", "inspect", "explain"}
+    assert all(row["failures"] == 0 and row["count"] > 0 for row in run["rows"]), run["failures"]
+    counts = run["outcome"]["counts"]
+    assert 0 < counts["ended"] == counts["binds"] <= counts["created"]
+    assert found["filter"]["count"] >= counts["binds"]
+    assert len(run["outcome"]["samples"]) > 1
+    assert "kept    filter failures: at most 0; 0.00" in done.stdout
+    assert (out / "locust.html").stat().st_size > 0
+    assert len(list(out.glob("requests-*.tsv"))) == 2
+
+
+def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
+    """0.2 s in each filter: exit code 99, and the shipped bounds that broke: over the server that does nothing, and
+    over the extender as of a commit, which has no such delay."""
+    if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, check=False).returncode:
+        pytest.skip("this is no checkout of git, so it has no commit to compare with")
+    (tmp_path / "sitecustomize.py").write_text(SLOW)
+    done = load(*SMALL, "--baseline", "HEAD", "-o", tmp_path / "out", PYTHONPATH=str(tmp_path))
+
+    assert done.returncode == 99, done.stderr
+    assert "BROKEN  filter p50: at most 5 x floor" in done.stdout
+    assert "BROKEN  filter p50: at most 1.5 x baseline" in done.stdout
+
+
+def test_refused_binds_of_any_extender_break_the_run(tmp_path: Path) -> None:
+    """An extender that refuses all of them, and one for which half of the nodes fit; ours refuses none."""
+    script, bounds = tmp_path / "refuses.py", tmp_path / "bounds.yaml"
+    script.write_text(REFUSES)
+    bounds.write_text("bounds: [{verb: bind, figure: refused, most: 0.05}]")
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", bounds)
+
+    assert done.returncode == 99, done.stderr
+    assert "BROKEN  other bind refused: at most 0.05; 1.00" in done.stdout
+    rows = {
+        (row["extender"], row["verb"]): row for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]
+    }
+    theirs, ours = rows["other", "bind"], rows["gpushare", "bind"]
+    assert (theirs["refused"], theirs["failures"]) == (theirs["count"], 0)
+    assert (ours["refused"], ours["failures"]) == (0, 0)
+    assert rows["other", "filter"]["fit"] == 0.5
+    assert 0.5 < rows["gpushare", "filter"]["fit"] <= 1
+    assert "not today" in done.stdout
+
+
+def test_an_extender_that_agrees_to_all_breaks_the_run(tmp_path: Path) -> None:
+    """It over-books cards, which the run names; how our own extender does beside it does not matter."""
+    script = tmp_path / "agrees.py"
+    script.write_text(AGREES)
+    bounds = tmp_path / "bounds.yaml"
+    bounds.write_text("bounds: [{verb: filter, figure: failures, most: 0}]")
+
+    against = f"{sys.executable} {script}"
+    done = load(*SMALL, "--against", against, "-o", tmp_path / "out", "--bounds", bounds)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert re.search(r"BROKEN  no card is over-booked; \d+ bindings .*: card \d+ of \S+: \d+ of \d+", done.stdout), (
+        done.stdout
+    )
+
+
+def test_binds_that_are_only_reported_break_the_run(tmp_path: Path, loose: Path) -> None:
+    """An extender that answers yes to a bind and makes none keeps every other bound."""
+    script = tmp_path / "reports.py"
+    script.write_text(REFUSES.replace('{"Error": "not today"}', "{}"))
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert re.search(r"BROKEN  each reported bind is made; other: \d+ were not", done.stdout), done.stdout
+
+
+def test_binds_on_another_node_break_the_run(tmp_path: Path, loose: Path) -> None:
+    """The run compares each order with what the API server has; an extender that writes no card is judged by its node."""
+    script = tmp_path / "elsewhere.py"
+    agrees = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
+    script.write_text(agrees.replace('"name": asked["Node"]', '"name": "t4-00000"'))
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", "-o", tmp_path / "out", "--bounds", loose)
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    promise = (
+        r"BROKEN  each bind is made on the node of its order; other: \d+ were not \(\S+ is on t4-00000, not on \S+\)"
+    )
+    assert re.search(promise, done.stdout), done.stdout
+    assert re.search(r"; \d+ binds wrote no ALIYUN_COM_GPU_MEM_IDX: only the sum of their node", done.stdout), (
+        done.stdout
+    )
+
+
+def test_a_foreign_extender_is_asked_its_own_way(tmp_path: Path) -> None:
+    """As HAMi's: verbs at the root, no prioritize, its own URL for readiness; a bound can be for it alone."""
+    script, bounds = tmp_path / "foreign.py", tmp_path / "bounds.yaml"
+    script.write_text(AGREES.replace("def do_GET(self):", "def do_GET(self):\n        assert self.path == '/healthz'"))
+    bounds.write_text(
+        "bounds: [{verb: filter, figure: p50, most: 0, to: other}, {verb: filter, figure: failures, most: 0}]"
+    )
+    done = load(
+        *SMALL, "--against", f"{sys.executable} {script}", "--path", "/", "--verbs", "filter,bind", "--ready", "/healthz",
+        "-o", tmp_path / "out", "--bounds", bounds,
+    )  # fmt: skip
+    asked = {(row["extender"], row["verb"]) for row in json.loads((tmp_path / "out" / "load.json").read_text())["rows"]}
+
+    assert done.returncode == 99, done.stdout + done.stderr
+    assert "BROKEN  other filter p50: at most 0 x floor; " in done.stdout
+    assert "kept    other filter failures: at most 0; 0.00" in done.stdout
+    assert ("other", "bind") in asked
+    assert ("other", "prioritize") not in asked
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            [],
+            "POST http://127.0.0.1:[0-9]+/gpushare-scheduler/filter answered 404 Not Found, which begins 'no such path'",
+        ),
+        (["--path", "/mine"], "POST .*/mine/prioritize answered 404 .*; --path and --verbs say where its verbs are"),
+        (["--path", "/html"], "POST .*/html/filter answered 200 OK, .*: no ExtenderFilterResult: "),
+        (["--path", "/others"], "POST .*: names nodes twice, or nodes that it was not asked about"),
+    ],
+)
+def test_a_wrong_path_fails_before_the_load(tmp_path: Path, flags: list[str], message: str) -> None:
+    """The first answer shows it, so the run ends with the question, the answer and what to change."""
+    script = tmp_path / "elsewhere.py"
+    script.write_text(ELSEWHERE)
+    done = load(*SMALL, "--against", f"{sys.executable} {script}", *flags, "-o", tmp_path / "out")
+
+    assert done.returncode == 1
+    assert re.search(f"load: other: {message}", done.stderr), done.stderr
+
+
+def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
+    """Exit code 130, and no process of it is left."""
+    argv = [sys.executable, "-m", "load", "run", *SMALL[:2], "--seconds", "100", "-o", str(tmp_path / "out")]
+    with subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "does nothing" in line)
+        there = children(process.pid)
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+
+    assert process.returncode == 130
+    assert len(there) >= 4
+    assert [pid for pid in there if Path(f"/proc/{pid}").exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["--cluster", "none.yaml"], 1, "none.yaml: cannot be read"),
+        (["--bounds", "none.yaml"], 1, "none.yaml: cannot be read"),
+        (["--against", "http://127.0.0.1:1"], 2, "--against URL needs --api-port"),
+        (["--against", "no-such-program --port {port}"], 1, "no-such-program is not on PATH"),
+        (["--against", "half 'a word"], 2, "No closing quotation"),
+        (["--against", " "], 2, "neither a URL nor a command"),
+        (["--verbs", "filter"], 2, "bind is missing: a run asks every extender to filter and to bind"),
+        (["--verbs", "filter,bind,preempt"], 2, "'preempt' is no verb that a run asks: filter, prioritize, bind"),
+        (["--baseline", "HEAD", "--tls"], 2, "cannot be compared over --tls"),
+        (["--baseline=--output=x"], 2, "'--output=x' is no commit"),
+        (["--baseline", "no-such-commit"], 1, "--baseline no-such-commit: "),
+        (["--api-port", "70000"], 2, "'70000' is not a port"),
+        (["--seconds", "0"], 2, "'0' is not a number from 1 up"),
+        (["--shape", "trace", "--trace", "none"], 1, "none/openb_pod_list_default.csv: No such file"),
+        (["--shape", "square"], 2, "invalid choice: 'square'"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(tmp_path: Path, argv: list[str], code: int, message: str) -> None:
+    """On stderr, with its exit code; nothing is left behind."""
+    done = load(*argv, "-o", tmp_path / "out")
+
+    assert done.returncode == code
+    assert message in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+
+
+def test_a_port_that_is_in_use_is_reported(tmp_path: Path) -> None:
+    """Before anything is started: else another cluster would be measured."""
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        done = load(*SMALL, "--api-port", somebody.getsockname()[1], "-o", tmp_path / "out")
+
+    assert done.returncode == 1
+    assert "of 127.0.0.1 is in use" in done.stderr.splitlines()[-1]
+
+
+def test_another_extender_is_waited_for_and_asked_the_same(tmp_path: Path, loose: Path) -> None:
+    """One that follows the API server of the run, and one that is started for it, get as many pods, about the same nodes; what is
+    the user's stays."""
+    out, own, api, other = tmp_path / "out", tmp_path / "out" / "own.tsv", free_port(), free_port()
+    out.mkdir()
+    own.write_text("mine")
+    write_kubeconfig(tmp_path, api)
+    kubeconfig = str(tmp_path / "kubeconfig")
+    argv, environment = load_target("gpushare").extender.command(port=str(other), kubeconfig=kubeconfig)
+    argv[0] = str(Path(sys.executable).parent / argv[0])
+    with subprocess.Popen(argv, env={**os.environ, **environment}, stderr=subprocess.DEVNULL) as extender:
+        try:
+            url = f"http://127.0.0.1:{other}"
+            others = ["--against", url, "--against", "gpushare-extender --address 127.0.0.1 --kubeconfig {kubeconfig}"]
+            done = load(*SMALL, "--shape", "trace", *others, "--api-port", api, "-o", out, "--bounds", loose)
+        finally:
+            extender.terminate()
+
+    assert done.returncode == 0, done.stderr
+    rows = {(row["extender"], row["verb"]): row for row in json.loads((out / "load.json").read_text())["rows"]}
+    found = [rows[name, "filter"] for name in ("gpushare", url, "other")]
+    assert max(row["count"] for row in found) - min(row["count"] for row in found) <= 1
+    assert [row["failures"] for row in found] == [0, 0, 0]
+    assert own.read_text() == "mine"
