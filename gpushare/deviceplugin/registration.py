@@ -81,14 +81,16 @@ async def stay_registered(
                 await server.start(own)
                 try:
                     await register(kubelet, resource, server.options)
+                    patience = _UNWATCHED_SECONDS
                     if (now := identity(kubelet)) not in (None, kubelet_identity):
-                        # It started while we registered, and is the one that answered.
+                        # It started while we registered. If it is the one that answered, it reads our list in a moment.
                         last = kubelet_identity = now
                         kubelet_changed()
+                        patience = _PARTING_SECONDS
                     _LOG.info("registered resource=%s socket=%s", resource.name, own)
                     registered(resource.name)
                     pause = _FIRST_PAUSE_SECONDS
-                    await _until_changed(server, own, kubelet, kubelet_identity, watch)
+                    await _until_changed(server, own, kubelet, kubelet_identity, watch, patience)
                 finally:
                     await server.stop()
                 await _rest(_PARTING_SECONDS, kubelet, kubelet_identity, watch)
@@ -134,14 +136,19 @@ async def register(kubelet: Path, resource: Resource, plugin_options: pb.DeviceP
 
 
 async def _until_changed(
-    server: DevicePluginServer, own: Path, kubelet: Path, kubelet_identity: Identity, watch: FolderWatch
+    server: DevicePluginServer,
+    own: Path,
+    kubelet: Path,
+    kubelet_identity: Identity,
+    watch: FolderWatch,
+    patience: float,
 ) -> None:
-    """Until registering again is due. A kubelet asks for the list right after Register; it gets a while for that."""
+    """Until registering again is due. A kubelet asks for the list right after Register; ``patience`` is its time for that."""
     now = asyncio.get_running_loop().time
     watched = now()
-    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < _UNWATCHED_SECONDS:
+    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < patience:
         was_watched = server.is_watched
-        await watch.changed(_UNWATCHED_SECONDS if was_watched else _UNWATCHED_SECONDS / 10)
+        await watch.changed(_UNWATCHED_SECONDS if was_watched else patience / 10)
         if was_watched:
             watched = now()
     _LOG.info(

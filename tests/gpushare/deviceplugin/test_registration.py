@@ -40,7 +40,8 @@ class Kubelet(pb_grpc.RegistrationServicer):
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
         self.changes = asyncio.Event()
         self.refuse = 0
-        self.new_socket = False
+        self.new_socket = self.reads_list = False
+        self.channel: grpc.aio.Channel | None = None
         self._server: grpc.aio.Server | None = None
 
     async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
@@ -54,6 +55,11 @@ class Kubelet(pb_grpc.RegistrationServicer):
             # A file that was moved is another one by its time, and the same server answers at it.
             path = self.folder / "kubelet.sock"
             path.rename(self.folder / "moved").rename(path)
+            self.new_socket = False
+        if self.reads_list:
+            self.channel = grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}")
+            self.stream = pb_grpc.DevicePluginStub(self.channel).ListAndWatch(pb.Empty())
+            await self.stream.read()
         await self.registered.put(request)
         return pb.Empty()
 
@@ -66,6 +72,8 @@ class Kubelet(pb_grpc.RegistrationServicer):
     async def stop(self) -> None:
         if self._server is not None:
             await self._server.stop(0)
+        if self.channel is not None:
+            await self.channel.close()
 
     async def restart(self, *, sweep: bool = True) -> None:
         """Its own socket is made again; every other of the folder goes, unless it does not ``sweep``."""
@@ -197,16 +205,28 @@ async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest
 
 
 async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second registration at a kubelet that took the first could cost both; it counts as another kubelet all the same."""
+    """If it reads the list it took the registration. A second one could cost both."""
+    monkeypatch.setattr(registration, "_PARTING_SECONDS", 0.1)
+    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+        kubelet.new_socket = kubelet.reads_list = True
+        await kubelet.start()
+        await next_registration(kubelet)
+        await until(kubelet.changes.is_set)
+        # A second one would come by now.
+        await asyncio.sleep(0.5)
+
+        assert kubelet.registered.empty()
+
+
+async def test_kubelet_that_starts_after_the_answer_gets_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubelet of before took the registration and ended, so the new one reads no list."""
     async with staying(monkeypatch, kubelet_runs=False) as kubelet:
         kubelet.new_socket = True
         await kubelet.start()
         await next_registration(kubelet)
-        await until(kubelet.changes.is_set)
-        # Without the check the second one comes immediately.
-        await asyncio.sleep(0.3)
+        await next_registration(kubelet)
 
-        assert kubelet.registered.empty()
+        assert kubelet.changes.is_set()
 
 
 async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
