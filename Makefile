@@ -46,7 +46,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e parity soak control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -89,8 +89,11 @@ SOAK ?= bursts
 SOAK_bursts = e2e.bursts.soak --bursts 1000 --cluster $(CLUSTER) --target $(TARGET)
 SOAK_chaos = pytest e2e/chaos --cluster controlplane --require-control-plane --chaos-seconds 600
 SOAK_parity = pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed 1 --parity-operations 20000
-soak: $(if $(filter bursts,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|parity (ARGS="--bursts 200 --seed 7")
-	@$(BIN)/python -m $(or $(SOAK_$(SOAK)),$(error SOAK=$(SOAK) is none of bursts, chaos, parity)) $(ARGS)
+soak: $(if $(SOAK_$(SOAK)),,soak-is-unknown) $(if $(filter bursts,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|parity (ARGS="--bursts 200 --seed 7")
+	@$(BIN)/python -m $(SOAK_$(SOAK)) $(ARGS)
+
+soak-is-unknown:
+	@echo "SOAK=$(SOAK) is none of bursts, chaos, parity" >&2; exit 2
 
 control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

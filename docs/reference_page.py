@@ -1,4 +1,4 @@
-"""Writes docs/reference.md from the code: flags and variables, metrics, and the names that other programs see.
+"""Writes docs/reference.md: flags and variables of the two programs, metrics, and the names that other programs see.
 
 ``make generate`` runs it; ``make verify`` fails if the page is not what the code says.
 """
@@ -113,7 +113,7 @@ def _names() -> Iterator[str]:
                 yield from ("", _paragraph(" ".join(comment)), "")
             comment.clear()
             yield f"- `{getattr(wire, found[0])}`"
-        elif not line.startswith(("RESOURCE_PREFIX", "PATH_PREFIX")):
+        elif not line.startswith(("RESOURCE_PREFIX", "PEOPLE_PREFIX", "PATH_PREFIX")):
             comment.clear()
 
 

@@ -52,7 +52,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--burst-seed", type=int, help="seed of the first burst (default: the commit)")
     group.addoption("--chaos-seconds", type=float, default=60, help="how long programs are struck down (default: 60)")
-    group.addoption("--chaos-seed", type=int, default=1, help="seed of who is struck when (default: %(default)s)")
+    group.addoption(
+        "--chaos-seed", type=int, default=1, help="seed of which program is struck when (default: %(default)s)"
+    )
     real_kubelets.add_option(group)
     verdicts.add_options(group)
 

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[1]
 TABLE: Final = Path(__file__).with_name("promises.yaml")
 _MARK: Final = "pytest.mark.promise"
 _NOT_IMITATED: Final = "not_imitated"
-_WORST_FIRST: Final = ("error", "failed", "skipped", "passed")
+_WORST_FIRST: Final = ("error", "failed", "passed", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Promise:
     proved_by: tuple[str, ...] = ()
     """Ids of tests, as pytest takes them, without parameters."""
     not_imitated: str = ""
-    """The part that no cluster of ours can show."""
+    """The part that the clusters do not show, or only one of them."""
 
 
 def load(path: Path = TABLE) -> list[Promise]:
@@ -81,7 +81,7 @@ def result(row: Promise, outcomes: Mapping[str, str]) -> str:
     if not seen:
         return ""
     worst = next(outcome for outcome in _WORST_FIRST if outcome in seen.values())
-    ran = len({nodeid.partition("[")[0] for nodeid in seen})
+    ran = len({nodeid.partition("[")[0] for nodeid, outcome in seen.items() if outcome != "skipped"})
     return f"{worst} ({ran} of {len(row.proved_by)} tests)"
 
 

@@ -8,8 +8,8 @@
     ├── DoesNotFitError        no card of the node holds the request
     ├── NoCandidateError       no pod of the node is waiting for what the kubelet asks
     ├── TooManyIdsError        a device list that a kubelet would refuse or choke on
-    ├── nvml.errors           NvmlError and below
-    └── kube.errors           ApiError and below
+    ├── nvml.nvml_errors      NvmlError and below
+    └── kube.api_errors       ApiError and below
 
 Foreign exceptions never cross an edge: they are the ``__cause__``. Each edge maps this tree to its own language
 (HTTP answer, gRPC status, exit code) in one function.

@@ -54,30 +54,33 @@ class Flag:
         value = self.shown or self.default
         return " or ".join(filter(None, (self.variable and f"${self.variable}", value)))
 
-    def value(self, given: Sequence[str] | None, env: Mapping[str, str]) -> Any:
-        """The value of what the command line has of it, or of the default. Raises UsageError."""
-        if self.alias and len(set(given or ())) > 1:
-            raise UsageError(f"--{self.name} and --{self.alias} contradict each other: {' and '.join(given or ())}")
-        text = (
-            ",".join(given) if self.is_list and given else given[-1] if given else env.get(self.variable, self.default)
-        )
+    def value(self, given: Mapping[str, Sequence[str] | None], env: Mapping[str, str]) -> Any:
+        """The value by a command line (texts by flag) and an environment, or of the default. Raises UsageError."""
+        texts, others = given.get(self.name) or (), given.get(self.alias) or ()
+        if texts and others and texts[-1] != others[-1]:
+            raise UsageError(f"--{self.name} {texts[-1]} and --{self.alias} {others[-1]} contradict each other")
+        if found := texts or others:
+            source, text = f"--{self.name}", ",".join(found) if self.is_list else found[-1]
+        else:
+            source = f"--{self.name}, by ${self.variable}," if self.variable in env else f"--{self.name}"
+            text = env.get(self.variable, self.default)
         if not self.is_list:
-            return self._read(text)
-        return tuple(dict.fromkeys(self._read(word.strip()) for word in text.split(",")))
+            return self._read(text, source)
+        return tuple(dict.fromkeys(self._read(word.strip(), source) for word in text.split(",")))
 
-    def _read(self, text: str) -> Any:
+    def _read(self, text: str, source: str) -> Any:
         try:
             return self.read(text)
         except InvalidQuantityError as error:
-            raise UsageError(f"--{self.name}: {error}") from error
+            raise UsageError(f"{source}: {error}") from error
         except UsageError as error:
-            raise UsageError(f"--{self.name} {'has' if self.is_list else 'is'} {text!r}{error}") from error
+            raise UsageError(f"{source} {'has' if self.is_list else 'is'} {text!r}{error}") from error
 
 
 def flag(name: str, help: str, default: str = "", read: Reader = str, **more: Any) -> Any:  # noqa: A002  # argparse's own word
     """A field that a flag fills; ``more`` as ``Flag`` has it."""
     made = Flag(name, help, default, read, **more)
-    return field(default=made.value(None, {}), metadata={"flag": made})
+    return field(default=made.value({}, {}), metadata={"flag": made})
 
 
 def switch(name: str, help: str, default: str = "false") -> Any:  # noqa: A002
@@ -129,21 +132,24 @@ def parse(
 
 def _declare(parser: argparse.ArgumentParser, one: Flag) -> None:
     """In both of Go's spellings; help shows the long one."""
-    spellings = [f"{dashes}{name}" for name in filter(None, (one.name, one.alias)) for dashes in ("--", "-")]
     shown = f"{one.help} (default: {one.default_shown})" if one.default_shown else one.help
-    options: dict[str, Any] = (
-        {"nargs": "?", "const": "true", "metavar": "BOOL", "type": _checked} if one.is_switch else {}
-    )
-    parser.add_argument(
-        *spellings, dest=one.name, action="append", choices=one.choices, help=shown.replace("%", "%%"), **options
-    )
+    options: dict[str, Any] = {"action": "append", "choices": one.choices}
+    if one.is_switch:
+        options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
+    if one.read is boolean:
+        options["type"] = _checked
+    parser.add_argument(f"--{one.name}", f"-{one.name}", dest=one.name, help=shown.replace("%", "%%"), **options)
+    if one.alias:
+        parser.add_argument(
+            f"--{one.alias}", f"-{one.alias}", dest=one.alias, help=f"the same as --{one.name}", **options
+        )
 
 
 def _made(kind: type[Any], given: Mapping[str, Any], env: Mapping[str, str]) -> Any:
     values: dict[str, Any] = {}
     for one in fields(kind):
         found = one.metadata.get("flag") or one.metadata.get("switch")
-        value = found.value(given[found.name], env) if found is not None else True
+        value = found.value(given, env) if found is not None else True
         if "group" in one.metadata:
             # Read in any case, so that a slip in it is not found later.
             members = _made(one.metadata["group"], given, env)

@@ -33,8 +33,8 @@ _METRICS: Final = "serve {} on HOST:PORT; :PORT is on loopback, port 0 takes a f
 _KUBELET: Final = ("kubelet-address", "kubelet-port", "client-cert", "client-key", "token", "timeout")
 # The original's flags that ask for nothing here, and why.
 IGNORED: Final = (
-    Flag("mps", "accepted; it never did anything in the original", "", str, is_switch=True),
-    Flag("query-kubelet", "accepted; candidates always come from the API server", "", str, is_switch=True),
+    Flag("mps", "accepted; it never did anything in the original", "", boolean, is_switch=True),
+    Flag("query-kubelet", "accepted; candidates always come from the API server", "", boolean, is_switch=True),
     *(Flag(name, "accepted; the kubelet's HTTP port is not asked", "", str) for name in _KUBELET),
 )
 

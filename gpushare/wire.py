@@ -15,15 +15,15 @@ RESOURCE_COUNT: Final = "aliyun.com/gpu-count"
 # Ours: one for each container that asks for memory, on nodes in slots mode; on others it is there and means nothing.
 RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 
-# Annotations of a pod, written by the extender with the Binding; ASSIGNED is turned to "true" by the device plugin.
+# Annotations of a pod, written by the extender with the Binding; the device plugin turns ..._ASSIGNED to "true".
 ANNOTATION_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"
 ANNOTATION_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ANNOTATION_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 ANNOTATION_ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ANNOTATION_ASSUME_TIME: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
-# Ours: the index of the other card while the plugin changes IDX; until it is gone the pod is booked on both cards.
+# Ours: the index of the other card while the plugin changes ..._IDX; until it is gone the pod is booked on both cards.
 ANNOTATION_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
-# Ours, written with the Binding: the binder's book follows IDX, so the plugin may change it. The original's book would leak.
+# Ours, written with the Binding: the binder's book follows ..._IDX, so the plugin may change it. The original's book would leak.
 ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 # Annotation of a pod that has ended by its phase, while its status still shows running containers: the id of the boot
 # that ended them. Written by the device plugin. Ours.
@@ -34,7 +34,7 @@ ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 
 # Annotations of a pod, written by people (ours): what the pod wishes of its card.
 PEOPLE_PREFIX: Final = "gpushare.aliyun.com/"
-# Which of the cards, and of the nodes, that hold the request: one of POLICIES.
+# Which of the cards, and of the nodes, that hold the request: binpack, spread or fragmentation.
 WISH_POLICY: Final = PEOPLE_PREFIX + "policy"
 # Words of a card's model, and UUIDs, with commas between: wanted, or banned.
 WISH_MODEL: Final = PEOPLE_PREFIX + "card-model"
@@ -56,7 +56,7 @@ POLICY_SPREAD: Final = "spread"
 POLICY_FRAGMENTATION: Final = "fragmentation"
 POLICIES: Final = (POLICY_BINPACK, POLICY_SPREAD, POLICY_FRAGMENTATION)
 
-# Annotation of a node (ours): what each card of it is, as model.node.NodeCards.
+# Annotation of a node (ours): each of its cards, as JSON (model.cards.NodeCards).
 ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
 # Annotation of a node, written by an operator and removed by the device plugin that acted on it: cards, by index or
 # UUID and with commas between, that are well again. Ours.
@@ -71,7 +71,7 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
-# Reasons of the events that our programs write, on pods and (from CARD_NOT_SHARED on) on nodes. Ours; docs/troubleshooting.md
+# Reasons of the events that our programs write, on pods and (from GPUShareCardNotShared on) on nodes. Ours; docs/troubleshooting.md
 # explains each.
 EVENT_HELD: Final = "GPUShareHeld"
 EVENT_NO_CARD: Final = "GPUShareNoCard"
@@ -109,13 +109,13 @@ PATH_PRIORITIZE: Final = PATH_PREFIX + "/prioritize"
 PATH_PREEMPT: Final = PATH_PREFIX + "/preempt"
 PATH_BIND: Final = PATH_PREFIX + "/bind"
 PATH_INSPECT: Final = PATH_PREFIX + "/inspect"
+PATH_VERSION: Final = "/version"
 # Ours: /NAMESPACE/POD explains why a pod has no card; a manifest posted here is explained without effect.
 PATH_EXPLAIN: Final = PATH_PREFIX + "/explain"
-PATH_VERSION: Final = "/version"
 # The answer of /version: the original's constant, which monitoring compares.
 API_VERSION: Final = "0.1.0"
 
-# ConfigMap in kube-system that lists sick cards: data.gpus = "0,2".
+# ConfigMap that lists the sick cards of a node (data.gpus = "0,2"): how its name begins, before the node's, and its namespace.
 UNHEALTHY_CONFIGMAP_PREFIX: Final = "unhealthy-gpu-"
 UNHEALTHY_CONFIGMAP_NAMESPACE: Final = "kube-system"
 

@@ -101,7 +101,7 @@ async def test_a_refused_bind_is_an_answer(stage: ExtenderStage) -> None:
 
 @pytest.mark.promise("EXT-031")
 async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
-    """Each comes back once. (How long that takes is measured by load/filter_latency.py.)"""
+    """Each comes back once. (How long that takes is measured by make bench.)"""
     names = [f"node-{number:04}" for number in range(5000)]
     question = json.dumps({"Pod": stage.pod("p", 1), "Nodes": None, "NodeNames": [*names, "a1"]})
     answer = (await stage.observer.post(spec.FILTER, question)).json()

@@ -16,7 +16,7 @@ class KubeletUnderTest(Protocol):
     plugin_folder: Path
     """Its folder for device plugins, where this process can serve a socket."""
     pod_resources_socket: Path
-    """Where this process can ask it who has which devices."""
+    """Where this process can ask it which container has which devices."""
 
     async def open(self) -> None:
         """Come up, or be there already."""

@@ -87,4 +87,4 @@ class Worker:
                     return False
             return True
 
-        await eventually(asked, bool, f"the kubelet of {self.node} says who has which devices")
+        await eventually(asked, bool, f"the kubelet of {self.node} shows which container has which devices")

@@ -77,20 +77,19 @@ async def stay_registered(
             last = kubelet_identity = await _there(kubelet, watch)
             if kubelet_identity != before:
                 kubelet_changed()
+                pause = _FIRST_PAUSE_SECONDS
             try:
                 await server.start(own)
                 try:
                     await register(kubelet, resource, server.options)
-                    patience = _UNWATCHED_SECONDS
                     if (now := identity(kubelet)) not in (None, kubelet_identity):
-                        # It started while we registered. If it is the one that answered, it reads our list in a moment.
+                        # It started while we registered. If the one before it answered, this one will not read our list.
                         last = kubelet_identity = now
                         kubelet_changed()
-                        patience = _PARTING_SECONDS
                     _LOG.info("registered resource=%s socket=%s", resource.name, own)
                     registered(resource.name)
                     pause = _FIRST_PAUSE_SECONDS
-                    await _until_changed(server, own, kubelet, kubelet_identity, watch, patience)
+                    await _until_changed(server, own, kubelet, kubelet_identity, watch)
                 finally:
                     await server.stop()
                 await _rest(_PARTING_SECONDS, kubelet, kubelet_identity, watch)
@@ -99,7 +98,9 @@ async def stay_registered(
                     "the kubelet refused code=%s details=%s retry_seconds=%.2f",
                     error.code().name, error.details(), pause,
                 )  # fmt: skip
-                await _rest(pause, kubelet, kubelet_identity, watch)
+                # A kubelet that was slow may have taken this registration in the end.
+                is_slow = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                await _rest(max(pause, _PARTING_SECONDS) if is_slow else pause, kubelet, kubelet_identity, watch)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
@@ -141,14 +142,13 @@ async def _until_changed(
     kubelet: Path,
     kubelet_identity: Identity,
     watch: FolderWatch,
-    patience: float,
 ) -> None:
-    """Until registering again is due. A kubelet asks for the list right after Register; ``patience`` is its time for that."""
+    """Until registering again is due. A kubelet asks for the list right after Register; it gets a while for that."""
     now = asyncio.get_running_loop().time
     watched = now()
-    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < patience:
+    while identity(kubelet) == kubelet_identity and identity(own) is not None and now() - watched < _UNWATCHED_SECONDS:
         was_watched = server.is_watched
-        await watch.changed(_UNWATCHED_SECONDS if was_watched else patience / 10)
+        await watch.changed(_UNWATCHED_SECONDS if was_watched else _UNWATCHED_SECONDS / 10)
         if was_watched:
             watched = now()
     _LOG.info(

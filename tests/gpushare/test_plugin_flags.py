@@ -79,6 +79,7 @@ def test_a_card_is_named_by_either_flag() -> None:
     assert flags("--device-id-strategy=index").container.id_strategy == "index"
     assert flags("--visible-devices=index").container.id_strategy == "index"
     assert flags("--visible-devices=index", "--device-id-strategy=index").container.id_strategy == "index"
+    assert flags("--device-id-strategy=uuid", "--device-id-strategy=index").container.id_strategy == "index"
 
 
 @pytest.mark.parametrize(

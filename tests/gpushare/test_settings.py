@@ -55,7 +55,7 @@ def plugin(*argv: str) -> DevicePluginSettings:
 def test_the_originals_plugin_manifest_is_understood() -> None:
     """Every flag of the original, in both of Go's spellings, and glog's."""
     settings = plugin(
-        "-logtostderr", "--v=5", "--memory-unit=MiB", "-health-check", "--mps=false", "--query-kubelet=true",
+        "-logtostderr=2", "--v=5", "--memory-unit=MiB", "-health-check", "--mps=false", "--query-kubelet=true",
         "--kubelet-address=0.0.0.0", "--kubelet-port", "10250", "-client-cert=", "--client-key", "k", "--token=t", "-timeout=10",
     )  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_settings_that_make_no_sense_say_so(argv: list[str], says: str) -> None:
 @pytest.mark.parametrize("port", ["x", "-1", "70000", "1.5", ""])
 def test_a_port_that_is_none_says_so(port: str) -> None:
     """From flag or environment alike."""
-    with pytest.raises(UsageError, match="--port"):
+    with pytest.raises(UsageError, match=r"--port, by \$PORT, is"):
         extender_settings([], {"PORT": port})
 
 

@@ -150,7 +150,7 @@ class Exposition(Collector):
         )
         yield _gauge(
             "gpushare_book_drift_objects",
-            "Pods and nodes that they were of.",
+            "Pods and nodes whose bookings the last audit put right.",
             ("kind",),
             [((kind,), one.objects) for kind, one in drift.items()],
         )
@@ -228,7 +228,11 @@ def _of_cards(cards: Sequence[tuple[NodeInfo, Device]]) -> Iterator[Metric]:
             "The card's units as memory, if its node reports what a unit is.",
             [(at, card.total * size) for at, card, size in sized],
         ),
-        ("booked_bytes", "Its units that pods have, as memory.", [(at, card.used * size) for at, card, size in sized]),
+        (
+            "booked_bytes",
+            "The units of the card that pods have, as memory.",
+            [(at, card.used * size) for at, card, size in sized],
+        ),
     ):
         yield _gauge(f"gpushare_extender_card_{name}", text, _CARD, rows)
 

@@ -40,11 +40,13 @@ class Kubelet(pb_grpc.RegistrationServicer):
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
         self.changes = asyncio.Event()
         self.refuse = 0
-        self.new_socket = self.reads_list = False
+        self.new_socket = self.reads_list = self.silent = False
         self.channel: grpc.aio.Channel | None = None
         self._server: grpc.aio.Server | None = None
 
     async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
+        if self.silent:
+            await asyncio.sleep(3600)
         if self.refuse:
             self.refuse -= 1
             await context.abort(grpc.StatusCode.UNKNOWN, "not today")
@@ -169,8 +171,8 @@ async def test_a_kubelet_that_starts_after_us_finds_pods_too(
 
 
 async def test_kubelet_that_keeps_our_socket_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own socket shows that it is another kubelet."""
-    async with staying(monkeypatch) as kubelet:
+    """Its own socket shows that it is another kubelet, or no kubelet reads the list any more."""
+    async with staying(monkeypatch, unwatched=5) as kubelet:
         await next_registration(kubelet)
         await kubelet.restart(sweep=False)
         await next_registration(kubelet)
@@ -206,8 +208,7 @@ async def test_a_kubelet_that_is_not_there_yet_is_waited_for(monkeypatch: pytest
 
 async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it reads the list it took the registration. A second one could cost both."""
-    monkeypatch.setattr(registration, "_PARTING_SECONDS", 0.1)
-    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
         kubelet.new_socket = kubelet.reads_list = True
         await kubelet.start()
         await next_registration(kubelet)
@@ -220,7 +221,7 @@ async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: 
 
 async def test_kubelet_that_starts_after_the_answer_gets_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubelet of before took the registration and ended, so the new one reads no list."""
-    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
         kubelet.new_socket = True
         await kubelet.start()
         await next_registration(kubelet)
@@ -231,14 +232,43 @@ async def test_kubelet_that_starts_after_the_answer_gets_one_too(monkeypatch: py
 
 async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet drops the new plugin when the stream of the one before it ends late."""
-    async with staying(monkeypatch, unwatched=0.2) as kubelet:
+    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
+        kubelet.reads_list = True
+        await kubelet.start()
         await next_registration(kubelet)
-        async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
-            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
-            await stream.read()
-            await asyncio.sleep(0.4)
-            assert kubelet.registered.empty()
-            stream.cancel()
+        await asyncio.sleep(0.4)
+        assert kubelet.registered.empty()
+        kubelet.stream.cancel()
+        await next_registration(kubelet)
+
+
+async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have taken the registration after the plugin gave up."""
+    monkeypatch.setattr(registration, "_REGISTER_SECONDS", 0.1)
+    monkeypatch.setattr(registration, "_PARTING_SECONDS", 3600)
+    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+        kubelet.silent = True
+        await kubelet.start()
+        await until(lambda: "code=DEADLINE_EXCEEDED" in caplog.text)
+        kubelet.silent = False
+        await asyncio.sleep(0.3)
+        assert kubelet.registered.empty()
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+
+async def test_another_kubelet_is_tried_soon_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pauses have grown while its predecessor refused; its own begin with the shortest."""
+    async with staying(monkeypatch, refuse=1000) as kubelet:
+        await until(lambda: "retry_seconds=0.16" in caplog.text)
+        caplog.clear()
+        await kubelet.restart()
+        await until(lambda: "retry_seconds=0.02" in caplog.text)
+        kubelet.refuse = 0
         await next_registration(kubelet)
 
 
