@@ -44,7 +44,7 @@ async def test_what_is_frozen_can_be_killed(container: str) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)
     async with thawing([container]):
-        assert await asyncio.to_thread(process.wait, 20) == -signal.SIGKILL
+        assert await asyncio.to_thread(process.wait, 300) == -signal.SIGKILL
 
 
 async def test_only_what_is_in_the_container_is_thawed(container: str) -> None:
