@@ -1,6 +1,6 @@
 """Writes docs/reference.md: flags and variables of the two programs, metrics, and the names that other programs see.
 
-``make generate`` runs it; ``make verify`` fails if the page is not what the code says.
+``make generate`` runs it; ``make verify`` fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpushare.kubectl_inspect import main as inspect
 from gpushare.manifests import Node
 from gpushare.settings import IGNORED, DevicePluginSettings, ExtenderSettings
 
-# Of prose.
+# The longest line of a paragraph.
 _COLUMNS: Final = 100
 _PAGE: Final = Path(__file__).with_name("reference.md")
 _INTRODUCTION: Final = """# Reference

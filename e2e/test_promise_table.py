@@ -32,7 +32,7 @@ def test_a_table_that_proves_nothing_is_found(
 
 
 def test_markers_are_read_from_the_source() -> None:
-    """Of functions and of methods, with several ids, beside other decorators."""
+    """Functions and methods have them, with several ids, beside other decorators."""
     source = """
 @pytest.mark.promise("X-001", "X-002")
 @pytest.mark.parametrize("n", [1])

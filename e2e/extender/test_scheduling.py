@@ -138,7 +138,7 @@ def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> No
 @pytest.mark.promise("EXT-038")
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
 async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderStage, version: str) -> None:
-    """What the original ships (v1beta2) is no configuration any more; ours is, as every case of this run shows."""
+    """Schedulers refuse the version that the original ships (v1beta2). Ours is taken, as every case of this run shows."""
     configuration = schedulers.configuration(stage.cluster.extender_url())
     shipped = yaml.safe_load(SCHEDULER_CONFIG.read_text())
     assert configuration["apiVersion"] == shipped["apiVersion"] == "kubescheduler.config.k8s.io/v1"

@@ -89,8 +89,8 @@ async def test_a_caller_without_a_certificate_learns_nothing(secured: Secured) -
 
 
 @pytest.mark.promise("EXT-033")
-async def test_who_shows_a_strangers_certificate_is_not_let_in(secured: Secured) -> None:
-    """Of another authority: no answer at all, not even to health."""
+async def test_a_strangers_certificate_is_refused(secured: Secured) -> None:
+    """A certificate of another authority gets no answer at all, not even to health."""
     body = await _order(secured)
 
     assert {await secured.stranger.status(secured.url + verb, "POST", body) for verb in VERBS} == {NO_ANSWER}

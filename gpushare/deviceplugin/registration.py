@@ -5,9 +5,9 @@ socket in the folder and creates its own, and it never asks again for a ListAndW
 ``kubelet.sock`` is another file than the one we registered at, our own socket is gone, or no kubelet reads our list, the
 old server is stopped, then a new one registers.
 
-A kubelet that runs on needs a moment between the two. When a stream ends, it drops the plugin that is registered under the
-resource's name by then (``runClient`` in its device manager). If that is the new plugin, the kubelet either closes the new
-list, or reads it but would not notice its end: the node would show the memory of a plugin that is dead.
+A kubelet that runs on needs a moment between the two. When it has read the end of a stream, it drops whichever plugin is
+registered for the resource at that time (``runClient`` in its device manager). If that is the new one, the kubelet closes the
+new list, or goes on reading it and will not notice its end. Then the node shows the memory of a plugin that is dead.
 """
 
 from __future__ import annotations
@@ -137,11 +137,7 @@ async def register(kubelet: Path, resource: Resource, plugin_options: pb.DeviceP
 
 
 async def _until_changed(
-    server: DevicePluginServer,
-    own: Path,
-    kubelet: Path,
-    kubelet_identity: Identity,
-    watch: FolderWatch,
+    server: DevicePluginServer, own: Path, kubelet: Path, kubelet_identity: Identity, watch: FolderWatch
 ) -> None:
     """Until registering again is due. A kubelet asks for the list right after Register; it gets a while for that."""
     now = asyncio.get_running_loop().time

@@ -170,7 +170,7 @@ async def test_bookmarks_come_to_watches_that_want_them() -> None:
 
 @pytest.mark.promise("API-004")
 async def test_initial_events_end_with_a_marked_bookmark(embedded: EmbeddedApi) -> None:
-    """What newer clients ask for in place of a list."""
+    """Newer clients ask for them in place of a list."""
     url = await embedded.start()
     embedded.writes.create(CONFIG_MAPS, "default", config_map("a"))
     params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
