@@ -18,12 +18,12 @@ from prometheus_client.core import Metric
 
 from gpushare import wire
 from gpushare.deviceplugin import main as device_plugin
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.usage import NodeUse
 from gpushare.deviceplugin.telemetry import metrics_exposition
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.telemetry.usage import NodeUse
 from gpushare.extender import main as extender
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.telemetry import exposition
 from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from gpushare.flags import Flag, flags_of
@@ -77,16 +77,16 @@ def _variables(kind: type[Any]) -> Iterator[str]:
 
 
 def _extenders_families() -> Iterable[Metric]:
-    cache = SchedulerCache()
+    book = Book()
     cards = {wire.RESOURCE_MEMORY: "2", wire.RESOURCE_COUNT: "1"}
-    cache.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": {"capacity": cards}}, Node))
-    return exposition.Exposition(ExtenderMetrics(lambda: 0), cache, Verdicts(), dict, lambda: 0.0).collect()
+    book.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": {"capacity": cards}}, Node))
+    return exposition.ExtenderExposition(ExtenderMetrics(lambda: 0), book, Verdicts(), dict, lambda: 0.0).collect()
 
 
 def _plugins_families() -> Iterable[Metric]:
     metrics = PluginMetrics()
     metrics.seen = NodeUse()
-    return metrics_exposition.Exposition(metrics).collect()
+    return metrics_exposition.PluginExposition(metrics).collect()
 
 
 def _series(families: Iterable[Metric]) -> Iterator[str]:

@@ -14,13 +14,13 @@ PACKAGES = ("gpushare", "fake_nvml", "clusters", "e2e", "load")
 
 PLANTED = {
     "a clock in placement": ("gpushare/model/placement.py", "import time"),
-    "logging in filter": ("gpushare/extender/decisions/filter.py", "import logging"),
+    "logging in filter": ("gpushare/extender/core/filter.py", "import logging"),
     "the API server in the model": ("gpushare/model/node.py", "import gpushare.kube.client"),
-    "the book in filter": ("gpushare/extender/decisions/filter.py", "import gpushare.extender.book.cache"),
+    "the book in filter": ("gpushare/extender/core/filter.py", "import gpushare.extender.core.book"),
     "the fake in the NVML edge": ("gpushare/nvml/library.py", "import fake_nvml.state"),
     "the extender in the plugin": (
         "gpushare/deviceplugin/allocation/owner.py",
-        "import gpushare.extender.decisions.filter",
+        "import gpushare.extender.core.filter",
     ),
     "the product in a case": ("e2e/spec.py", "import gpushare.wire"),
     "the product in the kubelet": ("clusters/kubelet/kubelet.py", "import gpushare.wire"),

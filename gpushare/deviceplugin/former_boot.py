@@ -13,8 +13,8 @@ import logging
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.kube.api_errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -30,7 +30,7 @@ _TEXT: Final = (
 )
 
 
-async def end_pods_of_former_boot(client: ApiClient, node: NodeStatus, pods: NodePods, events: EventRecorder) -> None:
+async def end_pods_of_former_boot(client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:
     """Write on each pod that lingers that the present boot has ended it, if the machine has booted since the plugin last ran.
 
     An API server that does not answer is asked again; a pod that it refuses to change keeps its card.

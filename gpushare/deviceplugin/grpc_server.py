@@ -15,11 +15,11 @@ import grpc
 import grpc.aio
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.answer.answer_message import answer_message
-from gpushare.deviceplugin.cards.devices import device_list
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.cards.publication import CardChange
-from gpushare.deviceplugin.cards.spare_slots import SpareSlots
+from gpushare.deviceplugin.answer_message import answer_message
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.devices import device_list
+from gpushare.deviceplugin.core.publication import CardChange
+from gpushare.deviceplugin.core.spare_slots import SpareSlots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError
@@ -50,7 +50,7 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
     def __init__(
         self,
         allocator: Allocator | SpareSlots,
-        node: NodeStatus,
+        node: NodeWriter,
         *,
         devices: Callable[[Sequence[CardFacts]], list[tuple[str, str]]] = device_list,
         options: pb.DevicePluginOptions | None = None,

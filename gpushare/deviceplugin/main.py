@@ -17,28 +17,28 @@ from gpushare import __version__, logs, wire
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.node_view import list_all, list_living
-from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.cards.card_news import CardNews
-from gpushare.deviceplugin.cards.card_pods import indices_in_use
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.declared_sick import follow_declared
-from gpushare.deviceplugin.cards.devices import spare_slots
-from gpushare.deviceplugin.cards.former_unit import advice, pods_of_other_units
-from gpushare.deviceplugin.cards.health import CardHealth
-from gpushare.deviceplugin.cards.id_limits import check_ids
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.cards.publication import changes_between
-from gpushare.deviceplugin.cards.roster import remembered
-from gpushare.deviceplugin.cards.spare_slots import SpareSlots
+from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.cards.takeover import until_released, wait_while
-from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
+from gpushare.deviceplugin.core.card_pods import indices_in_use
+from gpushare.deviceplugin.core.devices import spare_slots
+from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units
+from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.id_limits import check_ids
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.publication import changes_between
+from gpushare.deviceplugin.core.roster import remembered
+from gpushare.deviceplugin.core.spare_slots import SpareSlots
+from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.observers import Sight, observers
+from gpushare.deviceplugin.observers import Observed, observers
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.registration import MEMORY, SLOTS, stay_registered
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kube.api_errors import ApiError
@@ -126,7 +126,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     group.create_task(news.run())
     metrics = _metrics(settings, group)
     health = CardHealth(nvml.rules, settings.health.cool_down)
-    node = NodeStatus(
+    node = NodeWriter(
         client, settings.node_name, (), settings.memory_unit, _boot_id(),
         health=health,
         in_use=lambda: indices_in_use(pods.in_admission_order()),
@@ -148,7 +148,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
     check_ids(node.cards, node.kubelet_version, settings.max_ids)
     node.listeners.append(news.report_changes)
     server, allocator = await _serve(settings, client, node, pods, events, metrics, group)
-    sight = Sight(
+    sight = Observed(
         client, events, metrics, lambda: node.cards, pods, lambda: server.is_watched,
         allocator.held_for_good, time.monotonic,
     )  # fmt: skip
@@ -162,7 +162,7 @@ async def _start(settings: DevicePluginSettings, client: ApiClient, nvml: Nvml, 
 async def _serve(
     settings: DevicePluginSettings,
     client: ApiClient,
-    node: NodeStatus,
+    node: NodeWriter,
     pods: NodePods,
     events: EventRecorder,
     metrics: PluginMetrics,
@@ -170,7 +170,7 @@ async def _serve(
 ) -> tuple[DevicePluginServer, Allocator]:
     """Serve the kubelet; the server of the resource that pods' memory comes with, and its allocator."""
     folder = Path(settings.device_plugin_path)
-    book = KubeletBook(Path(settings.pod_resources_socket), folder)
+    book = KubeletRecords(Path(settings.pod_resources_socket), folder)
     allocator = Allocator(
         client,
         pods,
@@ -211,7 +211,7 @@ async def _serve(
     return server, allocator
 
 
-async def _until_units_agree(client: ApiClient, node: NodeStatus, pods: NodePods, events: EventRecorder) -> None:
+async def _until_units_agree(client: ApiClient, node: NodeWriter, pods: NodePods, events: EventRecorder) -> None:
     """Return once no pod of the node holds memory in another unit than the node will count in."""
 
     async def look() -> str:
@@ -238,7 +238,7 @@ def _metrics(settings: DevicePluginSettings, group: asyncio.TaskGroup) -> Plugin
     return metrics
 
 
-def _node_watch(client: ApiClient, node: NodeStatus) -> Reflector[Node]:
+def _node_watch(client: ApiClient, node: NodeWriter) -> Reflector[Node]:
     """Changes of our Node by others: by a kubelet that starts again, by an operator."""
     return Reflector(client, "/api/v1/nodes", Node, node, field_selector=f"metadata.name={node.name}")
 
@@ -251,12 +251,12 @@ def _xid_rules(settings: DevicePluginSettings) -> XidRules:
     return rules if settings.health.check else XidRules(ignores_all=True)
 
 
-def _spare(node: NodeStatus) -> DevicePluginServer:
+def _spare(node: NodeWriter) -> DevicePluginServer:
     """Slots that mean nothing: pods that name one may come to a node in ids mode too."""
     return DevicePluginServer(SpareSlots(), node, devices=spare_slots, options=pb.DevicePluginOptions())
 
 
-async def _prepare(client: ApiClient, node: NodeStatus, pods: NodePods) -> None:
+async def _prepare(client: ApiClient, node: NodeWriter, pods: NodePods) -> None:
     """Give the cards their indices; an API server that is away is waited for."""
     while True:
         try:

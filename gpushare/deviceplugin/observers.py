@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
-from gpushare.deviceplugin.unadmitted.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import NodeCards
@@ -23,7 +23,7 @@ from gpushare.settings import DevicePluginSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observed:
     """The inputs and outputs of an observer. The callables answer for this moment.
 
     ``is_served``: does the kubelet hold our list? ``held``: pods held for good, by uid, and why.
@@ -40,7 +40,7 @@ class Sight:
 
 
 def observers(
-    settings: DevicePluginSettings, sight: Sight, session: NvmlSession, thread: NvmlThread
+    settings: DevicePluginSettings, sight: Observed, session: NvmlSession, thread: NvmlThread
 ) -> list[Coroutine[Any, Any, None]]:
     """The observers that the settings ask for, each to run until cancelled."""
     pods = sight.pods

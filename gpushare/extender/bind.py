@@ -17,11 +17,11 @@ from collections.abc import Callable
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
-from gpushare.extender.book.bookings import booking_of
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.messages import BindingArgs
-from gpushare.extender.replicas.node_guard import NodeGuards
-from gpushare.extender.replicas.reservations import Guard, laid_on
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.bookings import booking_of
+from gpushare.extender.core.messages import BindingArgs
+from gpushare.extender.core.reservations import Guard, laid_on
+from gpushare.extender.node_guard import NodeGuards
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
@@ -56,7 +56,7 @@ class Binder:
     def __init__(
         self,
         client: ApiClient,
-        cache: SchedulerCache,
+        book: Book,
         *,
         clock_ns: Callable[[], int],
         monotonic: Callable[[], float],
@@ -65,7 +65,7 @@ class Binder:
     ) -> None:
         """``policy`` is for pods that name none; ``guards`` are there if other extenders may bind as well."""
         self._client = client
-        self._cache = cache
+        self._book = book
         self._clock_ns = clock_ns
         self._monotonic = monotonic
         self._policy = policy
@@ -111,7 +111,7 @@ class Binder:
             _LOG.info("refused pod=%s reason=%s", pod_key, task.exception())
 
     async def _bind(self, args: BindingArgs) -> None:
-        pod = self._cache.pending_pod(args.pod_namespace, args.pod_name)
+        pod = self._book.pending_pod(args.pod_namespace, args.pod_name)
         if pod is None or (args.pod_uid and pod.metadata.uid != args.pod_uid):
             pod = await self._fetch(args)
         if pod.spec.node_name:
@@ -150,18 +150,18 @@ class Binder:
 
     def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = _NO_GUARD) -> Booking:
         """Choose a card and book it, in memory. Without an await, so no reader sees half of it."""
-        snapshot = self._cache.snapshot()
+        snapshot = self._book.snapshot()
         node = snapshot.nodes.get(node_name)
         if node is None:
             raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node_name}")
-        if self._cache.confirmed(pod.metadata.uid) is not None:
+        if self._book.confirmed(pod.metadata.uid) is not None:
             raise _OvertakenError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was bound meanwhile")
         # An earlier try without a known outcome, ours or another's: the same cards again, so that both requests are equal.
         uid, metadata = pod.metadata.uid, pod.metadata
-        assumed, reserved = self._cache.assumed(uid, node_name), guard.reserved.get(uid)
+        assumed, reserved = self._book.assumed(uid, node_name), guard.reserved.get(uid)
         if assumed is not None:
             # An audit that asked for this pod before now must not believe the answer.
-            self._cache.renew(uid)
+            self._book.renew(uid)
         earlier = assumed or (reserved.booking if reserved is not None else None)
         if earlier is None:
             shares = choose(laid_on(node, guard), question(request, snapshot, self._policy, cpu_request(pod)))
@@ -174,7 +174,7 @@ class Binder:
         )  # fmt: skip
         if assumed is None:
             try:
-                self._cache.assume(node_name, booking, cpu_request(pod))
+                self._book.assume(node_name, booking, cpu_request(pod))
             except ValueError as error:
                 # The watch was ahead of our read: the pod was bound or deleted in between.
                 raise _OvertakenError(str(error)) from error
@@ -182,7 +182,7 @@ class Binder:
 
     def _annotations(self, pod: Pod, node_name: str, booking: Booking) -> dict[str, str]:
         """The annotations that are written on the pod."""
-        node, shares = self._cache.snapshot().nodes.get(node_name), booking.shares
+        node, shares = self._book.snapshot().nodes.get(node_name), booking.shares
         totals = {device.index: device.total for device in (node.devices if node is not None else ())}
         indices = [index for index, _ in shares]
         _LOG.info(
@@ -211,13 +211,13 @@ class Binder:
             self._release(metadata.uid, node, error)
             raise BindError(f"the API server refused to bind: {error}") from error
         self._note_bound(metadata.uid, node)
-        self._cache.bound(metadata, node, cpu_request(pod))
+        self._book.bound(metadata, node, cpu_request(pod))
         _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
 
     def _bound_to(self, uid: str) -> str | None:
         """The node of a pod that the API server reported as bound, unless it was restored from a snapshot since."""
-        if self._restores != self._cache.restores:
-            self._restores = self._cache.restores
+        if self._restores != self._book.restores:
+            self._restores = self._book.restores
             self._bound.clear()
         return self._bound.get(uid)
 
@@ -230,7 +230,7 @@ class Binder:
     def _forget(self, uid: str, node: str) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""
         if not self._unknown[uid, node]:
-            self._cache.forget(uid, node)
+            self._book.forget(uid, node)
 
     def _release(self, uid: str, node: str, error: ApiError) -> None:
         """Nothing that was sent can bind the pod here any more; after a conflict (409) it may be bound already, by any program."""
@@ -247,7 +247,7 @@ class Binder:
             return False
         if now.metadata.uid != pod.metadata.uid or now.spec.node_name != node:
             return False
-        self._cache.set_pod(now)
+        self._book.set_pod(now)
         return True
 
     async def _fetch(self, args: BindingArgs) -> Pod:
@@ -267,12 +267,12 @@ class Binder:
         name = f"{pod.metadata.namespace}/{pod.metadata.name}"
         if pod.spec.node_name != node:
             raise BindError(f"pod {name} is already bound to node {pod.spec.node_name}")
-        booking, _, problem = booking_of(pod, *self._cache.known(pod)[:1])
+        booking, _, problem = booking_of(pod, *self._book.known(pod)[:1])
         if booking.units > 0 and not booking.shares:
             raise BindError(
                 f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"
             )
-        self._cache.set_pod(pod)
+        self._book.set_pod(pod)
 
     def _resolve_later(self, pod: Pod, node: str, sent: float) -> None:
         self._unknown[pod.metadata.uid, node] += 1
@@ -289,7 +289,7 @@ class Binder:
             self._unknown[key] -= 1
             self._unknown += Counter()
         if bound is not None:
-            self._cache.set_pod(bound)
+            self._book.set_pod(bound)
             return
         self._forget(*key)
         _LOG.info("forgot pod=%s/%s uid=%s node=%s", pod.metadata.namespace, pod.metadata.name, *key)

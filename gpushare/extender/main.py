@@ -1,4 +1,4 @@
-"""Wiring of the extender: settings → client, cache, controller, binder, HTTP edge; and its end."""
+"""Wiring of the extender: settings → client, book, controller, binder, HTTP edge; and its end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from typing import Any
 from gpushare import __version__, logs, wire
 from gpushare.errors import UsageError
 from gpushare.extender.bind import Binder
-from gpushare.extender.book.audit import Audit, Pace
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.controller import Controller
-from gpushare.extender.book.expected_pods import read_expected
-from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.book.wake import Waker
-from gpushare.extender.book.workload import workload_for
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.workload import workload_for
 from gpushare.extender.edge.edge_tls import follow, load
 from gpushare.extender.edge.routes import Routes
-from gpushare.extender.replicas.node_guard import NodeGuards
+from gpushare.extender.follow.audit import Audit, Pace
+from gpushare.extender.follow.controller import Controller
+from gpushare.extender.follow.expected_pods import read_expected
+from gpushare.extender.follow.wake import Waker
+from gpushare.extender.node_guard import NodeGuards
 from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
@@ -56,31 +56,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _run(settings: ExtenderSettings) -> None:
     expected = None if settings.expected_pods is None else read_expected(settings.expected_pods)
     client = config.connect(settings.kubeconfig, settings.context, sends_much=True)
-    cache = SchedulerCache(workload_for(settings.policy, expected))
+    book = Book(workload_for(settings.policy, expected))
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
-    controller = Controller(client, cache, on_ready=gc.freeze, events=events)
+    controller = Controller(client, book, on_ready=gc.freeze, events=events)
     guards = None
     if settings.guarded:
         # Another one with each start: what a former process sent may still be on its way.
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        guards = NodeGuards(client, wire.GUARDS_NAMESPACE, identity, cache.fate_of, controller.pods_come_to)
+        guards = NodeGuards(client, wire.GUARDS_NAMESPACE, identity, book.fate_of, controller.pods_come_to)
     binder = Binder(
-        client, cache, clock_ns=time.time_ns, monotonic=time.monotonic, policy=settings.policy, guards=guards
+        client, book, clock_ns=time.time_ns, monotonic=time.monotonic, policy=settings.policy, guards=guards
     )
     verdicts = Verdicts()
     metrics = ExtenderMetrics(time.perf_counter_ns)
     waker = Waker(
-        client, cache, verdicts, policy=settings.policy, clock_ns=time.time_ns, monotonic=time.monotonic,
+        client, book, verdicts, policy=settings.policy, clock_ns=time.time_ns, monotonic=time.monotonic,
         on_call=metrics.count_call,
     )  # fmt: skip
     verbs = Verbs(
-        cache, binder, verdicts, is_ready=controller.is_ready, policy=settings.policy, monotonic=time.monotonic,
+        book, binder, verdicts, is_ready=controller.is_ready, policy=settings.policy, monotonic=time.monotonic,
         metrics=metrics, afterwards=asyncio.get_running_loop().call_soon, is_alone=not settings.guarded,
     )  # fmt: skip
     audit = Audit(
         client,
-        cache,
+        book,
         is_ready=controller.is_ready,
         versions=controller.versions,
         is_under_way=binder.is_under_way,
@@ -94,8 +94,8 @@ async def _run(settings: ExtenderSettings) -> None:
     listener = listen(address, settings.port)
     metrics.is_open = tls is None and ip_address(listener.getsockname()[0]).is_unspecified
     _LOG.info("starting version=%s address=%s port=%d", __version__, address, listener.getsockname()[1])
-    edge = HttpEdge(Routes(cache, verbs, controller.is_ready), listener)
-    observed = _metrics_edge(settings.metrics_address, metrics, cache, verdicts, controller, audit)
+    edge = HttpEdge(Routes(book, verbs, controller.is_ready), listener)
+    observed = _metrics_edge(settings.metrics_address, metrics, book, verdicts, controller, audit)
     try:
         await edge.start(tls)
         if observed is not None:
@@ -114,7 +114,7 @@ async def _run(settings: ExtenderSettings) -> None:
 def _metrics_edge(
     address: tuple[str, int] | None,
     metrics: ExtenderMetrics,
-    cache: SchedulerCache,
+    book: Book,
     verdicts: Verdicts,
     controller: Controller,
     audit: Audit,
@@ -124,9 +124,9 @@ def _metrics_edge(
         return None
     # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
     from gpushare.extender.edge.metrics_routes import MetricsRoutes
-    from gpushare.extender.telemetry.exposition import Exposition
+    from gpushare.extender.telemetry.exposition import ExtenderExposition
 
-    exposition = Exposition(metrics, cache, verdicts, lambda: controller.contacts, time.monotonic, audit)
+    exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic, audit)
     listener = listen(*address, flags="--metrics-address")
     _LOG.info("metrics at address=%s port=%d path=/metrics", address[0], listener.getsockname()[1])
     return HttpEdge(MetricsRoutes(exposition, controller.is_ready), listener, OF_METRICS)

@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from gpushare.errors import GpushareError, InvalidWishError
-from gpushare.extender import messages
 from gpushare.extender.bind import Binder, BindError
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.decisions.explain import explain
-from gpushare.extender.decisions.filter import FilterResult, filter_nodes, refuse_everywhere
-from gpushare.extender.decisions.preempt import Preemptor, Victims, preempt
-from gpushare.extender.decisions.prioritize import prioritize
+from gpushare.extender.core import messages
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.explain import explain
+from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_everywhere
+from gpushare.extender.core.preempt import Preemptor, Victims, preempt
+from gpushare.extender.core.prioritize import prioritize
+from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.telemetry.extender_metrics import (
     BAD_WISH,
     BIND,
@@ -57,7 +57,7 @@ class Verbs:
 
     def __init__(
         self,
-        cache: SchedulerCache,
+        book: Book,
         binder: Binder,
         verdicts: Verdicts,
         *,
@@ -70,7 +70,7 @@ class Verbs:
     ) -> None:
         """``is_alone``: no other extender answers the filters of pods that are bound here."""
         self.metrics = metrics or ExtenderMetrics(time.perf_counter_ns)
-        self._cache = cache
+        self._book = book
         self._verdicts = verdicts
         self._monotonic = monotonic
         self._binder = binder
@@ -104,8 +104,8 @@ class Verbs:
     def _decide(self, pod: Pod, names: Sequence[str]) -> tuple[Request | None, FilterResult]:
         """No request if the pod's wishes make no sense."""
         try:
-            request, snapshot = request_of(pod), self._cache.snapshot()
-            known = self._cache.answers.reasons(request)
+            request, snapshot = request_of(pod), self._book.snapshot()
+            known = self._book.answers.reasons(request)
             return request, filter_nodes(question(request, snapshot, self._policy), names, snapshot, known)
         except InvalidWishError as error:
             return None, refuse_everywhere(str(error), names)
@@ -125,10 +125,10 @@ class Verbs:
         pod = args.pod
         assert pod is not None
         _, names = _asked_about(args)
-        snapshot = self._cache.snapshot()
+        snapshot = self._book.snapshot()
         try:
             asked = question(request_of(pod), snapshot, self._policy, cpu_request(pod))
-            scores = prioritize(asked, names, snapshot, self._cache.answers.costs(asked))
+            scores = prioritize(asked, names, snapshot, self._book.answers.costs(asked))
             self.metrics.count(PRIORITIZE, GRANTED)
         except GpushareError as error:
             # Filter has given the reason; a scheduler that asks nevertheless gets no preference.
@@ -151,7 +151,7 @@ class Verbs:
         if not self._is_ready():
             self.metrics.count(PREEMPT, FAILED, NOT_READY)
             return {}
-        snapshot = self._cache.snapshot()
+        snapshot = self._book.snapshot()
         try:
             asked = question(request_of(pod), snapshot, self._policy)
             preemptor = Preemptor(asked, pod.spec.priority or 0, other_requests(pod), is_entangled(pod))
@@ -171,7 +171,7 @@ class Verbs:
         identity = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
         if verdict.request is None:
             return {"pod": identity, "asked": asked, "reasons": verdict.reasons}
-        snapshot = self._cache.snapshot()
+        snapshot = self._book.snapshot()
         now = question(verdict.request, snapshot, self._policy)
         if verdict.answer is None:
             found = {"lastReasons": verdict.reasons} | explain(now, snapshot, {}, snapshot.nodes, verdict.priority)
@@ -183,7 +183,7 @@ class Verbs:
     def what_if(self, body: bytes) -> bytes:
         """The same for a pod that is only thought of, on every node with cards. Raises MalformedMessageError."""
         pod = messages.decode_pod(body)
-        snapshot = self._cache.snapshot()
+        snapshot = self._book.snapshot()
         try:
             asked = question(request_of(pod), snapshot, self._policy)
         except GpushareError as error:

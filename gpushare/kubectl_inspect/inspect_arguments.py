@@ -11,8 +11,8 @@ from typing import Final
 
 from gpushare import __version__
 from gpushare.durations import seconds_of
-from gpushare.kubectl_inspect.document import JSON, YAML
-from gpushare.kubectl_inspect.selection import FIELDS, field_of
+from gpushare.kubectl_inspect.core.document import JSON, YAML
+from gpushare.kubectl_inspect.core.selection import FIELDS, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"
 # The original's logging flags: read, and without effect.

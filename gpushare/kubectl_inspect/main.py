@@ -10,10 +10,11 @@ from typing import TextIO
 
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kubectl_inspect import card_report, document, inspect_arguments, table
+from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.collect import collect
+from gpushare.kubectl_inspect.core import card_report, document, table
+from gpushare.kubectl_inspect.core.selection import select
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
-from gpushare.kubectl_inspect.selection import select
 from gpushare.manifests import Node, Pod
 
 # The exit code of a program that Ctrl-C ended, as shells report it.

@@ -4,7 +4,7 @@ An amount of ``aliyun.com/gpu-mem`` is a number without its unit, and pods outli
 card, which the binder writes on the pod in the same unit (``ALIYUN_COM_GPU_MEM_DEV``), shows which unit that was: no card has
 1024 GiB, and none that is shared has less than 1024 MiB. These are the units of the original. On a node with another unit, such as
 ``256MiB``, there are no pods of an earlier unit, because only our device plugin has such units and it waits for their end
-(``deviceplugin/cards/former_unit``).
+(``deviceplugin/core/former_unit``).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _STATUS_LINES: Final = {
 } | {503: b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"}
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request; ``is_known``: the caller has shown a certificate of ours, or none is needed."""
 
     method: str
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     parts: Sequence[bytes] = ()
 
 
-Application = Callable[[Request], Answer | Awaitable[Answer]]
+Application = Callable[[HttpRequest], Answer | Awaitable[Answer]]
 
 
 class HttpConnection(asyncio.Protocol):
@@ -88,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
         self._unfinished = 0
         self._expects = False
         self._refusal: Answer | None = None
-        self._requests: deque[tuple[Request, bool]] = deque()
+        self._requests: deque[tuple[HttpRequest, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
         # When the present state began: waiting for a request, reading one, or waiting until the client takes its answer.
@@ -234,7 +234,7 @@ class HttpConnection(asyncio.Protocol):
         self._unfinished = 0
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         path = _path(self._url)
-        request = Request(self._method.decode("ascii"), path, body, self.is_known)
+        request = HttpRequest(self._method.decode("ascii"), path, body, self.is_known)
         is_kept = self._parser.should_keep_alive()
         self._requests.append((request, is_kept))
         self._is_last = not is_kept
@@ -264,7 +264,7 @@ class HttpConnection(asyncio.Protocol):
         self._refusal = answer
         self._connections.release(self, self._body_held)
         self._body, self._body_held = [], 0
-        self._requests.append((Request("GET", "", b"", is_known=False), False))
+        self._requests.append((HttpRequest("GET", "", b"", is_known=False), False))
 
     def _drop(self) -> None:
         """Keep nothing of what the client has sent, or does not take."""
@@ -292,7 +292,7 @@ class HttpConnection(asyncio.Protocol):
             # Nothing is held any more if the connection was given up in between.
             self._connections.release(self, min(size, self.held))
 
-    async def _later(self, request: Request, answer: Awaitable[Answer], is_kept: bool) -> None:
+    async def _later(self, request: HttpRequest, answer: Awaitable[Answer], is_kept: bool) -> None:
         try:
             whole = await answer
             method, size = request.method, len(request.body)

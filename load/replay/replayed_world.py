@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.workload import Workload, class_of
-from gpushare.extender.decisions.filter import filter_nodes
-from gpushare.extender.decisions.prioritize import prioritize
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.filter import filter_nodes
+from gpushare.extender.core.prioritize import prioritize
+from gpushare.extender.core.workload import Workload, class_of
 from gpushare.manifests import Node, Pod
 from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Shares, choose, question
@@ -59,7 +59,7 @@ class World:
     def __init__(self, trace: Trace, policy: str, expected: Outlook | None) -> None:
         self.allocated = 0
         self._policy = policy
-        self._book = SchedulerCache(Workload(counts_cpu=True, expected=expected), most_requests=_MOST_REQUESTS)
+        self._book = Book(Workload(counts_cpu=True, expected=expected), most_requests=_MOST_REQUESTS)
         self._rooms = Rooms(trace)
         for node in trace.nodes:
             self._book.set_node(msgspec.convert(node_object(node), Node))

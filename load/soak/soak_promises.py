@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpushare.extender.book.cache import ENDED_REMEMBERED
+from gpushare.extender.core.book import ENDED_REMEMBERED
 from load.play.growth import Promise
 
 # Memory is flat if it grows by no more than this an hour, in parts of its size: a leak of a pod's size for each pod that comes

@@ -18,9 +18,9 @@ import msgspec
 from gpushare import wire
 from gpushare.bounds import BYTES_IN_FLIGHT
 from gpushare.extender.bind import Binder
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.decisions.inspection import describe_node, nodes_with_cards
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.inspection import describe_node, nodes_with_cards
+from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
@@ -45,22 +45,22 @@ class Edge:
         self._loop = asyncio.new_event_loop()
         self._problems: list[object] = []
         self._loop.set_exception_handler(lambda _, context: self._problems.append(context))
-        self._cache = SchedulerCache()
+        self._book = Book()
         for document in (_node("n1", 28, 2), _node("n2", 11, 1)):
-            self._cache.set_node(msgspec.convert(document, Node))
+            self._book.set_node(msgspec.convert(document, Node))
         for document in (_pod("held", 4, node="n1"), _pod("waits", 3)):
-            self._cache.set_pod(msgspec.convert(document, Pod))
+            self._book.set_pod(msgspec.convert(document, Pod))
         self._http = httpx2.AsyncClient(base_url="http://api", transport=httpx2.MockTransport(_refuse))
-        binder = Binder(ApiClient(self._http), self._cache, clock_ns=lambda: 1, monotonic=time.monotonic)
+        binder = Binder(ApiClient(self._http), self._book, clock_ns=lambda: 1, monotonic=time.monotonic)
         verbs = Verbs(
-            self._cache,
+            self._book,
             binder,
             Verdicts(),
             is_ready=lambda: True,
             policy=wire.POLICY_BINPACK,
             monotonic=time.monotonic,
         )
-        self._routes = Routes(self._cache, verbs, lambda: True)
+        self._routes = Routes(self._book, verbs, lambda: True)
         self._book = self._said()
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Edge:
 
     def _said(self) -> bytes:
         return msgspec.json.encode(
-            ([describe_node(node) for node in nodes_with_cards(self._cache.snapshot())], self._cache.booked_pods())
+            ([describe_node(node) for node in nodes_with_cards(self._book.snapshot())], self._book.booked_pods())
         )
 
 

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from gpushare import bounds, wire
 from gpushare.bounds import Bound
-from gpushare.deviceplugin.cards.health import named_cards
+from gpushare.deviceplugin.core.health import named_cards
 from gpushare.errors import GpushareError
-from gpushare.extender.book.audit_diff import cards_disputed
-from gpushare.extender.book.bookings import booking_of
-from gpushare.kubectl_inspect import card_report, table
+from gpushare.extender.core.audit_diff import cards_disputed
+from gpushare.extender.core.bookings import booking_of
+from gpushare.kubectl_inspect.core import card_report, table
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices
 from gpushare.model.pod import request_of

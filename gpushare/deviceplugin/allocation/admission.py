@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from gpushare.deviceplugin.allocation import last_guard
-from gpushare.deviceplugin.allocation.candidates import Candidate, Offer, candidates, ids_by_card, match
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, without_card
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
-from gpushare.deviceplugin.allocation.repair import cards_for
-from gpushare.deviceplugin.answer.container_answer import ContainerAnswer, Granted, answer
-from gpushare.deviceplugin.cards.devices import DeviceIds
-from gpushare.deviceplugin.cards.id_limits import check_ids_of_pod
+from gpushare.deviceplugin.core import last_guard
+from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, match
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
+from gpushare.deviceplugin.core.devices import DeviceIds
+from gpushare.deviceplugin.core.id_limits import check_ids_of_pod
+from gpushare.deviceplugin.core.repair import cards_for
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError
 from gpushare.manifests import Pod

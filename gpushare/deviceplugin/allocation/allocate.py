@@ -17,7 +17,7 @@ were bound to its node, one after the other, and for each GPU container of a pod
    error keeps the container from starting; the kubelet tries again.
 
 So a wrong guess costs a few writes, and never puts a container on another card than its annotation names. The plugin does
-not have to remember anything for that: the ids show their card, the kubelet's book shows their container, and marks on
+not have to remember anything for that: the ids show their card, the kubelet's records shows their container, and marks on
 the pods show a repair under way. Every process can continue the work of one that was killed.
 
 Pods that came past the extender get a card as soon as they are seen (``hand_bound``).
@@ -36,16 +36,16 @@ from gpushare import wire
 from gpushare.deviceplugin.allocation.admission import Admission
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
-from gpushare.deviceplugin.allocation.held import HeldError, HeldPod, HeldPods
 from gpushare.deviceplugin.allocation.node_view import NodeView
-from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.allocation.owner import KubeletRecords
 from gpushare.deviceplugin.allocation.restoration import Restoration
 from gpushare.deviceplugin.allocation.verification import Verification
-from gpushare.deviceplugin.allocation.write_budget import WriteBudget
-from gpushare.deviceplugin.answer.container_answer import ContainerAnswer
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.node_pods import NodePods
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer
+from gpushare.deviceplugin.core.held import HeldError, HeldPod, HeldPods
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -74,8 +74,8 @@ class Allocator:
         self,
         client: ApiClient,
         pods: NodePods,
-        node: NodeStatus,
-        book: KubeletBook,
+        node: NodeWriter,
+        book: KubeletRecords,
         events: EventRecorder,
         *,
         rules: ContainerFlags | None = None,

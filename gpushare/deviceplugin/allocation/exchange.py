@@ -13,9 +13,9 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
-from gpushare.deviceplugin.allocation.repair import Step, next_step
-from gpushare.deviceplugin.allocation.write_budget import WriteBudget
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.repair import Step, next_step
+from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.manifests import Pod
 
@@ -145,7 +145,7 @@ def _what(step: Step, sight: Sight) -> str:
     before = sight.standing(step.uid)
     if before is None or before.index == step.index:
         return "unmarked" if step.mark is None else "marked"
-    if before.held is None:
+    if before.ids_on is None:
         return "gave way"
     leaves = (one for one in sight.standings if one.index == step.index)
     return "exchanged" if any(sight.aims.get(one.uid) != step.index for one in leaves) else "moved"

@@ -11,8 +11,8 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
-from gpushare.deviceplugin.allocation.repair import PodCard
-from gpushare.deviceplugin.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.kube.api_errors import REFUSALS, ConflictError, NotFoundError
 from gpushare.kube.event_recorder import EventRecorder

@@ -1,4 +1,4 @@
-"""All that the plugin knows of its node at one moment: pods by the API, holdings by the kubelet's book."""
+"""All that the plugin knows of its node at one moment: pods by the API, holdings by the kubelet's records."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_PAGE
-from gpushare.deviceplugin.allocation.candidates import Candidate
-from gpushare.deviceplugin.allocation.holdings import Entry, Grant, Holdings, lay
-from gpushare.deviceplugin.allocation.owner import KubeletBook
-from gpushare.deviceplugin.allocation.repair import PodCard, aims
-from gpushare.deviceplugin.allocation.standings import allocation_by_book, booked_units, open_units, pod_cards
-from gpushare.deviceplugin.cards.devices import DeviceIds
-from gpushare.deviceplugin.cards.id_limits import kubelet_release
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.kept_pods import cut_down
-from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.allocation.owner import KubeletRecords
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.candidates import Candidate
+from gpushare.deviceplugin.core.devices import DeviceIds
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
+from gpushare.deviceplugin.core.id_limits import kubelet_release
+from gpushare.deviceplugin.core.kept_pods import cut_down
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.repair import PodCard, aims
+from gpushare.deviceplugin.core.standings import allocation_by_book, booked_units, open_units, pod_cards
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod
@@ -41,7 +41,7 @@ _ASKS_SINCE: Final = (1, 19)
 class Sight:
     """One moment. ``units`` are those of each healthy card for pods on one card, ``aims`` the card that each of them should be on.
 
-    ``admitted`` are pods that the kubelet's book names or has named.
+    ``admitted`` are pods that the kubelet's records names or has named.
     """
 
     pods: tuple[Pod, ...]
@@ -78,14 +78,14 @@ class NodeView:
     """Where a sight comes from. ``repairs``: may indices of pods be changed?"""
 
     def __init__(
-        self, client: ApiClient, pods: NodePods, node: NodeStatus, book: KubeletBook, *, repairs: bool
+        self, client: ApiClient, pods: NodePods, node: NodeWriter, book: KubeletRecords, *, repairs: bool
     ) -> None:
         self.pods = pods
         self.node = node
         self.book = book
         self.repairs = repairs
         self._client = client
-        # By ids, the container that they were answered for, from the question on until the kubelet's book names their container.
+        # By ids, the container that they were answered for, from the question on until the kubelet's records names their container.
         self.guesses: dict[frozenset[str], Grant] = {}
         # By uid, pods with annotations that the API server refused to change a moment ago, and its reason.
         self.refused: dict[str, str] = {}
@@ -180,7 +180,7 @@ class NodeView:
         )
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
-        """Take the cards of pods from the kubelet's book if their annotations were changed before this process knew them."""
+        """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""
         found = False
         for pod in pods:
             shown = functools.partial(self.pods.bindings.shown_allocation, pod)
@@ -208,7 +208,7 @@ class NodeView:
         }
 
     def pod_of(self, entry: Entry) -> Pod | None:
-        """The pod that a line of the kubelet's book speaks of."""
+        """The pod that a line of the kubelet's records speaks of."""
         if entry.uid:
             return self.pods.by_uid(entry.uid)
         return self.pods.find(entry.namespace, entry.pod)

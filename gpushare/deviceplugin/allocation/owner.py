@@ -1,4 +1,4 @@
-"""The kubelet's own book: which container has which ids.
+"""The kubelet's own records: which container has which ids.
 
 PodResources is its public side; the device manager's checkpoint, in the folder of the sockets, knows uids, the answers
 that containers got, and ordinary init containers besides, and is the only side if the other socket is not mounted (the
@@ -10,8 +10,6 @@ asked frees the ids of ended pods, and computes its taken ids again, without tho
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 from pathlib import Path
 from typing import Final
@@ -19,51 +17,31 @@ from typing import Final
 import grpc
 import grpc.aio
 import msgspec
-from google.protobuf.message import DecodeError
 
-from gpushare import wire
-from gpushare.deviceplugin.allocation.holdings import Entry, merge
-from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
+from gpushare.deviceplugin.checkpoint import CHECKPOINT, OURS, Checkpoint
+from gpushare.deviceplugin.core.holdings import Entry, merge
+from gpushare.deviceplugin.proto import podresources_pb2, podresources_pb2_grpc
 
 _LOG = logging.getLogger(__name__)
 
-_CHECKPOINT: Final = "kubelet_internal_checkpoint"
 # A List answer carries every id of the node, and only the kubelet may write to this socket: any size is taken.
 _OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost"))
 # PreStartContainer has 30 s in all; the kubelet answers in milliseconds, or refuses more than 100 calls a second.
 _BUDGET_SECONDS: Final = 10.0
 _FIRST_PAUSE_SECONDS: Final = 0.02
-_OURS: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 
 
-class _Line(msgspec.Struct, gc=False):
-    PodUID: str = ""
-    ContainerName: str = ""
-    ResourceName: str = ""
-    # By NUMA node since 1.20, a flat list before.
-    DeviceIDs: dict[str, list[str] | None] | list[str] | None = None
-    AllocResp: str | None = None
-
-
-class _Data(msgspec.Struct, gc=False):
-    PodDeviceEntries: list[_Line] | None = None
-
-
-class _Checkpoint(msgspec.Struct, gc=False):
-    Data: _Data = msgspec.field(default_factory=_Data)
-
-
-class KubeletBook:
+class KubeletRecords:
     """The kubelet's answer to "which container has this id"."""
 
     def __init__(self, pod_resources_socket: Path, device_plugin_path: Path) -> None:
         self._socket = pod_resources_socket
-        self._path = device_plugin_path / _CHECKPOINT
+        self._path = device_plugin_path / CHECKPOINT
         # The file as it was read last: it is large if there are many ids, and rarely changes between two questions.
         self._read: tuple[tuple[int, int, int], tuple[Entry, ...]] | None = None
 
     async def entries(self) -> tuple[Entry, ...]:
-        """The whole book, for when no admission is under way."""
+        """All records, for when no admission is under way."""
         return merge(await self._from_pod_resources(), self.checkpoint() or ())
 
     def checkpoint(self) -> tuple[Entry, ...] | None:
@@ -72,7 +50,7 @@ class KubeletBook:
             stat = self._path.stat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if self._read is None or self._read[0] != identity:
-                self._read = (identity, _decode(self._path.read_bytes()))
+                self._read = (identity, Checkpoint.decode(self._path.read_bytes()).entries())
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
@@ -109,43 +87,10 @@ class KubeletBook:
         for pod in answer.pod_resources:
             for container in pod.containers:
                 for devices in container.devices:
-                    if devices.resource_name in _OURS:
+                    if devices.resource_name in OURS:
                         key = (pod.namespace, pod.name, container.name, devices.resource_name)
                         found.setdefault(key, set()).update(devices.device_ids)
         return tuple(
             Entry(container, frozenset(ids), namespace=namespace, pod=name, resource=resource)
             for (namespace, name, container, resource), ids in found.items()
         )
-
-
-def _decode(content: bytes) -> tuple[Entry, ...]:
-    """Raises msgspec.DecodeError for what is no checkpoint."""
-    lines = msgspec.json.decode(content, type=_Checkpoint).Data.PodDeviceEntries or ()
-    return tuple(
-        Entry(
-            line.ContainerName,
-            frozenset(_flat(line.DeviceIDs)),
-            uid=line.PodUID,
-            resource=line.ResourceName,
-            variables=_variables_of(line.AllocResp),
-        )
-        for line in lines
-        if line.ResourceName in _OURS
-    )
-
-
-def _variables_of(response: str | None) -> dict[str, str] | None:
-    """The variables in an answer of ours that the kubelet keeps; None if it keeps none that can be read."""
-    if not response:
-        return None
-    try:
-        encoded = base64.b64decode(response, validate=True)
-        return dict(deviceplugin_pb2.ContainerAllocateResponse.FromString(encoded).envs)
-    except (binascii.Error, DecodeError):
-        return None
-
-
-def _flat(device_ids: dict[str, list[str] | None] | list[str] | None) -> list[str]:
-    if isinstance(device_ids, dict):
-        return [device_id for ids in device_ids.values() for device_id in ids or ()]
-    return device_ids or []

@@ -1,6 +1,6 @@
 """Puts back annotations that were changed after their pod was bound, and reports the change on the pod.
 
-Nothing in the plugin depends on these writes: it remembers what was bound (``bindings``), and the kubelet's book has the
+Nothing in the plugin depends on these writes: it remembers what was bound (``bindings``), and the kubelet's records has the
 ids. The writes are for other readers of the API. So no call of the kubelet waits for them, and a pod is written a few times a
 minute only.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView
-from gpushare.deviceplugin.allocation.write_budget import WriteBudget
+from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod

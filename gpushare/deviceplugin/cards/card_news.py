@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.card_pods import indices_of
-from gpushare.deviceplugin.cards.publication import CardChange
-from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.core.card_pods import indices_of
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.publication import CardChange
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

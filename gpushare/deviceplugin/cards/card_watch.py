@@ -20,11 +20,11 @@ from gpushare.deviceplugin.cards.card_news import (
     CardNews,
     why_not_shared,
 )
-from gpushare.deviceplugin.cards.container_fault import ContainerFault
-from gpushare.deviceplugin.cards.devices import PhysicalCard
-from gpushare.deviceplugin.cards.health import CardHealth, Recovery
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.cards.roster import count_cards
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.container_fault import ContainerFault
+from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.health import CardHealth, Recovery
+from gpushare.deviceplugin.core.roster import count_cards
 from gpushare.nvml.api import Card, Reports, Survey, UnreadableCard
 from gpushare.nvml.nvml_errors import BLOCKED_CODES, CONTAINER_CODES, NvmlError
 from gpushare.nvml.session import NvmlSession
@@ -66,7 +66,7 @@ class CardWatch:
         self,
         session: NvmlSession,
         thread: NvmlThread,
-        node: NodeStatus,
+        node: NodeWriter,
         health: CardHealth,
         news: CardNews,
         clock: Callable[[], float],

@@ -14,8 +14,8 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.health import CardHealth
-from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.health import CardHealth
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import ConfigMap
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 POLL_SECONDS: Final = 30.0
 
 
-async def follow_declared(client: ApiClient, node: NodeStatus, health: CardHealth) -> None:
+async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:
     """Enter the cards of the ConfigMap in the book of health, until cancelled."""
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
     path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"

@@ -26,12 +26,12 @@ from typing import Final
 import msgspec
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.devices import PhysicalCard, describe_cards
-from gpushare.deviceplugin.cards.former_unit import unit_before
-from gpushare.deviceplugin.cards.health import CardHealth, Recovery, named_cards
-from gpushare.deviceplugin.cards.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
-from gpushare.deviceplugin.cards.roster import known_cards
-from gpushare.deviceplugin.cards.xid_rules import XidRules
+from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.former_unit import unit_before
+from gpushare.deviceplugin.core.health import CardHealth, Recovery, named_cards
+from gpushare.deviceplugin.core.publication import CardChange, about_us, changes_between, has_left, patch_for, shape
+from gpushare.deviceplugin.core.roster import known_cards
+from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.errors import GpushareError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient
@@ -53,7 +53,7 @@ _PAUSE_SECONDS: Final = 0.1
 Listener = Callable[[Sequence[CardChange]], None]
 
 
-class NodeStatus:
+class NodeWriter:
     """Our Node and its cards. Call ``prepare`` first.
 
     ``cards`` is what is announced now and may change at any await. ``boot`` is the id of the present boot, as the Node shows it.

@@ -18,28 +18,15 @@ from typing import Final
 import msgspec
 
 from gpushare import wire
+from gpushare.deviceplugin.checkpoint import CHECKPOINT, Checkpoint
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
 
 _LOG = logging.getLogger(__name__)
 
-CHECKPOINT: Final = "kubelet_internal_checkpoint"
 # How often the checkpoint is looked at, and how often the event is repeated, in seconds.
 _LOOK_SECONDS: Final = 1.0
 _REPEAT_SECONDS: Final = 300.0
-
-
-class _Entry(msgspec.Struct, gc=False):
-    ResourceName: str = ""
-
-
-class _Data(msgspec.Struct, gc=False):
-    PodDeviceEntries: list[_Entry] | None = None
-    RegisteredDevices: dict[str, list[str] | None] | None = None
-
-
-class _Checkpoint(msgspec.Struct, gc=False):
-    Data: _Data = msgspec.field(default_factory=_Data)
 
 
 async def until_released(folder: Path, node: ObjectMeta, events: EventRecorder) -> None:
@@ -88,10 +75,7 @@ def owns(checkpoint: bytes, resource: str) -> bool:
     if not checkpoint:
         return False
     try:
-        data = msgspec.json.decode(checkpoint, type=_Checkpoint).Data
+        return Checkpoint.decode(checkpoint).owns(resource)
     except msgspec.DecodeError as error:
         _LOG.warning("cannot read the kubelet's checkpoint error=%s", error)
         return False
-    return resource in (data.RegisteredDevices or ()) or any(
-        entry.ResourceName == resource for entry in data.PodDeviceEntries or ()
-    )

@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from gpushare import __version__
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.telemetry.usage import MIB, CardUse, PodCard, bookings
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.usage import MIB, CardUse, PodOnCard, bookings
 from gpushare.errors import InvalidQuantityError
 from gpushare.logs import lines_dropped
 from gpushare.manifests import Pod
@@ -32,11 +32,11 @@ _POD: Final = ("namespace", "pod", "uid", "card")
 def registry_of(metrics: PluginMetrics) -> CollectorRegistry:
     """A registry with the plugin's series and nothing else."""
     registry = CollectorRegistry()
-    registry.register(Exposition(metrics))
+    registry.register(PluginExposition(metrics))
     return registry
 
 
-class Exposition(Collector):
+class PluginExposition(Collector):
     """All series of the plugin."""
 
     def __init__(self, metrics: PluginMetrics) -> None:
@@ -186,7 +186,7 @@ def _of_card(card: CardFacts) -> tuple[str, str, str]:
     return str(card.index), card.uuid, card.model
 
 
-def _of_pod(on: PodCard) -> tuple[str, str, str, str]:
+def _of_pod(on: PodOnCard) -> tuple[str, str, str, str]:
     return on.namespace, on.pod, on.uid, str(on.index)
 
 

@@ -11,7 +11,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 from gpushare.serving import http_edge
-from gpushare.serving.http_connection import TEXT, Answer, Request
+from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class MetricsServer:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         """Answer one request; an unexpected failure is logged and answered, and the plugin lives on."""
         if request.path not in ("/metrics", "/healthz"):
             return _NOT_FOUND

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
-from gpushare.deviceplugin.telemetry.cgroups import containers_of
-from gpushare.deviceplugin.telemetry.usage import ProcessUse
+from gpushare.deviceplugin.core.cgroups import containers_of
+from gpushare.deviceplugin.core.usage import ProcessUse
 from gpushare.nvml.api import Process
 
 _LOG = logging.getLogger(__name__)

@@ -10,13 +10,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from gpushare import wire
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.telemetry.processes import ProcessOwners
-from gpushare.deviceplugin.telemetry.usage import (
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.usage import (
     MIB,
     CardUse,
     Episode,
-    PodCard,
+    PodOnCard,
     ProcessUse,
     bookings,
     judge,
@@ -24,6 +23,7 @@ from gpushare.deviceplugin.telemetry.usage import (
     sum_up,
     uids_in_cgroups,
 )
+from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
@@ -61,8 +61,8 @@ class UsageWatch:
         self._events = events
         self._rules = rules
         self._clock = clock
-        self._episodes: Mapping[PodCard, Episode] = {}
-        self._unbooked: frozenset[PodCard] = frozenset()
+        self._episodes: Mapping[PodOnCard, Episode] = {}
+        self._unbooked: frozenset[PodOnCard] = frozenset()
 
     async def run(self) -> None:
         """Look for ever."""
@@ -107,7 +107,7 @@ class UsageWatch:
         for use in verdict.ended:
             await self._report_end(by_uid[use.on.uid], use)
 
-    async def _report_unbooked(self, pod: ObjectMeta, on: PodCard) -> None:
+    async def _report_unbooked(self, pod: ObjectMeta, on: PodOnCard) -> None:
         _LOG.warning("unbooked pod=%s/%s uid=%s device=%d", pod.namespace, pod.name, pod.uid, on.index)
         text = (
             f"a process of this pod runs on card {on.index}, which the pod did not book; it takes memory that other pods were "

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from gpushare.extender.edge.health_routes import health
 from gpushare.extender.telemetry.scrape import CONTENT_TYPE, scrape
-from gpushare.serving.http_connection import TEXT, Answer, Request
+from gpushare.serving.http_connection import TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class MetricsRoutes:
         # One scrape at a time: a large one is some MiB, and its slices are all that may be taken from the scheduler's questions.
         self._turn = asyncio.Lock()
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """Answer one request."""
         probe = self._probes.get(request.path)
         if probe is None and request.path != "/metrics":

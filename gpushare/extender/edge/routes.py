@@ -14,13 +14,13 @@ from functools import partial
 from typing import Final
 
 from gpushare import wire
-from gpushare.extender import messages
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.decisions.inspection import describe_node, inspect_node, nodes_with_cards
+from gpushare.extender.core import messages
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.inspection import describe_node, inspect_node, nodes_with_cards
 from gpushare.extender.edge.health_routes import health
 from gpushare.extender.telemetry.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
 from gpushare.extender.verbs import Verbs
-from gpushare.serving.http_connection import JSON, TEXT, Answer, Request
+from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ _FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the 
 class Routes:
     """The application. ``is_ready``: is the book complete?"""
 
-    def __init__(self, cache: SchedulerCache, verbs: Verbs, is_ready: Callable[[], bool]) -> None:
-        self._cache = cache
+    def __init__(self, book: Book, verbs: Verbs, is_ready: Callable[[], bool]) -> None:
+        self._book = book
         self._verbs = verbs
         # At most one inspection is being described; the next waits for it, and answers all callers that came since.
         self._describing = asyncio.Lock()
@@ -61,7 +61,7 @@ class Routes:
             **self._probes,
         }
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """Answer one request; an unexpected failure is logged and answered, and the program lives on."""
         try:
             if not request.is_known and request.path not in self._probes:
@@ -76,7 +76,7 @@ class Routes:
         except Exception:
             return _failed(request)
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: HttpRequest) -> Answer:
         """No await in it: the answer is of one moment."""
         method, path = request.method, request.path
         verb = self._posts.get(path)
@@ -100,13 +100,13 @@ class Routes:
                 return _NOT_FOUND
         return answer(name) if method in ("GET", "HEAD") else _NOT_ALLOWED
 
-    async def _bind(self, request: Request) -> Answer:
+    async def _bind(self, request: HttpRequest) -> Answer:
         try:
             return Answer(200, JSON, await self._bind_timed(request.body))
         except Exception:
             return _failed(request)
 
-    async def _inspect(self, request: Request) -> Answer:
+    async def _inspect(self, request: HttpRequest) -> Answer:
         """All nodes. Callers that wait together get the same answer, of a later moment than any of them asked."""
         try:
             if self._inspection is None:
@@ -121,14 +121,14 @@ class Routes:
         async with self._describing:
             self._inspection = None
             described = []
-            for number, node in enumerate(nodes_with_cards(self._cache.snapshot()), 1):
+            for number, node in enumerate(nodes_with_cards(self._book.snapshot()), 1):
                 described.append(messages.encode_json(describe_node(node)))
                 if number % _NODES_AT_ONCE == 0:
                     await asyncio.sleep(0)
             return b'{"nodes":[' + b",".join(described) + b"]}"
 
     def _inspect_one(self, name: str) -> Answer:
-        described = inspect_node(self._cache.snapshot(), name)
+        described = inspect_node(self._book.snapshot(), name)
         return Answer(404 if "error" in described else 200, JSON, messages.encode_json(described))
 
     def _explain(self, namespace: str, name: str) -> Answer:
@@ -139,6 +139,6 @@ class Routes:
         return Answer(200, JSON, messages.encode_json(found))
 
 
-def _failed(request: Request) -> Answer:
+def _failed(request: HttpRequest) -> Answer:
     _LOG.exception("failed method=%s path=%r", request.method, request.path)
     return _FAILED

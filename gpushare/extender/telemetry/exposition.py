@@ -20,9 +20,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from gpushare import __version__
-from gpushare.extender.book.audit import AuditResult
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdict, Verdicts
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.verdicts import Verdict, Verdicts
+from gpushare.extender.follow.audit import AuditResult
 from gpushare.extender.telemetry.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
@@ -49,13 +49,13 @@ class Audits(Protocol):
     failed: int
 
 
-class Exposition(Collector):
+class ExtenderExposition(Collector):
     """All series. ``monotonic`` is the clock of ``contacts``."""
 
     def __init__(
         self,
         metrics: ExtenderMetrics,
-        cache: SchedulerCache,
+        book: Book,
         verdicts: Verdicts,
         contacts: Callable[[], Mapping[str, Contact]],
         monotonic: Callable[[], float],
@@ -63,7 +63,7 @@ class Exposition(Collector):
     ) -> None:
         self._audits = audits
         self._metrics = metrics
-        self._cache = cache
+        self._book = book
         self._verdicts = verdicts
         self._contacts = contacts
         self._monotonic = monotonic
@@ -156,7 +156,7 @@ class Exposition(Collector):
         )
 
     def _of_pods(self) -> Iterator[Metric]:
-        booked, assumed = self._cache.booked_pods()
+        booked, assumed = self._book.booked_pods()
         yield _gauge(
             "gpushare_extender_pods",
             "Pods with units in the book: booked as the API server says, assumed while their bind is under way.",
@@ -166,7 +166,7 @@ class Exposition(Collector):
         waiting = dict.fromkeys((*sorted(REASONS), BAD_WISH), 0)
         for part in _parts(self._verdicts.refused(), _PODS_A_PIECE):
             for verdict in part:
-                if self._cache.is_pending(verdict.metadata):
+                if self._book.is_pending(verdict.metadata):
                     reason = _reason(verdict)
                     waiting[reason] = waiting.get(reason, 0) + 1
             yield _waiting({})
@@ -174,7 +174,7 @@ class Exposition(Collector):
 
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.
-        nodes = tuple(self._cache.snapshot().nodes.values())
+        nodes = tuple(self._book.snapshot().nodes.values())
         yield _gauge(
             "gpushare_extender_nodes",
             "Nodes in the book, those without cards too.",

@@ -13,7 +13,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError, InvalidQuantityError, InvalidWishError
-from gpushare.extender.messages import MalformedMessageError
+from gpushare.extender.core.messages import MalformedMessageError
 from gpushare.kube.api_errors import ApiError
 
 FILTER: Final = "filter"

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.owner import KubeletBook
-from gpushare.deviceplugin.cards.devices import PhysicalCard, device_list
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.node_pods import NodePods
+from gpushare.deviceplugin.allocation.owner import KubeletRecords
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.devices import PhysicalCard, device_list
+from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -60,7 +60,7 @@ class Stage:
     api: StubApi
     client: ApiClient
     folder: Path
-    node: NodeStatus
+    node: NodeWriter
     repairs: bool = True
     settled_seconds: float = 0.0
     now: float = 0.0
@@ -75,7 +75,7 @@ class Stage:
     def start_plugin(self) -> None:
         """A new process: it knows nothing of what the one before it did."""
         events = EventRecorder(self.client, "test", lambda: 0.0, random.Random(1))
-        book = KubeletBook(self.folder / "none.sock", self.folder)
+        book = KubeletRecords(self.folder / "none.sock", self.folder)
         self.pods = NodePods()
         self.allocator = Allocator(
             self.client, self.pods, self.node, book, events,
@@ -239,6 +239,6 @@ async def stage(
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
-            node = NodeStatus(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", slots=slots)
+            node = NodeWriter(client, "rig", physical, MemoryUnit.parse("GiB"), "boot", slots=slots)
             await node.prepare(frozenset())
             yield Stage(api, client, Path(name), node, **more)

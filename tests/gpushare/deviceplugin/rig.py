@@ -16,16 +16,16 @@ import grpc.aio
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.cards.card_news import CardNews
-from gpushare.deviceplugin.cards.card_pods import indices_in_use
 from gpushare.deviceplugin.cards.card_watch import CardWatch
-from gpushare.deviceplugin.cards.health import CardHealth
-from gpushare.deviceplugin.cards.id_limits import check_ids
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.cards.publication import changes_between
-from gpushare.deviceplugin.cards.roster import remembered
-from gpushare.deviceplugin.cards.xid_rules import XidRules
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.card_pods import indices_in_use
+from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.id_limits import check_ids
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.core.publication import changes_between
+from gpushare.deviceplugin.core.roster import remembered
+from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
@@ -56,7 +56,7 @@ class Rig:
     state: State
     api: StubApi
     clock: Clock
-    node: NodeStatus
+    node: NodeWriter
     watch: CardWatch
     health: CardHealth
     client: ApiClient
@@ -175,7 +175,7 @@ async def running(
             client = ApiClient(http)
             events = EventRecorder(client, "test", clock, random.Random(1))
             news = CardNews(client, "rig", pods, events, lambda: node.metadata)
-            node = NodeStatus(
+            node = NodeWriter(
                 client, "rig", (), MemoryUnit.parse(unit), "fallback-boot",
                 health=health,
                 in_use=lambda: indices_in_use(pods.in_admission_order()),

@@ -11,9 +11,9 @@ import pytest
 from gpushare import wire
 from gpushare.deviceplugin import former_boot
 from gpushare.deviceplugin.allocation.node_view import list_all
-from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.former_boot import end_pods_of_former_boot
-from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -49,7 +49,7 @@ async def start(api: StubApi) -> list[str]:
     """Start as the plugin's main does; the pods that still hold a card."""
     async with serve(api) as url, plain_http(url) as http:
         client, pods = ApiClient(http), NodePods()
-        own = NodeStatus(client, "n", (), MemoryUnit.parse("GiB"), "kernel")
+        own = NodeWriter(client, "n", (), MemoryUnit.parse("GiB"), "kernel")
         await list_all(pods, client, "n")
         await own.prepare(frozenset())
         # Names of events only.

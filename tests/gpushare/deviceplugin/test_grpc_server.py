@@ -17,12 +17,12 @@ import pytest
 
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.allocation.owner import KubeletBook
-from gpushare.deviceplugin.cards import id_limits
-from gpushare.deviceplugin.cards.devices import PhysicalCard
-from gpushare.deviceplugin.cards.node_status import NodeStatus
+from gpushare.deviceplugin.allocation.owner import KubeletRecords
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core import id_limits
+from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
-from gpushare.deviceplugin.node_pods import NodePods
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
@@ -112,11 +112,11 @@ async def plugin(
         folder = Path(name)
         async with serve(api) as url, plain_http(url) as http:
             client = ApiClient(http)
-            node = NodeStatus(client, "rig", physical, MemoryUnit.parse(unit), "boot")
+            node = NodeWriter(client, "rig", physical, MemoryUnit.parse(unit), "boot")
             await node.prepare(frozenset())
             await node.publish()
             events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
-            book = KubeletBook(folder / "none.sock", folder)
+            book = KubeletRecords(folder / "none.sock", folder)
             allocator = Allocator(client, NodePods(), node, book, events, rules=ContainerFlags(id_strategy=by))
             server = DevicePluginServer(allocator, node)
             await server.start(folder / "plugin.sock")

@@ -18,9 +18,9 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError, InvalidWishError
 from gpushare.extender import bind as bind_module
 from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, Binder, BindError
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.workload import Workload
-from gpushare.extender.messages import BindingArgs
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.messages import BindingArgs
+from gpushare.extender.core.workload import Workload
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
@@ -50,7 +50,7 @@ class Bench:
     """A binder on a stub API server; ``clock`` may be moved."""
 
     api: StubApi
-    cache: SchedulerCache
+    book: Book
     binder: Binder
     clock: list[float]
 
@@ -66,7 +66,7 @@ class Bench:
         await order
 
     def used(self, name: str = "n") -> list[int]:
-        return [device.used for device in self.cache.snapshot().nodes[name].devices]
+        return [device.used for device in self.book.snapshot().nodes[name].devices]
 
     def posts(self) -> list[dict[str, Any]]:
         return [call for call in self.api.calls if call["method"] == "POST"]
@@ -80,21 +80,21 @@ async def bench(
     policy: str = wire.POLICY_BINPACK,
     workload: Workload | None = None,
 ) -> AsyncIterator[Bench]:
-    """Nodes ``n`` with two cards of 14 and ``m`` with one of 14; the pods are known to the cache."""
+    """Nodes ``n`` with two cards of 14 and ``m`` with one of 14; the pods are known to the book."""
     nodes = [node("n", 14, 14), node("m", 14)]
     api = StubApi(nodes=nodes, pods=list(pods), fault=fault)
     clock = [0.0]
     async with serve(api) as url, plain_http(url) as http:
-        cache = SchedulerCache(workload)
+        book = Book(workload)
         for one in nodes:
-            cache.set_node(msgspec.convert(one, Node))
+            book.set_node(msgspec.convert(one, Node))
         for one in pods if known else ():
-            cache.set_pod(msgspec.convert(one, Pod))
+            book.set_pod(msgspec.convert(one, Pod))
         numbers = itertools.count(10**18)
         binder = Binder(
-            ApiClient(http), cache, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0], policy=policy
+            ApiClient(http), book, clock_ns=lambda: next(numbers), monotonic=lambda: clock[0], policy=policy
         )
-        yield Bench(api, cache, binder, clock)
+        yield Bench(api, book, binder, clock)
         api.released.set()
         await binder.close()
 
@@ -141,7 +141,7 @@ async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
     async with bench(*holders, needy, policy=wire.POLICY_FRAGMENTATION, workload=workload) as b:
         roomy = node("n", 14, 14)
         roomy["status"]["allocatable"] = {"cpu": "18"}
-        b.cache.set_node(msgspec.convert(roomy, Node))
+        b.book.set_node(msgspec.convert(roomy, Node))
         await b.bind("needy")
 
         assert b.used() == [10, 4]
@@ -163,8 +163,8 @@ async def test_attack_13_a_bind_that_a_restore_undid_is_made_again() -> None:
     async with bench(pod("a")) as b:
         await b.bind("a")
         del b.api.pods[0]["spec"]["nodeName"]
-        b.cache.begin_anew()
-        b.cache.set_pod(msgspec.convert(b.api.pods[0], Pod))
+        b.book.begin_anew()
+        b.book.set_pod(msgspec.convert(b.api.pods[0], Pod))
         await b.bind("a", to="m")
 
         assert [call["body"]["target"]["name"] for call in b.posts()] == ["n", "m"]
@@ -182,7 +182,7 @@ async def test_a_pod_that_another_extender_bound_meanwhile_is_bound() -> None:
                 bound = copy.deepcopy(b.api.pods[0])
                 bound["spec"]["nodeName"] = "m"
                 bound["metadata"]["annotations"] = {"ALIYUN_COM_GPU_MEM_IDX": "0"}
-                b.cache.set_pod(msgspec.convert(bound, Pod))
+                b.book.set_pod(msgspec.convert(bound, Pod))
                 asyncio.get_running_loop().call_soon(b.api.pods.__setitem__, 0, bound)
 
         b.api.fault = told
@@ -203,7 +203,7 @@ async def test_what_the_pods_author_wrote_of_its_card_is_not_believed() -> None:
     async with bench(forged) as b:
         await b.bind("a")
         annotations = b.posts()[0]["body"]["metadata"]["annotations"]
-        b.cache.set_pod(msgspec.convert(b.api.pods[0], Pod))
+        b.book.set_pod(msgspec.convert(b.api.pods[0], Pod))
 
         assert {name: annotations[name] for name in names} == {
             "ALIYUN_COM_GPU_MEM_IDX": "0",
@@ -224,14 +224,14 @@ async def test_a_split_is_written_as_the_original_reads_it() -> None:
         published["metadata"]["annotations"] = {
             wire.ANNOTATION_CARDS: encode_cards(NodeCards(1, "ids", "GiB", "boot", tuple(cards)))
         }
-        b.cache.set_node(msgspec.convert(published, Node))
+        b.book.set_node(msgspec.convert(published, Node))
         await b.bind("a")
         annotations = b.posts()[0]["body"]["metadata"]["annotations"]
 
         assert json.loads(annotations["scheduler.framework.gpushare.allocation"]) == {"0": {"0": 8, "1": 4}}
         assert (annotations["ALIYUN_COM_GPU_MEM_IDX"], annotations["ALIYUN_COM_GPU_MEM_POD"]) == ("", "12")
         assert b.used() == [8, 4]
-        b.cache.set_pod(msgspec.convert(b.api.pods[0], Pod))
+        b.book.set_pod(msgspec.convert(b.api.pods[0], Pod))
         assert b.used() == [8, 4]
 
 
@@ -522,7 +522,7 @@ async def test_a_caller_that_goes_away_does_not_stop_the_bind() -> None:
 async def test_pod_that_ends_during_its_read_is_an_error() -> None:
     """The watch may be ahead of the read."""
     async with bench(pod("a"), known=False) as b:
-        b.cache.remove_pod(ObjectMeta(name="a", namespace="d", uid="uid-a"))
+        b.book.remove_pod(ObjectMeta(name="a", namespace="d", uid="uid-a"))
         with pytest.raises(BindError, match="has ended"):
             await b.bind("a")
 
@@ -536,6 +536,6 @@ async def test_a_second_try_on_a_card_that_is_gone_is_an_error(monkeypatch: pyte
         await b.bind("x")
         with pytest.raises(BindError):
             await b.bind_unanswered("a")
-        b.cache.set_node(msgspec.convert(node("n", 14), Node))
+        b.book.set_node(msgspec.convert(node("n", 14), Node))
         with pytest.raises(DoesNotFitError, match="card 1 of node n is gone"):
             await b.bind("a")

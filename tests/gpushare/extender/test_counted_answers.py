@@ -15,14 +15,14 @@ import pytest
 
 from gpushare import wire
 from gpushare.extender.bind import Binder
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.edge.routes import Routes
 from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node
-from gpushare.serving.http_connection import Answer, Request
+from gpushare.serving.http_connection import Answer, HttpRequest
 from tests.servers import StubApi, plain_http, serve, status
 
 CAPACITY = {"aliyun.com/gpu-mem": "8", "aliyun.com/gpu-count": "1"}
@@ -43,20 +43,20 @@ class Scheduler:
     def __init__(self, api: StubApi, client: ApiClient, **more: Any) -> None:
         # Each look at the clock is a millisecond later.
         ticks = itertools.count(0, 1_000_000)
-        self.api, self.is_ready, self.metrics, cache = api, True, ExtenderMetrics(lambda: next(ticks)), SchedulerCache()
-        cache.set_node(msgspec.convert(NODE, Node))
-        binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
+        self.api, self.is_ready, self.metrics, book = api, True, ExtenderMetrics(lambda: next(ticks)), Book()
+        book.set_node(msgspec.convert(NODE, Node))
+        binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
         self.verbs = Verbs(
-            cache, binder, Verdicts(), is_ready=lambda: self.is_ready, policy="binpack", monotonic=time.monotonic,
+            book, binder, Verdicts(), is_ready=lambda: self.is_ready, policy="binpack", monotonic=time.monotonic,
             metrics=self.metrics, **more,
         )  # fmt: skip
-        self.routes = Routes(cache, self.verbs, lambda: self.is_ready)
+        self.routes = Routes(book, self.verbs, lambda: self.is_ready)
 
     async def counted(self, verb: str, body: object) -> list[tuple[str, str, str]]:
         """Ask; what was counted of it, once for each time."""
         before = self.metrics.requests.copy()
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        answer = self.routes(Request("POST", f"{wire.PATH_PREFIX}/{verb}", content, is_known=True))
+        answer = self.routes(HttpRequest("POST", f"{wire.PATH_PREFIX}/{verb}", content, is_known=True))
         if not isinstance(answer, Answer):
             await answer
         return sorted((self.metrics.requests - before).elements())

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gpushare.bounds import Bound
 from gpushare.errors import UsageError
 from gpushare.extender.edge.edge_tls import fingerprint, follow, load
-from gpushare.serving.http_connection import Answer, Request
+from gpushare.serving.http_connection import Answer, HttpRequest
 from gpushare.serving.http_edge import HttpEdge, Limits, listen
 from gpushare.settings import TlsFiles
 from tests.gpushare.serving.edges import edge
@@ -29,10 +29,10 @@ from tests.servers import plain_http, until
 class Application:
     """Answers each request with what it was; ``/slow`` only once it is released. Remembers what came."""
 
-    came: list[Request] = field(default_factory=list)
+    came: list[HttpRequest] = field(default_factory=list)
     release: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def __call__(self, request: Request) -> Answer | Awaitable[Answer]:
+    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         self.came.append(request)
         if request.path == "/slow":
             return self._slow()

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.deviceplugin.allocation import node_view, repair
+from gpushare.deviceplugin.allocation import node_view
+from gpushare.deviceplugin.core import repair
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation

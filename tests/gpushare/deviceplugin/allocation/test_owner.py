@@ -15,8 +15,8 @@ import grpc.aio
 import pytest
 
 from gpushare.deviceplugin.allocation import owner
-from gpushare.deviceplugin.allocation.holdings import Entry
-from gpushare.deviceplugin.allocation.owner import KubeletBook
+from gpushare.deviceplugin.allocation.owner import KubeletRecords
+from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.proto import deviceplugin_pb2
 from gpushare.deviceplugin.proto import podresources_pb2 as pb
 from gpushare.deviceplugin.proto import podresources_pb2_grpc as pb_grpc
@@ -61,14 +61,14 @@ class Lister(pb_grpc.PodResourcesListerServicer):
 
 
 @asynccontextmanager
-async def serving(folder: Path, lister: Lister) -> AsyncIterator[KubeletBook]:
+async def serving(folder: Path, lister: Lister) -> AsyncIterator[KubeletRecords]:
     """The kubelet's PodResources socket, and the book that asks it."""
     server = grpc.aio.server()
     pb_grpc.add_PodResourcesListerServicer_to_server(lister, server)
     server.add_insecure_port(f"unix:{folder}/pr.sock")
     await server.start()
     try:
-        yield KubeletBook(folder / "pr.sock", folder)
+        yield KubeletRecords(folder / "pr.sock", folder)
     finally:
         await server.stop(0)
 
@@ -110,7 +110,7 @@ async def test_golden_bytes_of_an_answer_are_understood(folder: Path) -> None:
     server.add_generic_rpc_handlers((handler,))
     server.add_insecure_port(f"unix:{folder}/pr.sock")
     await server.start()
-    entries = await KubeletBook(folder / "pr.sock", folder).entries()
+    entries = await KubeletRecords(folder / "pr.sock", folder).entries()
     await server.stop(0)
 
     assert entries == (Entry("c", frozenset({"1-_-"}), namespace="n", pod="p"),)
@@ -172,7 +172,7 @@ async def test_without_the_socket_the_checkpoint_names_the_container(folder: Pat
     """The original's manifests mount its folder only; both forms of the file."""
     write_checkpoint(folder, line("c", device_ids))
 
-    assert await KubeletBook(folder / "none.sock", folder).entries() == (Entry("c", frozenset({"1", "2"}), uid="u"),)
+    assert await KubeletRecords(folder / "none.sock", folder).entries() == (Entry("c", frozenset({"1", "2"}), uid="u"),)
 
 
 async def test_the_two_books_are_one(folder: Path) -> None:
@@ -199,7 +199,7 @@ async def test_an_answer_that_cannot_be_read_is_none(folder: Path, response: str
     """The ids are still there."""
     write_checkpoint(folder, line("c", ["1"], AllocResp=response))
 
-    assert KubeletBook(folder / "none.sock", folder).checkpoint() == (Entry("c", frozenset({"1"}), uid="u"),)
+    assert KubeletRecords(folder / "none.sock", folder).checkpoint() == (Entry("c", frozenset({"1"}), uid="u"),)
 
 
 @pytest.mark.parametrize("text", ['{"Data":{"PodDeviceEntries":null}}', '{"Data":{}}'])
@@ -207,7 +207,7 @@ async def test_an_empty_checkpoint_names_no_pod(folder: Path, text: str) -> None
     """A new machine."""
     (folder / "kubelet_internal_checkpoint").write_text(text)
 
-    assert KubeletBook(folder / "none.sock", folder).checkpoint() == ()
+    assert KubeletRecords(folder / "none.sock", folder).checkpoint() == ()
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]"])
@@ -215,14 +215,14 @@ async def test_a_checkpoint_that_cannot_be_read_is_none(folder: Path, text: str 
     """Missing, half written, or not one: that is not the same as empty."""
     if text is not None:
         (folder / "kubelet_internal_checkpoint").write_text(text)
-    book = KubeletBook(folder / "none.sock", folder)
+    book = KubeletRecords(folder / "none.sock", folder)
 
     assert (book.checkpoint(), await book.entries()) == (None, ())
 
 
 async def test_a_checkpoint_that_changed_is_read_again(folder: Path) -> None:
     """Whether it was replaced or written over."""
-    book = KubeletBook(folder / "none.sock", folder)
+    book = KubeletRecords(folder / "none.sock", folder)
     seen = []
     for uid in ("u", "v"):
         write_checkpoint(folder, line("c", ["1"], uid * 2))

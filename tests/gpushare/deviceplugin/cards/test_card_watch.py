@@ -14,8 +14,8 @@ import pytest
 
 from fake_nvml.state import State
 from gpushare.deviceplugin.cards import card_news, card_watch, node_status
-from gpushare.deviceplugin.cards.container_fault import SECONDS, ContainerFaultError
-from gpushare.deviceplugin.cards.xid_rules import XidRules, read_rules
+from gpushare.deviceplugin.core.container_fault import SECONDS, ContainerFaultError
+from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import TooManyIdsError
 from gpushare.manifests import Node, ObjectMeta

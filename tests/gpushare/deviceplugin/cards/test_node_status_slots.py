@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpushare.deviceplugin.cards.devices import PhysicalCard
-from gpushare.deviceplugin.cards.health import CardHealth
-from gpushare.deviceplugin.cards.node_status import NodeStatus
-from gpushare.deviceplugin.cards.publication import has_left
-from gpushare.deviceplugin.cards.xid_rules import XidRules
+from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.core.devices import PhysicalCard
+from gpushare.deviceplugin.core.health import CardHealth
+from gpushare.deviceplugin.core.publication import has_left
+from gpushare.deviceplugin.core.xid_rules import XidRules
 from gpushare.kube.client import ApiClient
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.quantity import MemoryUnit
@@ -27,7 +27,7 @@ class Site:
 
     api: StubApi
     in_use: set[int] = field(default_factory=set)
-    node: NodeStatus | None = None
+    node: NodeWriter | None = None
     health: CardHealth = field(default_factory=lambda: CardHealth(XidRules(), 60))
 
     @property
@@ -58,7 +58,7 @@ async def slotted(
     """A published node with these cards and two slots each."""
     site = Site(api or StubApi(nodes=[{"metadata": {"name": "rig"}, "status": {"capacity": {}}}]), in_use or set())
     async with serve(site.api) as url, plain_http(url) as http:
-        site.node = NodeStatus(
+        site.node = NodeWriter(
             ApiClient(http), "rig", cards, MemoryUnit.parse("GiB"), "boot",
             health=site.health,
             in_use=lambda: frozenset(site.in_use),

@@ -14,8 +14,8 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from fake_nvml.state import State
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
-from gpushare.deviceplugin.telemetry.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.telemetry.processes import ProcessOwners
 from gpushare.deviceplugin.telemetry.usage_watch import UsageWatch
 from gpushare.kube.client import ApiClient

@@ -13,10 +13,10 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdicts
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.edge.metrics_routes import MetricsRoutes
-from gpushare.extender.telemetry.exposition import Exposition
+from gpushare.extender.telemetry.exposition import ExtenderExposition
 from gpushare.extender.telemetry.extender_metrics import ExtenderMetrics
 from tests.gpushare.serving.edges import edge
 from tests.servers import plain_http
@@ -28,7 +28,7 @@ async def served(
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the metrics of an extender that knows nothing."""
     metrics = ExtenderMetrics(time.perf_counter_ns)
-    usual = Exposition(metrics, SchedulerCache(), Verdicts(), dict, time.monotonic)
+    usual = ExtenderExposition(metrics, Book(), Verdicts(), dict, time.monotonic)
     async with (
         edge(MetricsRoutes(exposition or usual, is_ready)) as url,
         plain_http(url) as http,

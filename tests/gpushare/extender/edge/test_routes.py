@@ -17,15 +17,15 @@ import pytest
 
 from gpushare import wire
 from gpushare.extender.bind import Binder
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.controller import Controller
-from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.book.workload import workload_for
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.workload import workload_for
 from gpushare.extender.edge.routes import Routes
+from gpushare.extender.follow.controller import Controller
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node
-from gpushare.serving.http_connection import Answer, Request
+from gpushare.serving.http_connection import Answer, HttpRequest
 from tests.gpushare.serving.edges import edge
 from tests.servers import StubApi, plain_http, serve, until
 
@@ -39,14 +39,14 @@ async def extender(
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """The extender's parts wired as in its main, on a stub API server."""
     async with serve(api) as url, plain_http(url) as to_api:
-        client, cache = ApiClient(to_api), SchedulerCache(workload_for(policy))
-        controller = Controller(client, cache)
-        binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
+        client, book = ApiClient(to_api), Book(workload_for(policy))
+        controller = Controller(client, book)
+        binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
         following = asyncio.create_task(controller.run())
         await until(lambda: not ready or controller.is_ready())
         is_ready = controller.is_ready if ready else lambda: False
-        verbs = Verbs(cache, binder, Verdicts(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
-        routes = Routes(cache, verbs, is_ready)
+        verbs = Verbs(book, binder, Verdicts(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
+        routes = Routes(book, verbs, is_ready)
         async with edge(routes) as own, plain_http(own) as http:
             yield http
         await binder.close()
@@ -261,7 +261,7 @@ async def test_two_hundred_requests_on_one_connection() -> None:
 
 @pytest.mark.promise("EXT-032")
 async def test_filter_with_two_megabytes_of_nodes_echoes_fitting_ones() -> None:
-    """A scheduler without node cache sends every node in full."""
+    """A scheduler without node book sends every node in full."""
     document = recorded("filter")
     pod = next(pod for pod in document["pods"] if pod["metadata"]["name"] == "seven")
     big = [{**node, "padding": "x" * 700_000} for node in document["nodes"]]
@@ -420,21 +420,21 @@ async def test_a_bad_wish_is_refused_on_every_node_with_its_reason() -> None:
     assert {"gpushare.aliyun.com/split" in reason for reason in answer["FailedAndUnresolvableNodes"].values()} == {True}
 
 
-def routes_on(cache: SchedulerCache) -> Routes:
+def routes_on(book: Book) -> Routes:
     """The paths, with a book that nothing follows."""
     client = ApiClient(httpx2.AsyncClient())
-    binder = Binder(client, cache, clock_ns=time.time_ns, monotonic=time.monotonic)
+    binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
     policy = wire.POLICY_BINPACK
-    verbs = Verbs(cache, binder, Verdicts(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
-    return Routes(cache, verbs, lambda: True)
+    verbs = Verbs(book, binder, Verdicts(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
+    return Routes(book, verbs, lambda: True)
 
 
 async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
     """A filter does not wait until all nodes are described; the inspection is of the moment at which it was asked for."""
-    cache = SchedulerCache()
+    book = Book()
     for number in range(500):
-        cache.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
-    inspection = routes_on(cache)(Request("GET", f"{PREFIX}/inspect", b"", is_known=True))
+        book.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
+    inspection = routes_on(book)(HttpRequest("GET", f"{PREFIX}/inspect", b"", is_known=True))
     assert not isinstance(inspection, Answer)
     asked = asyncio.ensure_future(inspection)
     # It has begun by then, and has some sixty rounds before it.
@@ -443,17 +443,17 @@ async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
 
     assert not asked.done()
     for number in range(500):
-        cache.remove_node(f"n{number:03}")
+        book.remove_node(f"n{number:03}")
     answer = await asked
     assert [node["name"] for node in json.loads(answer.body)["nodes"]] == [f"n{number:03}" for number in range(500)]
 
 
 async def test_inspections_end_with_their_caller() -> None:
     """Two of many parallel questions are described, one after the other; a later one gets a later moment."""
-    cache = SchedulerCache()
+    book = Book()
     for number in range(100):
-        cache.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
-    routes, request = routes_on(cache), Request("GET", f"{PREFIX}/inspect", b"", is_known=True)
+        book.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
+    routes, request = routes_on(book), HttpRequest("GET", f"{PREFIX}/inspect", b"", is_known=True)
 
     async def asked() -> Answer:
         answer = routes(request)
@@ -466,7 +466,7 @@ async def test_inspections_end_with_their_caller() -> None:
     others = [asyncio.ensure_future(asked()) for _ in range(20)]
     await asyncio.sleep(0)
     others[0].cancel()
-    cache.remove_node("n000")
+    book.remove_node("n000")
     early, *late = await asyncio.gather(first, *others, return_exceptions=True)
 
     assert isinstance(early, Answer)
@@ -485,16 +485,16 @@ def gpu_node(name: str) -> dict[str, Any]:
 
 def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
     """Neither verbs nor the book; a probe has no certificate."""
-    routes = routes_on(SchedulerCache())
+    routes = routes_on(Book())
 
     for path in (
         f"{PREFIX}/{name}" for name in ("bind", "filter", "preempt", "inspect", "inspect/n", "explain/a/b", "nope")
     ):
         for method in ("GET", "POST"):
-            answer = routes(Request(method, path, b"", is_known=False))
+            answer = routes(HttpRequest(method, path, b"", is_known=False))
             assert isinstance(answer, Answer)
             assert answer.status == 401
-    health = routes(Request("GET", "/healthz", b"", is_known=False))
+    health = routes(HttpRequest("GET", "/healthz", b"", is_known=False))
     assert isinstance(health, Answer)
     assert health.status == 200
 
@@ -502,7 +502,7 @@ def test_over_tls_an_unknown_caller_gets_nothing_but_health() -> None:
 @pytest.mark.parametrize("path", ["/version", f"{PREFIX}/inspect", f"{PREFIX}/explain/d/p", "/metrics", "/", "//x"])
 def test_attack_19_a_caller_without_a_login_learns_nothing(path: str) -> None:
     """Only a probe's paths answer it; that another path does not exist is not revealed either."""
-    answer = routes_on(SchedulerCache())(Request("GET", path, b"", is_known=False))
+    answer = routes_on(Book())(HttpRequest("GET", path, b"", is_known=False))
 
     assert isinstance(answer, Answer)
     assert (answer.status, answer.body) == (401, b"a client certificate is needed for this\n")
@@ -511,7 +511,7 @@ def test_attack_19_a_caller_without_a_login_learns_nothing(path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_attack_19_a_probe_needs_no_login(path: str) -> None:
     """A kubelet has no certificate."""
-    answer = routes_on(SchedulerCache())(Request("GET", path, b"", is_known=False))
+    answer = routes_on(Book())(HttpRequest("GET", path, b"", is_known=False))
 
     assert isinstance(answer, Answer)
     assert answer.status == 200

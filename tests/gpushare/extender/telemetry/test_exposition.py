@@ -12,13 +12,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpushare import wire
-from gpushare.extender.book.audit import AuditResult
-from gpushare.extender.book.audit_diff import Drift
-from gpushare.extender.book.cache import SchedulerCache
-from gpushare.extender.book.verdicts import Verdicts
-from gpushare.extender.decisions.filter import FilterResult
+from gpushare.extender.core.audit_diff import Drift
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.follow.audit import AuditResult
 from gpushare.extender.telemetry import exposition as module
-from gpushare.extender.telemetry.exposition import MIB, Exposition
+from gpushare.extender.telemetry.exposition import MIB, ExtenderExposition
 from gpushare.extender.telemetry.extender_metrics import BOUNDS, REASONS, ExtenderMetrics
 from gpushare.extender.telemetry.scrape import scrape
 from gpushare.kube.reflector import Contact
@@ -74,11 +74,11 @@ class Extender:
 
     def __init__(self) -> None:
         self.now, self.contacts = 100.0, {"nodes": Contact(), "pods": Contact()}
-        self.metrics, self.cache, self.verdicts = ExtenderMetrics(lambda: 0), SchedulerCache(), Verdicts()
+        self.metrics, self.book, self.verdicts = ExtenderMetrics(lambda: 0), Book(), Verdicts()
         self.audits = Audited()
-        self.exposition = Exposition(
+        self.exposition = ExtenderExposition(
             self.metrics,
-            self.cache,
+            self.book,
             self.verdicts,
             lambda: self.contacts,
             monotonic=lambda: self.now,
@@ -97,16 +97,16 @@ class Extender:
     def _set(self, name: str, units: int, cards: int, annotations: dict[str, str]) -> None:
         capacity = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(cards)}
         document = {"metadata": {"name": name, "annotations": annotations}, "status": {"capacity": capacity}}
-        self.cache.set_node(msgspec.convert(document, Node))
+        self.book.set_node(msgspec.convert(document, Node))
 
     def assume(self, node: str, pod: str, units: int, card: int = 0) -> None:
         """A bind is under way."""
-        self.cache.assume(node, Booking(f"uid-{pod}", "d", pod, units, ((card, units),)))
+        self.book.assume(node, Booking(f"uid-{pod}", "d", pod, units, ((card, units),)))
 
     def refuse(self, name: str, result: FilterResult, request: Request | None = ONE) -> None:
         """A pod that is pending got this answer."""
         pod = msgspec.convert({"metadata": {"name": name, "namespace": "d", "uid": f"uid-{name}"}}, Pod)
-        self.cache.set_pod(pod)
+        self.book.set_pod(pod)
         self.verdicts.note(pod.metadata, request, result, b"", 0)
 
     async def families(self) -> list[Metric]:
@@ -265,7 +265,7 @@ async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
     extender = Extender()
     extender.add("a", T4)
     extender.assume("a", "p", 3)
-    extender.cache.remove_node("a")
+    extender.book.remove_node("a")
 
     assert await extender.values("gpushare_extender_card_units", "node") == {}
     assert await extender.values("gpushare_extender_cards", "model") == {}
@@ -279,7 +279,7 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
     extender.refuse("p", full)
     extender.refuse("q", full)
     extender.refuse("gone", full)
-    extender.cache.remove_pod(
+    extender.book.remove_pod(
         msgspec.convert({"metadata": {"name": "gone", "namespace": "d", "uid": "uid-gone"}}, Pod).metadata
     )
     extender.refuse("hopeless", FilterResult([], {}, {wire.REASON_NOT_A_GPU_NODE: ["a"]}))
@@ -321,7 +321,7 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment(monkeypatch: pytest
             # Once the walk over the nodes is under way.
             if turns == 30:
                 extender.add("late", T4)
-                extender.cache.remove_node("n9")
+                extender.book.remove_node("n9")
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError, InvalidQuantityError, InvalidWishError
 from gpushare.extender.bind import BindError
-from gpushare.extender.messages import MalformedMessageError
+from gpushare.extender.core.messages import MalformedMessageError
 from gpushare.extender.telemetry import extender_metrics as module
 from gpushare.extender.telemetry.extender_metrics import BOUNDS, REASONS, ExtenderMetrics, outcome_of, reason_of
 from gpushare.kube.api_errors import ServerError

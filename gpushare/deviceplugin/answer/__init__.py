@@ -1,1 +1,0 @@
-"""The answer that a container gets with its ids."""

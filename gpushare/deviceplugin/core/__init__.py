@@ -1,0 +1,1 @@
+"""The decisions of the device plugin: no I/O, no clock, no logging."""

@@ -1,0 +1,251 @@
+"""Which container a kubelet's call is for, because Allocate does not name it. Pure.
+
+A kubelet admits one pod at a time, in the order of ``node_pods``, and asks container by container: ordinary init
+containers and sidecars first, then the containers (measured on 1.36, see the conformance notes in ``e2e/README.md``). So
+the next call belongs to the pod that was answered last, if it is half done, else to the first in that order that waits.
+Pods that the kubelet turned away for another reason are passed over when the amount does not match. The order is a hint:
+the kubelet's records shows after each call which pod it was for, and the owner is verified before the container starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.errors import GpushareError, NoCandidateError
+from gpushare.manifests import Pod
+from gpushare.model.allocation import Allocation
+from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request, was_started
+
+# Card index and units of it; nearly always one pair.
+Cards = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A container that waits for its ids: of which pod, how many units, and of which cards.
+
+    ``is_begun``: other containers of its pod have theirs. ``goes_on``: one of them was answered last, so the next call is its.
+    ``is_counted``: its pod's units count as held already.
+    """
+
+    uid: str
+    namespace: str
+    pod: str
+    container: str
+    units: int
+    pod_units: int
+    cards: Cards
+    is_begun: bool = False
+    goes_on: bool = False
+    is_counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The choice in a call: how many ids it wants, and by card index the ids that may and that must be among them.
+
+    ``room`` are the units that are physically left on each card, apart from the ids offered. ``counts_slots``: an id is
+    a container, not a unit. ``must_pod`` is the only pod that it can be for (its init container's ids are reused).
+    """
+
+    size: int
+    free: Mapping[int, int]
+    room: Mapping[int, int]
+    must: Mapping[int, int] = field(default_factory=dict)
+    counts_slots: bool = False
+    must_pod: str = ""
+
+
+def candidates(
+    pods: Iterable[Pod],
+    granted: Mapping[str, Collection[str]],
+    aims: Mapping[str, int],
+    latest: str = "",
+    admitted: Collection[str] = (),
+) -> list[Candidate]:
+    """The next container of each pod that is not fully granted, most likely first.
+
+    ``pods`` are the node's, in the order of their admission; ``granted`` names by uid the containers that have their ids,
+    ``latest`` the pod that was answered last, ``admitted`` those that the kubelet's records has ever named. ``aims`` has by
+    uid the card for pods of one card, if that is not the annotated one.
+    Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
+    kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for
+    all its containers; but only once, and then takes their ids back. A pod that was started and has no
+    ids comes last: the kubelet lost its book, and asks for it again. A pod that is half done and was not answered last
+    keeps its place: its kubelet was ended, or gave it up.
+    """
+    waiting: list[Candidate] = []
+    for pod in pods:
+        done = granted.get(pod.metadata.uid, ())
+        goes_on = pod.metadata.uid == latest and _goes_on(pod, done)
+        if is_deleting(pod) and not goes_on and (done or pod.metadata.uid in admitted):
+            continue
+        candidate = _next_of(pod, done, aims.get(pod.metadata.uid), goes_on=goes_on)
+        if candidate is not None:
+            waiting.append(candidate)
+    return sorted(waiting, key=lambda candidate: (candidate.is_counted, not candidate.goes_on))
+
+
+def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool) -> Candidate | None:
+    started = was_started(pod)
+    if is_finished(pod) or (started and not goes_on and (done or is_deleting(pod))):
+        return None
+    try:
+        request = pod_request(pod)
+        allocation = allocation_of(pod)
+        waiting = [(name, units) for name, units in gpu_containers(pod) if name not in done]
+        if allocation is None or not waiting:
+            return None
+        name, units = waiting[0]
+        cards = container_cards(pod, allocation, name, units, aim)
+    except GpushareError:
+        return None
+    metadata = pod.metadata
+    return Candidate(
+        metadata.uid,
+        metadata.namespace,
+        metadata.name,
+        name,
+        units,
+        request,
+        cards,
+        is_begun=bool(done),
+        goes_on=goes_on,
+        is_counted=started and not done,
+    )
+
+
+def _goes_on(pod: Pod, done: Collection[str]) -> bool:
+    """Are the containers that have their ids the first ones? Else it was all answered, and the kubelet took some back."""
+    has_ids = [name in done for name, _ in gpu_containers(pod)]
+    return has_ids[:1] == [True] and has_ids == sorted(has_ids, reverse=True)
+
+
+def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
+    """The cards of one container: by the multi-card annotation, else the pod's one card.
+
+    That annotation knows the containers only; an init container gets its units of the pod's cards in their order, as
+    far as each goes. Answers no cards if the amounts do not agree.
+    """
+    if allocation.by_container is None:
+        return ((allocation.index if aim is None else aim, units),)
+    names = [container.name for container in pod.spec.containers or ()]
+    if name in names:
+        shares = tuple(share for share in allocation.by_container.get(names.index(name), ()) if share[1])
+        return shares if sum(amount for _, amount in shares) == units else ()
+    cards: list[tuple[int, int]] = []
+    for index, amount in allocation.shares:
+        taken = min(amount, units - sum(given for _, given in cards))
+        if taken:
+            cards.append((index, taken))
+    return tuple(cards) if sum(given for _, given in cards) == units else ()
+
+
+def ids_by_card(candidate: Candidate, counts_slots: bool) -> dict[int, int]:
+    """How many ids of each card the container needs; none if slots are counted and it has several cards."""
+    if not counts_slots:
+        return dict(candidate.cards)
+    return {index: 1 for index, _ in candidate.cards} if len(candidate.cards) == 1 else {}
+
+
+def match(
+    waiting: Sequence[Candidate],
+    offer: Offer,
+    elsewhere: Callable[[Candidate], Iterable[int]] = lambda candidate: (),
+) -> Candidate:
+    """The candidate for a call. Raises NoCandidateError, which names the pods that wait.
+
+    It is the first with a call that would look like this. If its card has no room for its pod (another pod, which was taken for it
+    or came past the extender, has the ids), it gets another of the cards that ``elsewhere`` allows; only if there is none
+    may the call be for another pod. A pod that is half done cannot go elsewhere; and if it was answered last, the call
+    cannot be for another pod.
+    """
+    likely = [candidate for candidate in waiting if is_of_size(candidate, offer)]
+    for candidate in likely:
+        if _has_room(candidate, offer):
+            return candidate
+        if candidate.goes_on:
+            raise NoCandidateError(_why_no_candidate([candidate], offer))
+        for index in elsewhere(candidate) if not (offer.must or candidate.is_begun) else ():
+            moved = replace(candidate, cards=((index, candidate.units),))
+            if _has_room(moved, offer):
+                return moved
+    for candidate in likely:
+        if fits(candidate, offer):
+            return candidate
+    raise NoCandidateError(_why_no_candidate(waiting, offer))
+
+
+def _has_room(candidate: Candidate, offer: Offer) -> bool:
+    """Does it fit, and with it all containers of a pod that begins on one card?"""
+    if len(candidate.cards) != 1 or candidate.is_begun or candidate.is_counted:
+        return fits(candidate, offer)
+    index, _ = candidate.cards[0]
+    whole = offer.counts_slots or min(offer.free.get(index, 0), offer.room.get(index, 0)) >= candidate.pod_units
+    return whole and fits(candidate, offer)
+
+
+def is_of_size(candidate: Candidate, offer: Offer) -> bool:
+    """Would this container's call look like this?"""
+    wanted = ids_by_card(candidate, offer.counts_slots)
+    return sum(wanted.values()) == offer.size and offer.must_pod in ("", candidate.uid)
+
+
+def fits(candidate: Candidate, offer: Offer) -> bool:
+    """Are there the ids on its cards, all that must be taken among them, and the room?"""
+    wanted = ids_by_card(candidate, offer.counts_slots)
+    return all(
+        offer.free.get(index, 0) >= count and offer.room.get(index, 0) >= units_of(candidate, index, offer)
+        for index, count in wanted.items()
+    ) and all(count <= wanted.get(index, 0) for index, count in offer.must.items())
+
+
+def units_of(candidate: Candidate, index: int, offer: Offer) -> int:
+    """Units of a card that a container newly takes: if slots are counted those of its pod, with the first of its containers."""
+    if candidate.is_counted:
+        return 0
+    if not offer.counts_slots:
+        return dict(candidate.cards)[index]
+    return 0 if candidate.is_begun else candidate.pod_units
+
+
+def _why_no_candidate(waiting: Sequence[Candidate], offer: Offer) -> str:
+    """Names no pod: the kubelet shows the text with the pod that it asked for, which may be of another namespace."""
+    same = [candidate for candidate in waiting if is_of_size(candidate, offer)]
+    if not same:
+        what = "a slot" if offer.counts_slots else f"{offer.size} units"
+        return f"no pod bound to this node with a card waits for {what} (waiting for other amounts: {len(waiting)})"
+    # A pod that waits for the kubelet alone is a better reason than the first pod.
+    first = next((one for one in same if _kept_for_ended(one, offer)), same[0])
+    wanted = ids_by_card(first, offer.counts_slots)
+    wrong = [index for index in offer.must if index not in wanted]
+    if wrong:
+        return f"the kubelet chose ids of card {wrong[0]}, but the pod that waits has card {min(wanted)}"
+    for index, count in wanted.items():
+        units = units_of(first, index, offer)
+        if offer.free.get(index, 0) < count and offer.counts_slots:
+            return f"card {index} has no slot left for the next container of the pod that waits"
+        left = (
+            offer.room.get(index, 0) if offer.counts_slots else min(offer.free.get(index, 0), offer.room.get(index, 0))
+        )
+        if left < units:
+            text = f"card {index} has {left} units left for the {units} of the pod that waits"
+            kept = _kept_for_ended(first, offer).get(index, 0)
+            return f"{text}: the kubelet keeps {kept} for pods that have ended" if kept else text
+    return "the kubelet reuses more ids of a card than the next container of the pod that waits gets"
+
+
+def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:
+    """Units that no pod has any more and the kubelet does not offer yet, of cards that would have room with them.
+
+    A kubelet that has started takes no ids back before it has admitted the pods that it found.
+    """
+    if offer.counts_slots:
+        return {}
+    return {
+        index: offer.room.get(index, 0) - offer.free.get(index, 0)
+        for index, count in candidate.cards
+        if offer.free.get(index, 0) < count <= offer.room.get(index, 0)
+    }

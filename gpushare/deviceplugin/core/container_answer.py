@@ -1,0 +1,103 @@
+"""The answer to a container: variables, mounts, devices of the CDI. Pure.
+
+The variables are the original's contract. How the runtime learns the card is a choice, named as by NVIDIA
+(``--device-list-strategy`` of its device plugin): by ``NVIDIA_VISIBLE_DEVICES`` (``envvar``), by mounts below a folder
+that only an administrator can write (``volume-mounts``), or by the names of the CDI (``cdi-cri``,
+``cdi-annotations``). Several may be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpushare import wire
+from gpushare.deviceplugin.core import cdi
+from gpushare.errors import NoCandidateError
+from gpushare.model.cards import CardFacts
+from gpushare.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNTS, ContainerFlags
+
+# Where NVIDIA's runtime looks for cards that are named by mounts, and what is mounted there: only its name counts.
+_MOUNTS_FOLDER: Final = "/var/run/nvidia-container-devices"
+_MOUNTED: Final = "/dev/null"
+# NVIDIA's runtime takes this for "no card": without it, an image with "all" would get all cards beside its own.
+_NO_CARD: Final = "void"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file of the host in the container, read-only."""
+
+    host_path: str
+    container_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The grant of a container: its cards (nearly always one), and the units of it and of its pod."""
+
+    cards: tuple[CardFacts, ...]
+    units: int
+    pod_units: int
+    isolation_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAnswer:
+    """One container's part of the answer to Allocate."""
+
+    variables: Mapping[str, str]
+    mounts: tuple[Mount, ...] = ()
+    annotations: Mapping[str, str] | None = None
+    cdi_devices: tuple[str, ...] = ()
+
+
+def answer(
+    granted: Granted, nvml_indices: Mapping[str, int], device_ids: Sequence[str], rules: ContainerFlags
+) -> ContainerAnswer:
+    """The answer for a container that gets ``device_ids``.
+
+    ``nvml_indices`` are NVML's own, by UUID, for runtimes that get an index. For several cards ``…_IDX`` names all
+    with commas and ``…_DEV`` is their sum. Raises NoCandidateError for a card that NVML does not show (any more).
+    """
+    names = [_name(card, nvml_indices, rules.id_strategy) for card in granted.cards]
+    chosen = rules.list_strategies
+    by_annotation = cdi.annotation(rules.cdi_annotation_prefix, rules.cdi_kind, names, min(device_ids, default=""))
+    return ContainerAnswer(
+        variables=_variables(granted, _visible(names, chosen)),
+        mounts=tuple(Mount(_MOUNTED, f"{_MOUNTS_FOLDER}/{name}") for name in names if VOLUME_MOUNTS in chosen),
+        annotations=by_annotation if CDI_ANNOTATIONS in chosen else None,
+        cdi_devices=tuple(cdi.device_name(rules.cdi_kind, name) for name in names if CDI_CRI in chosen),
+    )
+
+
+def _name(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:
+    if by != "index":
+        return card.uuid
+    if card.uuid not in nvml_indices:
+        raise NoCandidateError(
+            f"card {card.index} ({card.uuid}) has no index in NVML now, and the runtime is told indices; "
+            "--device-id-strategy uuid does not depend on them"
+        )
+    return str(nvml_indices[card.uuid])
+
+
+def _visible(names: Sequence[str], strategies: Sequence[str]) -> str:
+    """A list by mounts needs the folder here; if only the CDI names the card, this names none."""
+    if VOLUME_MOUNTS in strategies:
+        return _MOUNTS_FOLDER
+    return ",".join(names) if ENVVAR in strategies else _NO_CARD
+
+
+def _variables(granted: Granted, visible: str) -> dict[str, str]:
+    variables = {
+        wire.ENV_VISIBLE_DEVICES: visible,
+        wire.ENV_INDEX: ",".join(str(card.index) for card in granted.cards),
+        wire.ENV_POD_UNITS: str(granted.pod_units),
+        wire.ENV_CONTAINER_UNITS: str(granted.units),
+        wire.ENV_DEVICE_UNITS: str(sum(card.units for card in granted.cards)),
+    }
+    if granted.isolation_off:
+        variables[wire.ENV_ISOLATION_OFF] = "true"
+    return variables

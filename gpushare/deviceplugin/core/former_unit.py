@@ -1,0 +1,71 @@
+"""Before a node counts in another unit: the pods that were bound in its former unit must end first. Pure.
+
+An amount of ``aliyun.com/gpu-mem`` is a number without its unit, in the pod, in the kubelet's records and in the scheduler's sums.
+After a change of ``--memory-unit``, or of the plugin, 14 of 15 units would be 14 of 15,360, and the card would be promised twice.
+So the plugin does not serve the node in the new unit while such pods are there. It reports which pods these are and waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpushare import wire
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.errors import InvalidQuantityError
+from gpushare.manifests import Node, Pod
+from gpushare.model.cards import NodeCards
+from gpushare.model.node import capacity, described_cards
+from gpushare.model.pod import is_finished, was_started
+from gpushare.model.quantity import MemoryUnit
+from gpushare.model.unit_change import unit_of_size
+
+# So many pods are named in a reason.
+_NAMED = 5
+
+
+def unit_before(node: Node) -> MemoryUnit | None:
+    """The unit that a plugin of ours announced for the node, or None if the last plugin was another one.
+
+    The Go plugin leaves our annotation behind, but its sum is another one. A kubelet shows 0 if no plugin serves it.
+    """
+    cards = described_cards(node).cards
+    if cards is None or capacity(node, wire.RESOURCE_MEMORY) not in (0, sum(card.units for card in cards.cards)):
+        return None
+    try:
+        return MemoryUnit.parse(cards.unit)
+    except InvalidQuantityError:
+        return None
+
+
+def pods_of_other_units(pods: Iterable[Pod], cards: NodeCards, before: MemoryUnit | None) -> tuple[Pod, ...]:
+    """The pods with a card that were bound in another unit than ``cards`` count in; ``before`` is the node's former unit.
+
+    If that is not known, the size of the card that was written on each pod shows its unit.
+    """
+    unit = MemoryUnit.parse(cards.unit)
+    sizes = frozenset(card.units for card in cards.cards)
+    return tuple(pod for pod in pods if _holds(pod) and (before or _unit_of(pod, sizes, unit)) != unit)
+
+
+def _holds(pod: Pod) -> bool:
+    return not is_finished(pod) and (allocation_of(pod) is not None or was_started(pod))
+
+
+def _unit_of(pod: Pod, sizes: frozenset[int], unit: MemoryUnit) -> MemoryUnit:
+    """The unit of a pod; the present one if its card has one of the present ``sizes``, or if nothing shows another."""
+    allocation = allocation_of(pod)
+    size = allocation.card_size if allocation is not None else 0
+    return unit if size in {0, *sizes} else MemoryUnit(unit_of_size(size))
+
+
+def advice(pods: Sequence[Pod], unit: str, before: MemoryUnit | None) -> str:
+    """The reason for the wait, and the steps of an operator; "" if there is no such pod."""
+    if not pods:
+        return ""
+    names = sorted(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
+    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    former = str(before) if before is not None else "another unit"
+    return (
+        f"not served in {unit} yet, because pods hold card memory in {former} ({len(names)}: {listed}). Drain the node or end "
+        f"these pods, and the device plugin goes on by itself; or start it with the former --memory-unit"
+    )

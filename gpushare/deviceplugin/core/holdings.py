@@ -1,0 +1,182 @@
+"""The ids and cards of the node's containers, from the kubelet's records. Pure.
+
+The kubelet's records has the ids of each container. Our ids show their card, so this knowledge survives a restart of every
+program. Ids that we never announced (the Go plugin's) lie on the card that their pod's annotation names. An answer that
+the kubelet has not written down yet is a guess, until the book shows its container.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gpushare import wire
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.errors import GpushareError
+from gpushare.manifests import Pod
+from gpushare.model.pod import is_finished, pod_request, was_started
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the kubelet's records: a container has these ids.
+
+    The pod is named by ``uid`` (the checkpoint) or by namespace and name (PodResources). ``variables`` are the variables of
+    our answer, if the book keeps it.
+    """
+
+    container: str
+    ids: frozenset[str]
+    uid: str = ""
+    namespace: str = ""
+    pod: str = ""
+    resource: str = wire.RESOURCE_MEMORY
+    variables: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A container of a pod that the API shows, its ids, and the card (by index) of each id that is ours.
+
+    ``is_guess``: we answered so, the book does not say it yet.
+    """
+
+    uid: str
+    container: str
+    ids: frozenset[str]
+    card_of: Mapping[str, int]
+    variables: Mapping[str, str] | None = None
+    is_guess: bool = False
+
+    @property
+    def by_card(self) -> Counter[int]:
+        """How many of its ids lie on each card."""
+        return Counter(self.card_of.values())
+
+
+def merge(live: Iterable[Entry], file: Iterable[Entry]) -> tuple[Entry, ...]:
+    """One book of two: PodResources is right, the checkpoint knows more.
+
+    The checkpoint adds uids, answers, and the ordinary init containers that PodResources does not list. A line of it
+    that gives ids of a listed container to another pod is old.
+    """
+    file = tuple(file)
+    known = {(entry.container, entry.ids, entry.resource): entry for entry in file}
+    listed = []
+    for entry in live:
+        noted = known.get((entry.container, entry.ids, entry.resource))
+        listed.append(replace(entry, uid=noted.uid, variables=noted.variables) if noted is not None else entry)
+    owners = {one: entry.uid or entry.pod for entry in listed for one in entry.ids}
+    used = {(entry.container, entry.uid) for entry in listed}
+    added = (
+        entry
+        for entry in file
+        if (entry.container, entry.uid) not in used
+        and all(owners.get(one, entry.uid) == entry.uid for one in entry.ids)
+    )
+    return (*listed, *added)
+
+
+class Holdings:
+    """The holdings of all pods that the API shows and that have not ended."""
+
+    def __init__(self, grants: Iterable[Grant]) -> None:
+        self.grants = tuple(grants)
+        self._of_pod: dict[str, list[Grant]] = {}
+        for grant in self.grants:
+            self._of_pod.setdefault(grant.uid, []).append(grant)
+
+    def of_pod(self, uid: str) -> tuple[Grant, ...]:
+        """The holdings of a pod's containers."""
+        return tuple(self._of_pod.get(uid, ()))
+
+    def containers(self) -> dict[str, list[str]]:
+        """By pod, the containers that have their ids."""
+        return {uid: [grant.container for grant in grants] for uid, grants in self._of_pod.items()}
+
+    def cards(self, uid: str) -> frozenset[int]:
+        """The cards on which a pod's ids lie; none for ids that are not ours."""
+        return frozenset(index for grant in self.of_pod(uid) for index in grant.card_of.values())
+
+    def owner(self, device_ids: Collection[str]) -> Grant | None:
+        """The container that has these ids; of several (ids of an init container are reused) the one that has just these."""
+        wanted = frozenset(device_ids)
+        found = [grant for grant in self.grants if grant.ids & wanted]
+        return min(found, key=lambda grant: (grant.ids != wanted, len(grant.ids - wanted)), default=None)
+
+
+def lay(
+    entries: Iterable[Entry],
+    guesses: Iterable[Grant],
+    pod_of: Callable[[Entry], Pod | None],
+    index_of: Callable[[str], int | None],
+    *,
+    resource: str,
+    ids_are_counts: bool = False,
+) -> Holdings:
+    """The holdings in ``resource`` (what is announced now).
+
+    ``pod_of`` finds a line's pod, ``index_of`` the card of an id. A guess counts while the book has no line with its
+    ids. Where ``ids_are_counts`` (a kubelet that picks ids without asking us) the card is what we answered, wherever the
+    ids lie.
+    """
+    grants = []
+    written: set[str] = set()
+    for entry in entries:
+        pod = pod_of(entry) if entry.resource == resource else None
+        if pod is None or is_finished(pod):
+            continue
+        written |= entry.ids
+        cards = _cards_in_variables(entry) if ids_are_counts else _own_cards(entry.ids, index_of)
+        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards, entry.variables))
+    grants += [grant for grant in guesses if not grant.ids & written]
+    return Holdings(grants)
+
+
+def _own_cards(ids: Iterable[str], index_of: Callable[[str], int | None]) -> dict[str, int]:
+    return {one: index for one in ids if (index := index_of(one)) is not None}
+
+
+def _cards_in_variables(entry: Entry) -> dict[str, int]:
+    index = (entry.variables or {}).get(wire.ENV_INDEX, "")
+    return dict.fromkeys(entry.ids, int(index)) if index.isascii() and index.isdigit() else {}
+
+
+def used_units(
+    holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool, besides: Collection[str] = ()
+) -> Counter[int]:
+    """Units of each card that containers hold which have not ended, without the ids ``besides``.
+
+    An id is a unit; if slots are counted, a pod holds its request. Ids that are not ours count on the cards
+    that their pod's annotation names, and so does a pod that was started and is in no book (the kubelet lost it).
+    """
+    used: Counter[int] = Counter()
+    if not counts_slots:
+        ids = {one: index for grant in holdings.grants for one, index in grant.card_of.items()}
+        used.update(index for one, index in ids.items() if one not in besides)
+    for pod in pods:
+        grants = holdings.of_pod(pod.metadata.uid)
+        foreign = frozenset(one for grant in grants if not grant.card_of for one in grant.ids)
+        if counts_slots and len(foreign) < sum(len(grant.ids) for grant in grants):
+            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), _request(pod)))
+        elif foreign:
+            used.update(_annotated(pod, len(foreign)))
+        elif not grants and was_started(pod) and not is_finished(pod):
+            used.update(_annotated(pod, _request(pod)))
+    return used
+
+
+def _request(pod: Pod) -> int:
+    try:
+        return pod_request(pod)
+    except GpushareError:
+        return 0
+
+
+def _annotated(pod: Pod, units: int) -> Mapping[int, int]:
+    """The cards on which the annotations put the units."""
+    allocation = allocation_of(pod)
+    if allocation is None:
+        return {}
+    return {allocation.index: units} if allocation.by_container is None else dict(allocation.shares)

@@ -1,0 +1,264 @@
+"""The pods of our node in the order in which a kubelet admits them.
+
+A kubelet admits pods as its watch shows them bound, so the order is that of the Bindings, and each Binding has its place in
+the API server's history: the resourceVersion that it gave the pod. The lowest version at which we saw a pod on this node
+is therefore its place, whether a watch or a list showed it first, and in whatever order they came to us. (The time at
+which a pod was assumed is not: binds overtake one another.) Where versions are no numbers, first seen is first bound.
+
+The pods that it finds when it starts it admits by age, in seconds (measured on 1.36.3); of one second in any order.
+
+A watch and a list overtake one another too: what is older than what we have is not taken, and what is gone stays gone.
+
+Only pods that ask for cards and have not ended are kept, cut down (``kept_pods``), with the annotations that were bound
+(``bindings``). An ended pod costs a place in a short list, whatever its author wrote on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from gpushare import wire
+from gpushare.bounds import CONTAINERS_OF_AN_ENDED_POD, TURNED_AWAY_PODS
+from gpushare.deviceplugin.core.bindings import Bindings
+from gpushare.deviceplugin.core.kept_pods import (
+    KeptPod,
+    asks_for_cards,
+    containers_of,
+    cut_down,
+    identity,
+    keep,
+    without_annotations,
+)
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.allocation import Allocation
+from gpushare.model.kept import STATIC_UID
+from gpushare.model.pod import is_finished
+
+# In digits. Anybody may write a time on a pod, and ``int`` raises for some thousands.
+_LONGEST_NUMBER: Final = 20
+# How many ended pods are remembered: far more than end between a list's answer and its arrival.
+_ENDED_REMEMBERED: Final = 1000
+# The version at which a pod ended that is gone: no later one brings it back.
+_GONE: Final = 10**_LONGEST_NUMBER
+_FAILED: Final = "Failed"
+
+
+class _Names(NamedTuple):
+    by_name: dict[tuple[str, str], str]
+    by_static_uid: dict[str, str]
+
+
+class NodePods:
+    """Pods of one node; feed it from a watch, and from a fresh list if the watch may be behind.
+
+    ``on_change`` is called after every change.
+    """
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self.on_change = on_change
+        self.bindings = Bindings()
+        self._pods: dict[str, KeptPod] = {}
+        # By uid: the lowest version seen, and the number of arrival, for versions that are no numbers.
+        self._places: dict[str, tuple[int, int]] = {}
+        # By uid, when those were created that were here before the kubelet was.
+        self._found: dict[str, str] = {}
+        self._arrivals = 0
+        # By uid, of pods that were kept: the version at which they ended.
+        self._ended: dict[str, int] = {}
+        # Uids of pods that are known as a history showed them which the API server has lost.
+        self._lost: set[str] = set()
+        # Every pod here that has not ended, also without cards: which it is.
+        self._identities: dict[str, ObjectMeta] = {}
+        # The newest of the failed pods that asked for cards.
+        self._turned_away: dict[str, Pod] = {}
+        # Made again when it is needed after a change.
+        self._names: _Names | None = None
+        # The newest version that was seen of anything.
+        self.newest = 0
+
+    def in_admission_order(self) -> tuple[Pod, ...]:
+        """Pods that ask for cards: those that the kubelet found at its start by age, then the others, first bound first."""
+        return tuple(self._pods[uid] for uid in sorted(self._pods, key=self._turn))
+
+    def turned_away(self) -> tuple[Pod, ...]:
+        """Pods that asked for cards and failed, the newest of them."""
+        return tuple(self._turned_away.values())
+
+    def identities(self) -> tuple[ObjectMeta, ...]:
+        """Every pod of the node that has not ended, without cards too: namespace, name and uid."""
+        return tuple(self._identities.values())
+
+    def were_found(self) -> None:
+        """Another kubelet has started, and finds the pods that are here now."""
+        self._found = {uid: pod.metadata.creation_timestamp or "" for uid, pod in self._pods.items()}
+        self._names = None
+
+    def missing_in(self, pods: Iterable[Pod], version: str) -> list[Pod]:
+        """The pods that a list of that version lacks, unless the watch showed them later."""
+        listed = {pod.metadata.uid for pod in pods}
+        return [pod for uid, pod in self._pods.items() if uid not in listed and not self._is_newer(uid, version)]
+
+    def replace(self, pods: Iterable[Pod], version: str = "", *, since: int = 0, without_ended: bool = False) -> None:
+        """Take a complete list of that version: a pod that is not on it is gone, unless the watch showed it later.
+
+        ``without_ended``: the list shows no failed pod, except one with an end that was not known.
+        ``since`` is what ``newest`` was when the list was asked for. A list below it shows that etcd was restored.
+        """
+        if 0 < _number(version) < since:
+            self.begin_anew()
+        self._saw(version)
+        listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
+        for pod in self.missing_in(listed.values(), version):
+            self._end(pod.metadata.uid, _GONE)
+        for uid in [uid for uid in self._identities if uid not in listed and uid not in self._pods]:
+            del self._identities[uid]
+        for uid in [uid for uid in self._turned_away if uid not in listed and not without_ended]:
+            del self._turned_away[uid]
+        for pod in listed.values():
+            self._take(pod)
+        self.on_change()
+
+    def set(self, pod: Pod) -> None:
+        """A pod was bound here, or changed."""
+        self._saw(pod.metadata.resource_version)
+        self._take(pod)
+        self.on_change()
+
+    def wrote(self, pod: Pod) -> None:
+        """The API server's answer to a write of ours that ``bindings`` expects."""
+        uid = pod.metadata.uid
+        self.bindings.confirm(uid)
+        if uid in self._pods:
+            self._pods[uid] = keep(self._pods[uid], self.bindings.annotations(uid))
+        self.set(pod)
+
+    def correct(self, uid: str, has: Allocation) -> None:
+        """By the kubelet's records a pod has this allocation, whatever is written on it."""
+        self._pods[uid] = keep(self._pods[uid], self.bindings.correct(uid, has))
+
+    def remove(self, metadata: ObjectMeta) -> None:
+        """A pod is gone."""
+        uid = metadata.uid
+        self._identities.pop(uid, None)
+        self._turned_away.pop(uid, None)
+        if uid in self._pods or uid in self._ended:
+            self._end(uid, _GONE)
+        self.on_change()
+
+    def begin_anew(self) -> None:
+        """The API server's history went back, so versions start again: each pod's next version is believed, and no end counts.
+
+        The pods stay until the list of the restored state shows or lacks them, in their order.
+        """
+        self._ended.clear()
+        self._turned_away.clear()
+        self.newest = 0
+        self._lost = set(self._pods)
+        for turn, uid in enumerate(sorted(self._pods, key=self._turn), start=1):
+            self._places[uid] = (0, turn)
+        self._arrivals = len(self._pods)
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """The pod of that name; the newest if an old one of the same name is still known."""
+        return self._pods.get(self._index().by_name.get((namespace, name), ""))
+
+    def by_uid(self, uid: str) -> Pod | None:
+        """The pod that the kubelet calls by this uid: a static pod has another one in the API."""
+        return self._pods.get(uid) or self._pods.get(self._index().by_static_uid.get(uid, ""))
+
+    def _turn(self, uid: str) -> tuple[bool, str, tuple[int, int]]:
+        return uid not in self._found, self._found.get(uid, ""), self._places[uid]
+
+    def _saw(self, version: str) -> None:
+        self.newest = max(self.newest, _number(version))
+
+    def _take(self, whole: Pod) -> None:
+        pod = cut_down(whole) or whole
+        uid, version = pod.metadata.uid, _number(pod.metadata.resource_version)
+        if is_finished(pod):
+            self._identities.pop(uid, None)
+            self._take_ended(pod, version)
+        elif uid not in self._ended or 0 < self._ended[uid] < version:
+            self._identities[uid] = identity(pod)
+            if asks_for_cards(pod):
+                self._take_living(pod, version)
+
+    def _take_living(self, pod: Pod, version: int) -> None:
+        uid = pod.metadata.uid
+        if uid not in self._places:
+            self._arrivals += 1
+            self._places[uid] = (version, self._arrivals)
+        place, arrival = self._places[uid]
+        self._places[uid] = (min(place, version), arrival)
+        if uid not in self._pods or self._is_news(uid, version):
+            self._pods[uid] = keep(pod, self.bindings.see(pod))
+            self._names = None
+            self._lost.discard(uid)
+            self._ended.pop(uid, None)
+
+    def _take_ended(self, pod: Pod, version: int) -> None:
+        """An ended pod holds nothing any more. A failed one is remembered for a while: its controller may have to be helped."""
+        uid = pod.metadata.uid
+        if not asks_for_cards(pod) or self._ended.get(uid) == _GONE:
+            return
+        self._end(uid, version)
+        is_small = not CONTAINERS_OF_AN_ENDED_POD.exceeded(len(containers_of(pod)))
+        if is_small and pod.status is not None and pod.status.phase == _FAILED:
+            self._turned_away[uid] = without_annotations(pod)
+            _shorten(self._turned_away, TURNED_AWAY_PODS.most)
+
+    def _index(self) -> _Names:
+        """The uids of the pods by what else the kubelet may call them."""
+        if self._names is None:
+            self._names = _Names({}, {})
+            for uid in sorted(self._pods, key=self._turn):
+                metadata = self._pods[uid].metadata
+                self._names.by_name[metadata.namespace, metadata.name] = uid
+                if static := (metadata.annotations or {}).get(STATIC_UID):
+                    self._names.by_static_uid.setdefault(static, uid)
+        return self._names
+
+    def _is_news(self, uid: str, version: int) -> bool:
+        """Is this another version of a known pod than ours, and no older one? Not every version is a number."""
+        ours = _number(self._pods[uid].metadata.resource_version)
+        return uid in self._lost or not ours or not version or version > ours
+
+    def _is_newer(self, uid: str, version: str) -> bool:
+        """Do we know the pod as it was after that version? Not if one of the two is no number, or of a lost history."""
+        if uid in self._lost:
+            return False
+        ours, theirs = _number(self._pods[uid].metadata.resource_version), _number(version)
+        return ours > theirs > 0
+
+    def _end(self, uid: str, version: int) -> None:
+        """The pod has ended at that version. One of a lost history has not: the restored state may bind it here again."""
+        is_lost = uid in self._lost
+        self._forget(uid)
+        if not is_lost:
+            self._ended[uid] = version
+            _shorten(self._ended, _ENDED_REMEMBERED)
+
+    def _forget(self, uid: str) -> None:
+        for known in (self._pods, self._places, self._found):
+            known.pop(uid, None)
+        self._lost.discard(uid)
+        self.bindings.forget(uid)
+        self._names = None
+
+
+def _shorten(remembered: dict[str, Any], most: int) -> None:
+    """Forget the oldest."""
+    while len(remembered) > most:
+        del remembered[next(iter(remembered))]
+
+
+def _number(text: str) -> int:
+    """A version or a time as a number, 0 if it cannot be one: then it has no place in an order."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0
+
+
+def _assume_time(pod: Pod) -> tuple[int, str, str]:
+    """Close to the order of binding, for pods of a list without versions."""
+    text = (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSUME_TIME, "")
+    return _number(text), pod.metadata.creation_timestamp or "", pod.metadata.name

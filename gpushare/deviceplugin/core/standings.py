@@ -1,0 +1,136 @@
+"""Where each pod of the node stands: the card that is written, the card that it has, and whether one may be changed. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from gpushare import wire
+from gpushare.deviceplugin.core.holdings import Grant, Holdings
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.repair import PodCard
+from gpushare.manifests import ContainerStatus, Pod
+from gpushare.model.allocation import Allocation
+from gpushare.model.cards import CardFacts
+from gpushare.model.pod import gpu_containers, is_finished, pod_request, was_started
+
+
+def pod_cards(
+    pods: Iterable[Pod], holdings: Holdings, *, repairs: bool, refused: Collection[str] = ()
+) -> tuple[PodCard, ...]:
+    """The pods that are booked on one card and have not ended, in their order; ``repairs`` are switched on.
+
+    ``refused`` are pods, by uid, that the API server refuses to change now.
+    """
+    found = ((pod, None if is_finished(pod) else allocation_of(pod)) for pod in pods)
+    return tuple(
+        _pod_card(pod, allocation, holdings, repairs and pod.metadata.uid not in refused)
+        for pod, allocation in found
+        if allocation is not None and allocation.by_container is None
+    )
+
+
+def _pod_card(pod: Pod, allocation: Allocation, holdings: Holdings, repairs: bool) -> PodCard:
+    uid, index = pod.metadata.uid, allocation.index
+    grants = holdings.of_pod(uid)
+    certain = [grant for grant in grants if not grant.is_guess]
+    cards = {card for grant in certain for card in grant.card_of.values()}
+    ids_on: int | None = index
+    answered = None
+    movable = repairs and why_fixed(pod) is None
+    if len(cards) == 1:
+        ids_on = cards.pop()
+    elif cards:
+        movable = False
+    elif not certain and not was_started(pod):
+        ids_on = None
+        answered = min(holdings.cards(uid), default=None)
+    return PodCard(uid, allocation.units, index, ids_on, allocation.repair, movable, answered)
+
+
+def why_fixed(pod: Pod) -> str | None:
+    """Why the card of a pod may not be changed, or None if it may."""
+    annotations = pod.metadata.annotations or {}
+    if annotations.get(wire.ANNOTATION_EXTENDER) != wire.EXTENDER_BOOK:
+        return "the extender that bound it would not follow a change of its card"
+    wish = next((name for name in wire.CARD_WISHES if name in annotations), None)
+    return f"it wishes for a card ({wish})" if wish is not None else None
+
+
+def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFacts]) -> dict[int, int]:
+    """Units of each healthy card that pods on one card may have: all but what pods on several cards, or without one, have."""
+    fixed: Counter[int] = Counter()
+    for pod in pods:
+        allocation = allocation_of(pod)
+        if is_finished(pod):
+            continue
+        if allocation is None:
+            fixed.update(card for grant in holdings.of_pod(pod.metadata.uid) for card in grant.card_of.values())
+        elif allocation.by_container is not None:
+            fixed.update(dict(allocation.shares))
+    return {card.index: max(card.units - fixed[card.index], 0) for card in cards if card.healthy}
+
+
+def booked_units(pods: Iterable[PodCard], others: Mapping[int, int]) -> Counter[int]:
+    """Units that are taken on each card: by annotations, by marks, by ids; each pod once a card. ``others`` are added."""
+    booked: Counter[int] = Counter(others)
+    for pod in pods:
+        booked.update(dict.fromkeys(pod.cards, pod.units))
+    return booked
+
+
+def allocation_by_book(
+    pod: Pod, grants: Sequence[Grant], shown: Callable[[], Allocation | None], *, counts_slots: bool
+) -> Allocation | None:
+    """The cards that a pod has by the kubelet's records, if they must be written; None if the annotations are right or may follow.
+
+    A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
+    which a person wrote the card of a pod that is ids_on is right as well (``shown`` is what the API shows).
+    """
+    certain = [grant for grant in grants if not grant.is_guess and grant.card_of]
+    cards = {card for grant in certain for card in grant.card_of.values()}
+    counts = allocation_of(pod)
+    if len(cards) == 1:
+        return _on_one_card(pod, cards.pop(), certain, counts, shown)
+    has = _on_several_cards(pod, certain) if cards and not counts_slots else None
+    return None if has is None or (counts is not None and counts.by_container == has.by_container) else has
+
+
+def _on_one_card(
+    pod: Pod, card: int, certain: Sequence[Grant], counts: Allocation | None, shown: Callable[[], Allocation | None]
+) -> Allocation | None:
+    if counts is not None and counts.shares == ((card, counts.units),):
+        return None
+    if not any(_has_run(pod, grant.container) for grant in certain):
+        written = shown()
+        if written is None or written.by_container is not None or written.index != card:
+            return None
+    return Allocation(((card, pod_request(pod)),), assigned=was_started(pod))
+
+
+def _on_several_cards(pod: Pod, certain: Sequence[Grant]) -> Allocation | None:
+    """Only for a pod with containers that have all run: one that is ids_on could be on a wrong card."""
+    by_name = {grant.container: dict(sorted(grant.by_card.items())) for grant in certain}
+    asked = dict(gpu_containers(pod))
+    names = [container.name for container in pod.spec.containers or ()]
+    if not all(sum(by_name.get(name, {}).values()) == asked[name] and _has_run(pod, name) for name in asked):
+        return None
+    by_container = {names.index(name): tuple(by_name[name].items()) for name in asked if name in names}
+    shares: Counter[int] = Counter()
+    for pairs in by_container.values():
+        shares.update(dict(pairs))
+    return Allocation(tuple(sorted(shares.items())), assigned=True, by_container=by_container)
+
+
+def _has_run(pod: Pod, container: str) -> bool:
+    """Does the kubelet report that this container runs, or that it ran?"""
+    status = pod.status
+    if status is None:
+        return False
+    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    return status.phase == "Running" or any(one.name == container and _ran(one) for one in reported)
+
+
+def _ran(status: ContainerStatus) -> bool:
+    state = status.state
+    return state is not None and (state.running is not None or state.terminated is not None)

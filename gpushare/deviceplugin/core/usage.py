@@ -1,0 +1,179 @@
+"""The use of the cards by pods, against their bookings. Pure.
+
+Scheduling is not isolation: nothing stops a process from taking more of a card than its pod booked, and then another
+pod's allocation fails. So the use is compared with the booking, and a pod that stays above it for a while is
+reported once.
+
+An unknown figure is not zero: a process without a figure makes its pod's sum a lower bound, and a pod without any figure
+has no use that could be shown or judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.errors import InvalidQuantityError
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.cards import NodeCards
+from gpushare.model.kept import MIRROR
+from gpushare.model.pod import is_finished
+from gpushare.model.quantity import MemoryUnit
+from gpushare.plugin_flags import Tolerance
+
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PodOnCard:
+    """A pod on a card, by our index; ``uid`` differs between two pods of one name."""
+
+    namespace: str
+    pod: str
+    uid: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUse:
+    """A process on a card: of which pod (None: of none that we know), how many MiB (None: the driver does not say)."""
+
+    index: int
+    pod_uid: str | None
+    mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CardUse:
+    """A pod's booking and use of a card, in bytes. ``used`` is None if the driver has a figure for none of its processes."""
+
+    on: PodOnCard
+    booked: int
+    used: int | None = None
+
+    @property
+    def over(self) -> int:
+        """Bytes above the booking; 0 if the pod keeps to its share, or its use is unknown."""
+        return max((self.used or 0) - self.booked, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """One look at all cards: what each pod uses; by card the bytes of processes of no pod, and how many have no figure."""
+
+    uses: tuple[CardUse, ...] = ()
+    unaccounted: Mapping[int, int] = field(default_factory=dict)
+    without_figure: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A pod above its limit on one card: since when (the clock of the caller, seconds), and was that reported?"""
+
+    since: float
+    reported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Overuse:
+    """The result of one look: the episodes under way, and those that must be reported now."""
+
+    episodes: Mapping[PodOnCard, Episode]
+    begun: tuple[CardUse, ...] = ()
+    ended: tuple[CardUse, ...] = ()
+
+
+def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
+    """The booking of each pod that has not ended, by card; a pod without a valid annotation has no known booking."""
+    try:
+        unit = MemoryUnit.parse(cards.unit).mib * MIB
+    except InvalidQuantityError:
+        return ()
+    found = []
+    for pod in pods:
+        metadata = pod.metadata
+        for index, units in _shares(pod):
+            found.append(CardUse(PodOnCard(metadata.namespace, metadata.name, metadata.uid, index), units * unit))
+    return tuple(found)
+
+
+def _shares(pod: Pod) -> Sequence[tuple[int, int]]:
+    allocation = None if is_finished(pod) else allocation_of(pod)
+    return allocation.shares if allocation is not None else ()
+
+
+def uids_in_cgroups(pods: Iterable[ObjectMeta]) -> dict[str, ObjectMeta]:
+    """The pods by the uid that the names of their control groups carry."""
+    return {(pod.annotations or {}).get(MIRROR, pod.uid): pod for pod in pods}
+
+
+def on_other_cards(uses: Iterable[CardUse], pods: Iterable[Pod]) -> frozenset[PodOnCard]:
+    """Pods with a process on a card that they did not book, or without any booking.
+
+    A pod that asks for cards without a valid annotation may have booked this one.
+    """
+    unknown = {pod.metadata.uid for pod in pods if allocation_of(pod) is None}
+    return frozenset(use.on for use in uses if not use.booked and use.on.uid not in unknown)
+
+
+def sum_up(
+    processes: Iterable[ProcessUse],
+    booked: Iterable[CardUse],
+    pods: Mapping[str, ObjectMeta],
+    silent: frozenset[int] = frozenset(),
+) -> NodeUse:
+    """Sum the processes by pod and card. ``pods`` are by the uid that ``processes`` name them with.
+
+    A pod that uses a card on which it booked nothing is in it too, with a booking of 0. ``silent`` cards did not
+    answer: their use is unknown.
+    """
+    wanted = {use.on: use.booked for use in booked}
+    used: dict[PodOnCard, int | None] = {}
+    unaccounted: dict[int, int] = {}
+    without: dict[int, int] = {}
+    for process in processes:
+        if process.mib is None:
+            without[process.index] = without.get(process.index, 0) + 1
+        pod = pods.get(process.pod_uid) if process.pod_uid is not None else None
+        if pod is None:
+            unaccounted[process.index] = unaccounted.get(process.index, 0) + (process.mib or 0) * MIB
+            continue
+        on = PodOnCard(pod.namespace, pod.name, pod.uid, process.index)
+        known = used.get(on)
+        used[on] = known if process.mib is None else (known or 0) + process.mib * MIB
+    uses = (
+        CardUse(on, wanted.get(on, 0), None if on.index in silent else used.get(on, 0)) for on in {**wanted, **used}
+    )
+    return NodeUse(tuple(uses), unaccounted, without)
+
+
+def judge(
+    before: Mapping[PodOnCard, Episode], uses: Iterable[CardUse], now: float, tolerance: Tolerance, after_seconds: float
+) -> Overuse:
+    """Which pods are above their limit, since when, and which of that is news. A use without a booking is no overuse.
+
+    ``begun``: for ``after_seconds`` without a break, reported once an episode. ``ended``: those reported before that keep
+    to their share again. An unknown use changes nothing; a pod that is gone ends without a report.
+    """
+    episodes: dict[PodOnCard, Episode] = {}
+    begun, ended = [], []
+    for use in uses:
+        episode = before.get(use.on)
+        if not use.booked:
+            continue
+        if use.used is None:
+            if episode is not None:
+                episodes[use.on] = episode
+        elif use.used <= tolerance.limit(use.booked):
+            if episode is not None and episode.reported:
+                ended.append(use)
+        else:
+            since = episode.since if episode is not None else now
+            reported = episode is not None and episode.reported
+            is_news = not reported and now - since >= after_seconds
+            if is_news:
+                begun.append(use)
+            episodes[use.on] = Episode(since, reported or is_news)
+    return Overuse(episodes, tuple(begun), tuple(ended))

@@ -1,0 +1,117 @@
+"""Reports stuck pods once each, and deletes those that may be, if the operator allowed it. The decisions are in ``stuck_pods``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from gpushare import wire
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.stuck_pods import DeletionBudget, StuckPod, stuck_pods
+from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.kube.event_recorder import EventRecorder
+from gpushare.manifests import Pod
+from gpushare.model.cards import NodeCards
+
+_LOG = logging.getLogger(__name__)
+
+# How often the node's pods are looked through, in seconds: a new pod is soon there, and nothing else waits for it.
+LOOK_SECONDS: Final = 5.0
+DELETIONS_A_MINUTE: Final = 6
+
+
+class StuckPodSweeper:
+    """``is_served``: does the kubelet hold our list? ``held`` are the pods held for good, by uid, and why."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        cards: Callable[[], NodeCards],
+        pods: Callable[[], Iterable[Pod]],
+        is_served: Callable[[], bool],
+        held: Callable[[], Mapping[str, str]],
+        metrics: PluginMetrics,
+        events: EventRecorder,
+        clock: Callable[[], float],
+        *,
+        delete: bool,
+    ) -> None:
+        self._client = client
+        self._cards = cards
+        self._pods = pods
+        self._is_served = is_served
+        self._held = held
+        self._metrics = metrics
+        self._events = events
+        self._clock = clock
+        self._delete = delete
+        self._budget = DeletionBudget(DELETIONS_A_MINUTE)
+        self._reported: set[str] = set()
+        self._deleted: set[str] = set()
+        self._logged = ""
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Look once. While the kubelet does not hold our list, each pod is refused."""
+        if not self._is_served():
+            return
+        pods = tuple(self._pods())
+        alive = {pod.metadata.uid for pod in pods}
+        self._reported &= alive
+        self._deleted &= alive
+        for stuck in stuck_pods(pods, self._cards(), self._held()):
+            await self._report(stuck)
+            if self._delete and not stuck.keep_because and stuck.metadata.uid not in self._deleted:
+                await self._remove(stuck)
+
+    async def _report(self, stuck: StuckPod) -> None:
+        pod = stuck.metadata
+        if pod.uid in self._reported:
+            return
+        self._reported.add(pod.uid)
+        self._metrics.count_unadmitted("reported")
+        _LOG.warning("stuck pod=%s/%s uid=%s cause=%s", pod.namespace, pod.name, pod.uid, stuck.cause)
+        text = (
+            f"the node's cards could hold it, but no kubelet tries a pod again; {self._what_next(stuck)}. "
+            f"The reason: {stuck.cause}"
+        )
+        await self._events.record("Pod", pod, wire.EVENT_UNADMITTED, text)
+
+    def _what_next(self, stuck: StuckPod) -> str:
+        if stuck.keep_because:
+            return f"it stays: {stuck.keep_because}"
+        if self._delete:
+            return f"it is deleted so that {stuck.owner} replaces it"
+        return f"delete it so that {stuck.owner} replaces it (the plugin does so with --delete-unadmitted)"
+
+    async def _remove(self, stuck: StuckPod) -> None:
+        pod = stuck.metadata
+        if not self._budget.take(self._clock()):
+            _LOG.debug("deletion waits pod=%s/%s a_minute=%d", pod.namespace, pod.name, DELETIONS_A_MINUTE)
+            return
+        try:
+            await self._client.delete_pod(pod)
+        except (NotFoundError, ConflictError):
+            # Gone already, or another pod has its name.
+            self._deleted.add(pod.uid)
+        except ApiError as error:
+            self._log_once(error)
+        else:
+            self._deleted.add(pod.uid)
+            self._metrics.count_unadmitted("deleted")
+            _LOG.warning("deleted pod=%s/%s uid=%s owner=%s", pod.namespace, pod.name, pod.uid, stuck.owner)
+
+    def _log_once(self, error: ApiError) -> None:
+        """The same trouble is worth one line; a later look tries again."""
+        hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, MissingRightError) else ""
+        if (text := f"{error}{hint}") != self._logged:
+            _LOG.warning("cannot delete stuck pods error=%s", text)
+            self._logged = text

@@ -1,1 +1,0 @@
-"""Pods that failed admission for a reason that has passed."""

@@ -1,1 +1,0 @@
-"""The book: nodes, cards and their pods (``cache``, fed by ``controller``), and the pods that wait (``verdicts``, ``wake``)."""

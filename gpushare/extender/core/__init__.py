@@ -1,0 +1,1 @@
+"""The decisions of the extender: no I/O, no clock, no logging."""

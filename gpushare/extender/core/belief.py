@@ -1,0 +1,138 @@
+"""Which cards a bound pod has: those of its Binding, and later ones only if the device plugin can have written them. Pure.
+
+The author of a pod may change its annotations at any time, and the containers still have the cards that they were started on.
+So the book remembers by uid what was bound. Two programs write a card: an extender once, with the Binding; and the device plugin,
+which changes the index of a pod on one card before its containers start, in steps (``deviceplugin/core/repair``)::
+
+    index x                     as bound
+    index x, mark y             the pod is booked on both cards
+    index y, mark x             again on both; a pod that has no ids yet goes to (index y) immediately
+    index y                     the repair is done
+
+A watch shows every step; a list after a broken watch (a *gap*) shows the last one only. From that follow the rules:
+
+* The first valid allocation that is seen of a pod counts: it is the Binding's, or the plugin's for a pod bound by hand.
+* Before the pod was started a step of a repair counts. Another index without a mark is no step, so it changes nothing. After
+  a gap it may be the end of a repair, so both cards are booked, which is called a *dispute*.
+* The first state in which the pod is seen started freezes the cards. If that state names a card which was never marked, it is in
+  dispute: a plugin that was started in between may have let the containers onto it. After that a mark may only go away.
+* A later state that names the card of the Binding again is in dispute with the end of a repair that was seen: the plugin writes
+  that card back if the repair was the author's invention.
+* An allocation that is gone, that cannot be read, or that is spread over other cards, changes nothing.
+
+A dispute books the pod on all cards in question, at most four, so no card that its containers may hold looks free. It ends in
+favour of the card that two audits in a row find named, on a node where our plugin runs: the plugin corrects an annotation that
+contradicts the kubelet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gpushare import wire
+from gpushare.model.allocation import Allocation
+
+Shares = tuple[tuple[int, int], ...]
+
+# Audits that find the same card named before a dispute ends.
+_AUDITS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """The cards of one pod, as the book believes.
+
+    ``shares`` are the cards with its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
+    have instead. ``origin`` is the first card that was believed. ``named`` is what was read last, and ``audits`` how many audits
+    have found that. ``card_size`` is the size of the card when the pod was bound, which shows the unit of the amounts.
+    """
+
+    shares: Shares
+    mark: int | None = None
+    disputed: frozenset[int] = frozenset()
+    origin: int = -1
+    is_started: bool = False
+    named: Shares = ()
+    audits: int = 0
+    card_size: int = 0
+
+    @property
+    def booked(self) -> Shares:
+        """All cards that the pod may have, each with its units."""
+        units = sum(amount for _, amount in self.shares)
+        others = {*self.disputed, *(() if self.mark is None else (self.mark,))} - {card for card, _ in self.shares}
+        return tuple(sorted([*self.shares, *((card, units) for card in others)]))
+
+
+def bound_to(shares: Shares, card_size: int = 0) -> Belief:
+    """The belief about a pod that the API server has bound with these shares."""
+    return Belief(shares, origin=shares[0][0], named=shares, card_size=card_size)
+
+
+def believe(known: Belief | None, named: Allocation | None, *, is_started: bool, has_gap: bool) -> Belief | None:
+    """The belief about a pod that the API shows with this allocation; None as long as it never had a valid one.
+
+    ``has_gap``: states between the one before and this one may not have been seen.
+    """
+    if named is None:
+        return None if known is None else replace(known, is_started=known.is_started or is_started)
+    if known is None:
+        return replace(bound_to(named.shares, named.card_size), mark=named.repair, is_started=is_started)
+    if len(known.shares) == len(named.shares) == 1:
+        # On one card the amount is what the pod's spec asks for, and annotations do not count.
+        known = replace(known, shares=((known.shares[0][0], named.units),))
+    now = replace(known, is_started=known.is_started or is_started)
+    if named.shares != known.named:
+        now = replace(now, named=named.shares, audits=0)
+    if named.shares == known.shares:
+        return replace(now, mark=named.repair if _may_mark(known, named) else known.mark)
+    if len(known.shares) > 1 or len(named.shares) > 1:
+        return now
+    return _moved(known, now, named, has_gap)
+
+
+def _may_mark(known: Belief, named: Allocation) -> bool:
+    return not known.is_started or named.repair in (None, known.mark)
+
+
+def _moved(known: Belief, now: Belief, named: Allocation, has_gap: bool) -> Belief:
+    """A pod of one card is shown on another one."""
+    before, card = known.shares[0][0], named.index
+    if not known.is_started and (card == known.mark or named.repair == before):
+        left = None if named.repair is None else before
+        return replace(now, shares=named.shares, mark=left, disputed=known.disputed - {card})
+    is_first_started = now.is_started and not known.is_started
+    others = known.disputed - {known.origin, known.mark}
+    if card in (known.origin, known.mark) or (not known.is_started and (has_gap or is_first_started) and not others):
+        return replace(now, disputed=known.disputed | {card})
+    return now
+
+
+def audited(belief: Belief) -> Belief:
+    """The belief after one more audit found the pod as it was seen last."""
+    if not belief.disputed or len(belief.named) != 1 or belief.named[0][0] not in _cards(belief):
+        return belief
+    if belief.audits + 1 < _AUDITS:
+        return replace(belief, audits=belief.audits + 1)
+    mark = None if belief.mark == belief.named[0][0] else belief.mark
+    return replace(belief, shares=belief.named, mark=mark, disputed=frozenset(), audits=0)
+
+
+def _cards(belief: Belief) -> frozenset[int]:
+    return belief.disputed | {card for card, _ in belief.shares}
+
+
+def problem_of(belief: Belief, named: Allocation | None, reason: str | None) -> str | None:
+    """Which change of the pod's annotations is not believed, for a person; ``reason`` is why they cannot be read."""
+    bound = " and ".join(f"card {card}" for card, _ in belief.booked)
+    if named is None:
+        return f"they name no card any more ({reason or 'removed'}); the pod stays booked on {bound}"
+    if belief.disputed and named.index in _cards(belief):
+        return f"they name card {named.index}, without the marks of a repair; until that is certain {bound} are booked"
+    if named.shares != belief.shares:
+        cards = " and ".join(f"{units} units of card {card}" for card, units in named.shares[:16])
+        return f"they name {cards}, and the pod was bound to another place; it stays booked on {bound}"
+    if named.repair != belief.mark:
+        return f"{wire.ANNOTATION_REPAIR} names card {named.repair}, and the pod has been started; it stays booked on {bound}"
+    return None

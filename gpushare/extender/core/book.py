@@ -1,0 +1,464 @@
+"""The book: which pod holds which card. The only mutable state of the extender.
+
+A pod's booking on a node lives through these states; everything not drawn leaves the book as it is::
+
+              assume()                      set_pod(bound)
+    (nothing) ────────► Assumed ──────────────────────────► Confirmed
+                           │                                    │
+                           │ forget()  (the API refused)        │ remove_pod(), set_pod(finished), or
+                           │ remove_pod() (the pod is gone)     │ a boot: the containers are gone
+                           ▼                                    ▼
+                        (nothing)                            (nothing)
+
+Assumptions, each with its test:
+
+* The API is the truth. A pod that the API shows bound is booked on that node, and every assumption for it ends.
+* A pod is its uid. A pod re-created under the same name is another pod (defect D17), in whatever order events come.
+* What is gone stays gone: an answer or event that is older than the end of a pod does not bring it back. Only a restore of
+  etcd does (``begin_anew``).
+* An event without a node never ends an assumption: it may be older than the bind.
+* A pod being deleted keeps its card until it is gone or finished with no container running (defect D15).
+* Bookings outlive the Node object: a node that is deleted and comes back still has its pods.
+* Nothing is fixed at first sight: every node event lays the node's pods out again (defects D13, D14).
+
+All methods are plain functions for one thread: a caller that does not await sees one consistent state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from gpushare.extender.core.belief import Belief, audited, bound_to
+from gpushare.extender.core.bookings import booking_of
+from gpushare.extender.core.event_marks import EventMarks
+from gpushare.extender.core.known_answers import MOST_REQUESTS, KnownAnswers
+from gpushare.extender.core.lingering_pods import LingeringPods
+from gpushare.extender.core.reservations import Fate, State
+from gpushare.extender.core.workload import Workload
+from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
+from gpushare.model.device import Device
+from gpushare.model.eviction import kept_budget
+from gpushare.model.kept import kept_of
+from gpushare.model.node import Booking, NodeInfo, lay_out, read_devices
+from gpushare.model.pod import is_finished
+from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import wishes_or_none
+
+# How many ended pods are remembered: far more than can end while one request is under way.
+ENDED_REMEMBERED: Final = 10_000
+
+
+class Book:
+    """Nodes with their cards, and the pods booked on them."""
+
+    def __init__(self, workload: Workload | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
+        """``workload`` counts what the policy ``fragmentation`` asks for; ``most_requests`` are remembered with their answers."""
+        self._nodes: dict[str, Node] = {}
+        self._unhealthy: dict[str, frozenset[int]] = {}
+        self._devices: dict[str, tuple[Device, ...]] = {}
+        # Why no pod may have a card of a node, for the few nodes of which that is so.
+        self._refusals: dict[str, str] = {}
+        self._infos: dict[str, NodeInfo] = {}
+        # By node, then by uid. The two never hold the same pod on the same node.
+        self._confirmed: dict[str, dict[str, Booking]] = {}
+        self._assumed: dict[str, dict[str, Booking]] = {}
+        self._node_of: dict[str, str] = {}
+        # The resourceVersion as which each of them was seen last.
+        self._versions: dict[str, int] = {}
+        # By uid: the node of a bound pod, and what is believed of its cards there.
+        self._beliefs: dict[str, tuple[str, Belief]] = {}
+        # Uids of confirmed pods that are booked on more cards than they can have.
+        self._disputed: set[str] = set()
+        self._assumed_on: dict[str, set[str]] = {}
+        self._pending: dict[tuple[str, str], Pod] = {}
+        # Uids of pods that were seen to end, oldest first; a uid never comes back, so a late event of it is old.
+        self._ended: dict[str, None] = {}
+        # Uids that are assumed, and that the API server reported as bound.
+        self._acknowledged: set[str] = set()
+        # Uids that were bound in a history which the API server has lost, and that it has not shown since.
+        self._doubtful: set[str] = set()
+        self.restores = 0
+        self._lingering = LingeringPods()
+        self._budgets: dict[tuple[str, str], DisruptionBudget] = {}
+        self._workload = workload or Workload()
+        self._snapshot = Snapshot(
+            MappingProxyType(self._infos),
+            self._workload.outlook,
+            self._workload.free_cpu,
+            MappingProxyType(self._budgets),
+        )
+
+        self._answers = KnownAnswers(self._infos, most_requests)
+        # Nothing is laid out until the first snapshot: the first list changes each node once for every pod that it has.
+        self._is_looked_at = False
+        # Which pods and nodes had an event lately: the audit believes no list over it.
+        self.events = EventMarks()
+
+    def snapshot(self) -> Snapshot:
+        """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
+        if not self._is_looked_at:
+            self._is_looked_at = True
+            self._lay_out(*self._nodes)
+        return self._snapshot
+
+    @property
+    def answers(self) -> KnownAnswers:
+        """The answers of nodes to usual questions; like a snapshot, they must be read without an await."""
+        self.snapshot()
+        return self._answers
+
+    def fate_of(self, pod: Booking | ObjectMeta) -> Fate:
+        """The fate of a pod; UNKNOWN if the watch has not shown it (yet)."""
+        uid = pod.uid
+        if uid in self._ended:
+            return Fate(State.GONE)
+        if uid in self._node_of:
+            return Fate(State.BOUND, self._versions.get(uid, 0))
+        pending = self._pending.get((pod.namespace, pod.name))
+        return Fate(State.PENDING if pending is not None and pending.metadata.uid == uid else State.UNKNOWN)
+
+    def pending_pod(self, namespace: str, name: str) -> Pod | None:
+        """The pod as the API last showed it, if that was not yet bound."""
+        return self._pending.get((namespace, name))
+
+    def is_pending(self, metadata: ObjectMeta) -> bool:
+        """Is this very pod there, and not yet bound?"""
+        pod = self._pending.get((metadata.namespace, metadata.name))
+        return pod is not None and pod.metadata.uid == metadata.uid
+
+    def booked_pods(self) -> tuple[int, int]:
+        """How many pods have units by the API, and how many by assumption alone."""
+        return len(self._node_of), len(self._assumed_on)
+
+    # Nodes
+
+    def set_node(self, node: Node) -> bool:
+        """A node is new or changed. Answers whether it has other cards than it had."""
+        name = node.metadata.name
+        self.events.note(name)
+        before = self._indices(name)
+        self._nodes[name] = node
+        self._workload.set_node(node)
+        for uid in self._lingering.booted(node, _number(node.metadata.resource_version)):
+            self.events.note(uid)
+            self._end(uid)
+        self._read_devices(name)
+        return self._indices(name) != before
+
+    def remove_node(self, name: str) -> None:
+        """A Node object is gone; its pods stay booked until they are gone too."""
+        self.events.note(name)
+        self._nodes.pop(name, None)
+        self._devices.pop(name, None)
+        self._refusals.pop(name, None)
+        self._infos.pop(name, None)
+        self._workload.remove_node(name)
+        self._answers.changed(name)
+
+    def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
+        """These cards of a node were declared sick (by the ConfigMap of the contract); an empty set ends that."""
+        self.events.note(name)
+        if indices:
+            self._unhealthy[name] = indices
+        else:
+            self._unhealthy.pop(name, None)
+        if name in self._nodes:
+            self._read_devices(name)
+
+    # Pods
+
+    def set_pod(self, pod: Pod, *, has_gap: bool = True) -> str | None:
+        """A pod is new or changed. Answers what is wrong with its numbers or annotations, if anything is.
+
+        ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
+        """
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        self.events.note(uid)
+        if uid in self._ended or self._is_old(pod):
+            return None
+        if not node:
+            self._set_pending(pod)
+            return None
+        self._doubtful.discard(uid)
+        self._forget_pending((pod.metadata.namespace, pod.metadata.name), uid)
+        is_over = self._lingering.is_over(pod, self._nodes.get(node), _number(pod.metadata.resource_version))
+        if is_over or is_finished(pod):
+            self._end(uid)
+            return None
+        known, has_gap = self.known(pod, has_gap=has_gap)
+        booking, belief, problem = booking_of(pod, known, has_gap=has_gap)
+        self._cpu_changed(*self._workload.set_pod(pod, node))
+        if self._node_of.get(uid, node) != node or not booking.units:
+            self._drop(uid)
+        touched = {node, *self._end_assumptions(uid)}
+        if booking.units:
+            self._confirm(pod, node, booking, belief)
+        self._lay_out(*touched)
+        return problem or self._misplaced(node, booking)
+
+    def remove_pod(self, metadata: ObjectMeta) -> None:
+        """A pod is gone from the API, so its containers are too (a force-deleted pod is the documented exception)."""
+        self.events.note(metadata.uid)
+        self._forget_pending((metadata.namespace, metadata.name), metadata.uid)
+        self._lingering.forget(metadata.uid)
+        self._end(metadata.uid)
+
+    def placed_on(self, node: str) -> list[tuple[Booking, str | None]]:
+        """Pods that the API shows there with cards named, and what is wrong with those of each."""
+        bookings = self._confirmed.get(node, {}).values()
+        return [(booking, self._misplaced(node, booking)) for booking in bookings if booking.shares]
+
+    def assumed(self, uid: str, node: str) -> Booking | None:
+        """The assumed booking of a pod on a node."""
+        return self._assumed.get(node, {}).get(uid)
+
+    def assume(self, node: str, booking: Booking, cpu_milli: int = 0) -> None:
+        """Book before the API knows; ``cpu_milli`` is what the pod asks for beside cards.
+
+        Raises ValueError for a pod that is booked there already, or has ended.
+        """
+        if booking.uid in self._ended:
+            raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) has ended")
+        if booking.uid in self._assumed.get(node, {}) or booking.uid in self._confirmed.get(node, {}):
+            raise ValueError(f"pod {booking.namespace}/{booking.name} ({booking.uid}) is already booked on {node}")
+        self.renew(booking.uid)
+        self._put(self._assumed, node, booking)
+        self._assumed_on.setdefault(booking.uid, set()).add(node)
+        self._cpu_changed(*self._workload.put(booking.uid, node, cpu_milli))
+        self._lay_out(node)
+
+    def renew(self, uid: str) -> None:
+        """A bind of the pod is under way (again): no audit, and no restored history, ends what is assumed for it."""
+        self.events.note(uid)
+        self._doubtful.discard(uid)
+        self._acknowledged.discard(uid)
+
+    def forget(self, uid: str, node: str) -> None:
+        """The API refused the bind: the assumption ends. A confirmed booking stays."""
+        self.events.note(uid)
+        nodes = self._assumed_on.get(uid, set())
+        if node in nodes:
+            nodes.remove(node)
+            self._take(self._assumed, node, uid)
+            self._cpu_changed(*self._workload.forget(uid, node, min(nodes, default="")))
+            self._lay_out(node)
+        if not nodes:
+            self._end_assumptions(uid)
+
+    def bound(self, metadata: ObjectMeta, node: str, cpu_milli: int) -> None:
+        """The API bound a pod, as the watch will show. A pod without cards was not assumed: its CPU counts from now on.
+
+        If the watch does not show the pod waiting, it may be ahead already, or never show it at all.
+        """
+        assumed = self.assumed(metadata.uid, node)
+        if assumed is not None:
+            self._acknowledged.add(metadata.uid)
+            self._believe(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
+        if self.is_pending(metadata):
+            self._cpu_changed(*self._workload.put(metadata.uid, node, cpu_milli))
+
+    def begin_anew(self) -> None:
+        """The API server's history of pods went back, and a list of the restored state follows: see ``reflector.Handler``.
+
+        No end that was seen counts. A booking stays until the list shows its pod, or until the pod is removed because the list
+        lacks it: until then the containers may still run. A pod that was bound and is shown unbound loses its booking;
+        an assumption of a bind under way does not.
+        """
+        self.events.note_all()
+        self.restores += 1
+        self._ended.clear()
+        self._versions = dict.fromkeys(self._versions, 0)
+        self._doubtful = {*self._node_of, *self._acknowledged}
+
+    # Other inputs of a decision
+
+    def set_budget(self, budget: DisruptionBudget) -> None:
+        """A PodDisruptionBudget is new or changed."""
+        self._budgets[budget.metadata.namespace, budget.metadata.name] = kept_budget(budget)
+
+    def remove_budget(self, metadata: ObjectMeta) -> None:
+        """It is gone."""
+        self._budgets.pop((metadata.namespace, metadata.name), None)
+
+    # For the audit
+
+    def uids(self) -> set[str]:
+        """Pods that hold a card, or are assumed to."""
+        return {*self._node_of, *self._assumed_on}
+
+    def pending_keys(self) -> set[tuple[str, str]]:
+        """Namespace and name of the pods that ``pending_pod`` knows."""
+        return set(self._pending)
+
+    def confirmed(self, uid: str) -> tuple[str, Booking] | None:
+        """Node and booking of a pod that the API showed bound."""
+        node = self._node_of.get(uid)
+        return None if node is None else (node, self._confirmed[node][uid])
+
+    def assumptions(self, uid: str) -> tuple[tuple[str, Booking], ...]:
+        """Where a pod is assumed; nearly always on one node."""
+        return tuple((node, self._assumed[node][uid]) for node in sorted(self._assumed_on.get(uid, ())))
+
+    def all_assumptions(self) -> dict[tuple[str, str], Booking]:
+        """By uid and node."""
+        return {(uid, node): self._assumed[node][uid] for uid, nodes in self._assumed_on.items() for node in nodes}
+
+    def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
+        """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
+        uid = pod.metadata.uid
+        on, belief = self._beliefs.get(uid, ("", None))
+        if on != pod.spec.node_name:
+            return None, has_gap
+        return belief, has_gap and self._versions.get(uid, -1) != _number(pod.metadata.resource_version)
+
+    def audited(self) -> None:
+        """An audit has ended, so a dispute over a pod's card is one audit older. It can end only on a node of our plugin."""
+        for uid in tuple(self._disputed):
+            node, before = self._beliefs[uid]
+            if any(device.uuid for device in self._devices.get(node, ())):
+                belief = audited(before)
+                self._believe(uid, node, belief)
+                self.events.note(uid)
+                self._put(self._confirmed, node, replace(self._confirmed[node][uid], shares=belief.booked))
+                self._lay_out(node)
+
+    def was_ended(self, pod: Pod) -> bool:
+        """Did a boot of its node end this pod, whatever its status shows?"""
+        return self._lingering.was_ended(pod)
+
+    def devices(self, name: str) -> tuple[Device, ...] | None:
+        """A node's cards with nothing booked, by its last event; None if the node is not known."""
+        return self._devices.get(name)
+
+    def refusal_of(self, name: str) -> str:
+        """Why no pod may have a card of this node, "" if pods may."""
+        return self._refusals.get(name, "")
+
+    def unhealthy(self, name: str) -> frozenset[int]:
+        """Its cards that are declared sick."""
+        return self._unhealthy.get(name, frozenset())
+
+    def correct(self, pod: Pod) -> None:
+        """The pod as the API has it now, for certain: nothing that was known of it before counts, not even its end.
+
+        Only for an answer that is newer than every event of this pod, with no bind of it under way.
+        """
+        uid = pod.metadata.uid
+        _, has_gap = self.known(pod)
+        self._ended.pop(uid, None)
+        self._unbind(uid)
+        if not pod.spec.node_name:
+            self._beliefs.pop(uid, None)
+        self.set_pod(pod, has_gap=has_gap)
+
+    # Inside
+
+    def _forget_pending(self, key: tuple[str, str], uid: str) -> None:
+        pending = self._pending.get(key)
+        if pending is not None and pending.metadata.uid == uid:
+            del self._pending[key]
+
+    def _set_pending(self, pod: Pod) -> None:
+        if pod.metadata.uid in self._doubtful:
+            self._unbind(pod.metadata.uid)
+            self._beliefs.pop(pod.metadata.uid, None)
+        self._pending[pod.metadata.namespace, pod.metadata.name] = kept_of(pod)
+
+    def _is_old(self, pod: Pod) -> bool:
+        """Is this state older than the one that is known of this bound pod? An answer may be ahead of the watch."""
+        seen = self._versions.get(pod.metadata.uid, 0)
+        return bool(pod.spec.node_name) and 0 < _number(pod.metadata.resource_version) < seen
+
+    def _unbind(self, uid: str) -> None:
+        self._drop(uid)
+        self._cpu_changed(*self._workload.leave_node(uid))
+
+    def _confirm(self, pod: Pod, node: str, booking: Booking, belief: Belief | None) -> None:
+        uid = booking.uid
+        if belief is not None:
+            self._workload.note(pod, booking, wishes_or_none(pod))
+            self._believe(uid, node, belief)
+        self._node_of[uid] = node
+        self._versions[uid] = _number(pod.metadata.resource_version)
+        self._put(self._confirmed, node, booking)
+
+    def _believe(self, uid: str, node: str, belief: Belief) -> None:
+        self._beliefs[uid] = (node, belief)
+        self._disputed.discard(uid)
+        if belief.disputed:
+            self._disputed.add(uid)
+
+    def _end_assumptions(self, uid: str) -> set[str]:
+        """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
+        nodes = self._assumed_on.pop(uid, set())
+        self._acknowledged.discard(uid)
+        for node in nodes:
+            self._take(self._assumed, node, uid)
+        return nodes
+
+    def _end(self, uid: str) -> None:
+        self._cpu_changed(*self._workload.remove_pod(uid))
+        self._drop(uid)
+        self._beliefs.pop(uid, None)
+        self._ended[uid] = None
+        if len(self._ended) > ENDED_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    def _drop(self, uid: str) -> None:
+        self._doubtful.discard(uid)
+        touched = self._end_assumptions(uid)
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            self._disputed.discard(uid)
+            del self._versions[uid]
+            self._take(self._confirmed, node, uid)
+            touched.add(node)
+        self._lay_out(*touched)
+
+    def _cpu_changed(self, *names: str) -> None:
+        """The free CPU of the nodes changed, their cards did not: drop their cached costs."""
+        for name in names:
+            self._answers.changed_cost(name)
+
+    def _misplaced(self, node: str, booking: Booking) -> str | None:
+        """The fault of a booking that names a card which its node does not have."""
+        indices = self._indices(node)
+        wrong = [index for index, _ in booking.shares if index not in indices]
+        if not wrong or not indices:
+            return None
+        rest = "what else they name is booked" if len(wrong) < len(booking.shares) else "booked on none"
+        return f"annotations name card {wrong[0]}, but node {node} has the cards {sorted(indices)}: {rest}"
+
+    def _indices(self, node: str) -> set[int]:
+        return {device.index for device in self._devices.get(node, ())}
+
+    def _read_devices(self, name: str) -> None:
+        self._devices[name], refusal = read_devices(self._nodes[name], self._unhealthy.get(name, frozenset()))
+        self._refusals.pop(name, None)
+        if refusal:
+            self._refusals[name] = refusal
+        self._lay_out(name)
+
+    def _put(self, bookings: dict[str, dict[str, Booking]], node: str, booking: Booking) -> None:
+        """Enter one booking, in the place of the pod's former one on that node."""
+        bookings.setdefault(node, {})[booking.uid] = booking
+
+    def _take(self, bookings: dict[str, dict[str, Booking]], node: str, uid: str) -> None:
+        """Remove one booking and leave no empty entry behind: nodes come and go for years."""
+        of_node = bookings[node]
+        del of_node[uid]
+        if not of_node:
+            del bookings[node]
+
+    def _lay_out(self, *names: str) -> None:
+        for name in names if self._is_looked_at else ():
+            if name in self._nodes:
+                bookings = [*self._confirmed.get(name, {}).values(), *self._assumed.get(name, {}).values()]
+                self._infos[name] = lay_out(name, self._devices[name], bookings, self.refusal_of(name))
+                self._answers.changed(name)
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdigit() else 0

@@ -1,0 +1,138 @@
+"""Why a pod has no card, node by node and card by card: as it was answered last, and as it is now. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from gpushare import wire
+from gpushare.extender.core.room_if_ended import describe_ended, room_if_ended, why_no_preemption
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, NodeInfo
+from gpushare.model.placement import Question, reason_against
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+
+# Nodes that are described; one that has room, or nearly, comes first.
+MOST_NODES: Final = 200
+
+CARD_SICK: Final = "unhealthy"
+CARD_NOT_WISHED: Final = "not one that the pod wishes for"
+CARD_OF_OTHERS: Final = "not where the pods are that it shares a GPU with"
+CARD_NOT_WHOLE: Final = "not exactly as large as the request"
+CARD_TOO_SMALL: Final = "too small"
+CARD_FULL: Final = "too full"
+CARD_WITHOUT_SLOT: Final = "no free slot"
+
+
+# Which of a scheduler's checks an explanation leaves out.
+JUDGED: Final = "cards only: nodeSelector, affinity, taints and other resources are left to the scheduler"
+
+
+def explain(
+    asked: Question, snapshot: Snapshot, last: Mapping[str, str], names: Iterable[str], priority: int = 0
+) -> dict[str, Any]:
+    """The answers of ``names`` now to a pod of this priority, with their cards.
+
+    ``last`` is what they answered before, if that is kept ("": it fits).
+    """
+    found = {name: _reason_now(snapshot.nodes.get(name), asked) for name in names}
+    described = sorted(found, key=lambda name: (found[name] != "", -_largest_free(snapshot.nodes.get(name)), name))
+    return {
+        "judged": JUDGED,
+        "request": describe_request(asked) | {"priority": priority},
+        "fits": [name for name in described if not found[name]][:MOST_NODES],
+        "reasons": dict(Counter(reason for reason in found.values() if reason)),
+        "nodes": [
+            _node(name, found[name], last.get(name), snapshot, asked, priority) for name in described[:MOST_NODES]
+        ],
+        "nodesLeftOut": max(len(described) - MOST_NODES, 0),
+    }
+
+
+def describe_request(asked: Question) -> dict[str, Any]:
+    """The request of a pod, by the names of its annotations."""
+    request, wishes = asked.request, asked.request.wishes
+    texts: dict[str, Any] = {
+        wire.WISH_MODEL: [model.strip() for model in wishes.models],
+        wire.WISH_MODEL_NOT: [model.strip() for model in wishes.banned_models],
+        wire.WISH_UUID: sorted(wishes.uuids),
+        wire.WISH_UUID_NOT: sorted(wishes.banned_uuids),
+        wire.WISH_SAME_CARD: wishes.group.partition("/")[2],
+        wire.WISH_SPLIT: wire.WHOLE_CARD if wishes.whole else list(wishes.split),
+    }
+    return {
+        "units": request.units,
+        "slots": request.slots,
+        "policy": asked.policy,
+        "wishes": {name: text for name, text in texts.items() if text},
+    }
+
+
+def _node(
+    name: str, now: str, before: str | None, snapshot: Snapshot, asked: Question, priority: int
+) -> dict[str, Any]:
+    node = snapshot.nodes.get(name)
+    described: dict[str, Any] = {"name": name, "fits": not now, "reason": now}
+    if before is not None:
+        described["lastReason"] = before
+    if node is None:
+        return described | {"cards": []}
+    in_the_way = {device.index: _in_the_way(device, node, asked) for device in node.devices if now}
+    if note := why_no_preemption(node, asked.request.units, priority, in_the_way.values()):
+        described["preemption"] = note
+    cards = [_card(device, node, asked, in_the_way.get(device.index, ())) for device in node.devices]
+    return described | {"cards": cards}
+
+
+def _in_the_way(device: Device, node: NodeInfo, asked: Question) -> Sequence[Booking]:
+    if card_reason(device, node, asked) not in (CARD_FULL, CARD_WITHOUT_SLOT):
+        return ()
+    return room_if_ended(device, node, wanted_of(asked.request), asked.request.slots)
+
+
+def _card(device: Device, node: NodeInfo, asked: Question, in_the_way: Sequence[Booking]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "id": device.index,
+        "uuid": device.uuid,
+        "model": device.model,
+        "total": device.total,
+        "free": device.free,
+        "wanted": wanted_of(asked.request),
+        "reason": card_reason(device, node, asked),
+    }
+    if node.counts_slots:
+        described |= {"slots": device.slots, "freeSlots": device.free_slots}
+    if in_the_way:
+        described["roomIfEnded"] = [describe_ended(one, device) for one in in_the_way]
+    return described
+
+
+def wanted_of(request: Request) -> int:
+    """The least that a card must have free to be of use."""
+    return request.wishes.split[-1] if request.wishes.split else request.units
+
+
+def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
+    """Why this card does not hold the pod; "" if it does (for a split: its smallest part)."""
+    request, wishes = asked.request, asked.request.wishes
+    wanted = wanted_of(request)
+    checks: Mapping[str, bool] = {
+        CARD_SICK: not device.healthy,
+        CARD_NOT_WISHED: not asked.wishes_for(device),
+        CARD_OF_OTHERS: bool(asked.home) and device.index not in asked.home.get(node.name, ()),
+        CARD_NOT_WHOLE: wishes.whole and device.total != wanted,
+        CARD_TOO_SMALL: device.total < wanted,
+        CARD_FULL: device.free < wanted,
+        CARD_WITHOUT_SLOT: node.counts_slots and device.free_slots < request.slots,
+    }
+    return next((reason for reason, is_so in checks.items() if is_so), "")
+
+
+def _reason_now(node: NodeInfo | None, asked: Question) -> str:
+    return wire.REASON_UNKNOWN_NODE if node is None else reason_against(node, asked)
+
+
+def _largest_free(node: NodeInfo | None) -> int:
+    return -1 if node is None else node.largest_free

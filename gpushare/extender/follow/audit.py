@@ -1,0 +1,277 @@
+"""Compares the book with a fresh list of the API every few minutes, and puts it right; ``audit_round`` has the rules.
+
+Between two audits nothing but the watches feeds the book; an event that they lose would stay lost until the extender restarts.
+The findings of an audit are counted by kind (``Audit.last``), logged object by object, and corrected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+
+from gpushare.extender.core.audit_diff import DRIFT_KINDS, Difference, Drift, Versions, has_reached, tally
+from gpushare.extender.core.audit_round import Round, Suspect
+from gpushare.extender.core.book import Book
+from gpushare.kube.api_errors import ApiError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
+from gpushare.model.node import Booking
+
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T", Node, Pod)
+
+_NODES: Final = "/api/v1/nodes"
+_PODS: Final = "/api/v1/pods"
+# Objects of one page: while one is split into objects, every request waits.
+_PAGE: Final = 100
+# Work between two turns of the loop, in seconds: questions of schedulers come first.
+_SLICE_SECONDS: Final = 0.001
+# An assumption that is this old, in seconds, with no request under way: no bind can need it any more (bind.UNKNOWN_OUTCOME_SECONDS
+# and a request's own timeout are over).
+ASSUMED_SECONDS: Final = 300.0
+# Drift that is logged one by one in one audit; the rest is counted.
+_MOST_LINES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often, and how patiently; in seconds.
+
+    ``patience`` is for watches that have yet to pass the version of the list: a bookmark comes about once a minute, and a silent
+    watch is given up after 150 seconds. ``poll`` is how often they are looked at.
+    """
+
+    interval: float = 300.0
+    patience: float = 200.0
+    poll: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """The findings of one audit. ``drift`` and ``odd`` have every kind of ``DRIFT_KINDS`` and ``ODD_KINDS``, by name.
+
+    ``drift`` was corrected; ``odd`` is in the API itself; ``unsettled`` suspects changed while they were looked at, or could not be
+    asked for, and are left to the next audit. ``longest_slice`` is the longest work on items without a turn of the loop.
+    """
+
+    drift: Mapping[str, Drift]
+    odd: Mapping[str, Drift]
+    nodes: int
+    pods: int
+    unsettled: int
+    seconds: float
+    longest_slice: float
+
+
+class Audit:
+    """Looks at the book every ``pace.interval``, once it is complete.
+
+    ``versions`` is how far the watches have come; ``is_under_way`` whether a request of ours may still bind a pod (namespace,
+    name, uid). ``last`` is the result of the last audit that came to its end, ``done`` and ``failed`` how many did and did not.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        book: Book,
+        *,
+        is_ready: Callable[[], bool],
+        versions: Callable[[], Versions],
+        is_under_way: Callable[[str, str, str], bool],
+        monotonic: Callable[[], float],
+        pace: Pace = Pace(),
+        rng: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._book = book
+        self._is_ready = is_ready
+        self._versions = versions
+        self._is_under_way = is_under_way
+        self._monotonic = monotonic
+        self._pace = pace
+        # Jitter only: nothing depends on it being hard to guess.
+        self._rng = rng or random.Random()  # noqa: S311
+        self._assumed: dict[tuple[str, str], tuple[Booking, float]] = {}
+        self._reported: frozenset[Difference] = frozenset()
+        self.last: AuditResult | None = None
+        self.done = 0
+        self.failed = 0
+
+    async def run(self) -> None:
+        """Until cancelled. Extenders that were started together do not ask together."""
+        while True:
+            await asyncio.sleep(self._pace.interval * self._rng.uniform(0.8, 1.2))
+            if self._is_ready():
+                await self.turn()
+
+    async def turn(self) -> AuditResult | None:
+        """One audit; None if the API server refused it or did not answer."""
+        self._book.events.start()
+        try:
+            result = await self._turn()
+        except (ApiError, msgspec.DecodeError) as error:
+            self.failed += 1
+            _LOG.warning("the book was not audited reason=%s", error)
+            return None
+        finally:
+            self._book.events.stop()
+        self.done += 1
+        self.last = result
+        return result
+
+    async def _turn(self) -> AuditResult:
+        started = self._monotonic()
+        audit = Round(self._book, self._is_under_way, self._old_assumptions(started))
+        slices = _Slices(self._monotonic)
+        nodes = await self._walk(_NODES, Node, audit.see_node, slices)
+        pods = await self._walk(_PODS, Pod, audit.see_pod, slices)
+        suspects = audit.end()
+        slices.end()
+        corrected = [] if not suspects else await self._settle(audit, suspects, Versions(nodes, pods))
+        self._book.audited()
+        self._log_odd(audit.odd)
+        result = AuditResult(
+            drift=tally(DRIFT_KINDS, corrected),
+            odd=audit.odd_drift,
+            nodes=audit.nodes,
+            pods=audit.pods,
+            unsettled=len(suspects) - len(corrected),
+            seconds=self._monotonic() - started,
+            longest_slice=slices.longest,
+        )
+        _LOG.info(
+            "audited nodes=%d pods=%d drift=%d units=%d unsettled=%d seconds=%.3f",
+            result.nodes, result.pods, len(corrected), sum(one.units for one in corrected), result.unsettled, result.seconds,
+        )  # fmt: skip
+        return result
+
+    async def _walk(self, path: str, kind: type[_T], see: Callable[[_T], None], slices: _Slices) -> str:
+        """Show each object of a collection, page by page; the version of the list."""
+        decoder = msgspec.json.Decoder(kind)
+        version = ""
+        async with aclosing(self._client.pages(path, limit=_PAGE)) as pages:
+            async for page in pages:
+                version = page.metadata.resource_version
+                slices.begin()
+                for raw in page.items or ():
+                    see(decoder.decode(raw))
+                    await slices.rest()
+                slices.end()
+        slices.begin()
+        return version
+
+    async def _settle(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> list[Difference]:
+        """Look again at each suspect once the watches have caught up, and correct what is still wrong."""
+        if not await self._caught_up(audit, suspects, versions):
+            _LOG.warning(
+                "the watch is behind: nothing was corrected suspects=%d seen=%s", len(suspects), self._versions()
+            )
+            return []
+        corrected: list[Difference] = []
+        for suspect in suspects:
+            found = await self._confirm(audit, suspect)
+            if found is not None:
+                _log_drift(found, len(corrected))
+                corrected.append(found)
+        return corrected
+
+    async def _caught_up(self, audit: Round, suspects: Sequence[Suspect], versions: Versions) -> bool:
+        """Wait until the watches have passed the list, or no suspect is left. Where versions are no numbers, time must do."""
+        deadline = self._monotonic() + self._pace.patience
+        while True:
+            left = [suspect for suspect in suspects if audit.ask(suspect) is not None]
+            seen = self._versions()
+            passed = [has_reached(seen.nodes, versions.nodes)] if any(one.is_node for one in left) else []
+            passed += [has_reached(seen.pods, versions.pods)] if any(not one.is_node for one in left) else []
+            if all(passed):
+                return True
+            if self._monotonic() >= deadline:
+                return False not in passed
+            await asyncio.sleep(self._pace.poll)
+
+    async def _confirm(self, audit: Round, suspect: Suspect) -> Difference | None:
+        """Ask for the one object; what was corrected."""
+        mark = audit.ask(suspect)
+        if mark is None:
+            return None
+        what = suspect.difference
+        try:
+            if suspect.is_node:
+                return audit.answer_node(suspect, await _there(self._client.get_node(what.name)), mark)
+            return audit.answer_pod(suspect, await _there(self._client.get_pod(what.namespace, what.name)), mark)
+        except ApiError as error:
+            _LOG.info("not audited kind=%s object=%s/%s reason=%s", what.kind, what.namespace, what.name, error)
+            return None
+
+    def _old_assumptions(self, now: float) -> frozenset[tuple[str, str]]:
+        """Assumptions that earlier audits have seen, and that have lasted too long since."""
+        before = self._assumed
+        self._assumed = {
+            key: before[key] if key in before and before[key][0] is booking else (booking, now)
+            for key, booking in self._book.all_assumptions().items()
+        }
+        return frozenset(key for key, (_, since) in self._assumed.items() if now - since > ASSUMED_SECONDS)
+
+    def _log_odd(self, odd: Sequence[Difference]) -> None:
+        """Log the findings that the last audit did not log already."""
+        for one in odd:
+            if one not in self._reported:
+                _LOG.warning("odd kind=%s object=%s/%s uid=%s units=%d api=%s", *_identity(one), one.units, one.api)
+        self._reported = frozenset(odd)
+
+
+class _Slices:
+    """Gives the loop its turn, and knows the longest time that it did not have one."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since = monotonic()
+        self.longest = 0.0
+
+    def begin(self) -> None:
+        """Work goes on after a wait."""
+        self._since = self._monotonic()
+
+    def end(self) -> float:
+        """Work stops; how long it was."""
+        seconds = self._monotonic() - self._since
+        self.longest = max(self.longest, seconds)
+        return seconds
+
+    async def rest(self) -> None:
+        """Between two items."""
+        if self._monotonic() - self._since >= _SLICE_SECONDS:
+            self.end()
+            await asyncio.sleep(0)
+            self.begin()
+
+
+async def _there(asked: Awaitable[_T]) -> _T | None:
+    """The object; None if the API server itself, not something before it, answers that there is none. Raises ApiError."""
+    try:
+        return await asked
+    except NotFoundError as error:
+        if error.reason != "NotFound":
+            raise
+        return None
+
+
+def _log_drift(found: Difference, count: int) -> None:
+    if count < _MOST_LINES:
+        _LOG.warning(
+            "drift kind=%s object=%s/%s uid=%s units=%d book=%s api=%s assigned=%s",
+            *_identity(found), found.units, found.book, found.api, str(found.is_assigned).lower(),
+        )  # fmt: skip
+    elif count == _MOST_LINES:
+        _LOG.warning("drift: there is more; the sum follows")
+
+
+def _identity(found: Difference) -> tuple[str, str, str, str]:
+    return found.kind, found.namespace, found.name, found.uid

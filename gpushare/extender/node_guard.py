@@ -1,0 +1,182 @@
+"""One object for each node that a bind must win before it binds: what keeps two extenders from one card.
+
+Bindings of different pods cannot conflict in the API, so two extenders that do not know of each other's last seconds could give one
+card twice. With several of them each bind first writes its pod into the guard of its node, a Lease, on condition that it has not
+changed since it was read. The extender that wins has seen every earlier reservation; one that loses reads and chooses again. An
+extender that was paused and wakes late holds a reservation that still counts, or loses. No clock decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from gpushare import wire
+from gpushare.errors import GpushareError
+from gpushare.extender.core.reservations import Fate, Guard, Reservation, State, decode, encode, settle
+from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import ObjectMeta
+from gpushare.model.node import Booking
+
+_LOG = logging.getLogger(__name__)
+
+# How often a bind that was overtaken chooses again.
+_TRIES: Final = 10
+# How long our copy of the pods may take to come as far as the guard asks, in seconds.
+_BEHIND_SECONDS: Final = 2.0
+_LONGEST_NAME: Final = 253
+
+
+class GuardError(GpushareError):
+    """The reservation could not be made; nothing was bound. The text is for the pod's event."""
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+_DECODER: Final = msgspec.json.Decoder(_Object)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A guard as it was read or written last; without a version there is no such object yet."""
+
+    guard: Guard
+    version: str
+
+
+class NodeGuards:
+    """The guards of all nodes.
+
+    ``fate_of`` returns the fate of a pod; ``come_to`` waits until our copy of the pods is as fresh as a resourceVersion, and
+    returns whether it is.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        identity: str,
+        fate_of: Callable[[Booking], Fate],
+        come_to: Callable[[int, float], Awaitable[bool]],
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._namespace = namespace
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+        self._fate_of = fate_of
+        self._come_to = come_to
+        self._known: dict[str, _Read] = {}
+        # Pods whose Binding, which was ours alone, was refused for good; and pods that are gone. Kept until a write removes them.
+        self._refused: defaultdict[str, set[str]] = defaultdict(set)
+        self._gone: defaultdict[str, set[str]] = defaultdict(set)
+        # Binds to one node wait for each other here: side by side they would only overtake each other.
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def reserve(self, node: str, book: Callable[[Guard], Booking], unbook: Callable[[], None]) -> Booking:
+        """Write into the node's guard what ``book`` chooses in view of it; ``unbook`` reverts that if another was faster.
+
+        Raises GuardError, ApiError, and what ``book`` raises.
+        """
+        async with self._turns[node]:
+            for _ in range(_TRIES):
+                read = self._known.get(node) or await self._read(node)
+                await self._look_for_unknown(node, read.guard)
+                guard = settle(read.guard, self._fate_of, partial(self._is_dead, node))
+                if not await self._come_to(guard.seen, _BEHIND_SECONDS):
+                    raise GuardError("this extender's copy of the pods is behind another's; try again")
+                booking = book(guard)
+                try:
+                    self._known[node] = await self._write(node, read, guard.with_pod(booking, self._identity))
+                except ConflictError:
+                    self._known.pop(node, None)
+                    unbook()
+                    continue
+                except BaseException:
+                    # It may have been written: the next look shows it, and until the pod is bound or gone it counts.
+                    self._known.pop(node, None)
+                    unbook()
+                    raise
+                self._refused[node].intersection_update(guard.reserved)
+                self._gone[node].intersection_update(guard.reserved)
+                return booking
+        raise GuardError(f"others were faster {_TRIES} times on node {node}; try again")
+
+    def release(self, node: str, uid: str) -> None:
+        """The Binding was refused and can take effect no more; the next write leaves the pod out."""
+        self._refused[node].add(uid)
+
+    def _is_dead(self, node: str, one: Reservation) -> bool:
+        """A pod that another extender has tried as well may be bound by that, though ours was refused."""
+        uid = one.booking.uid
+        return uid in self._gone[node] or (uid in self._refused[node] and one.by == {self._identity})
+
+    async def _look_for_unknown(self, node: str, guard: Guard) -> None:
+        """A pod that our book does not know at all was gone before we came, or came after our copy: the API server knows."""
+        for uid, one in guard.reserved.items():
+            booking = one.booking
+            if uid in self._gone[node] or self._fate_of(booking).state is not State.UNKNOWN:
+                continue
+            try:
+                is_gone = (await self._client.get_pod(booking.namespace, booking.name)).metadata.uid != uid
+            except NotFoundError:
+                is_gone = True
+            except ApiError as error:
+                # The error's text names that pod, and this one becomes an event of another pod.
+                _LOG.info(
+                    "cannot read a reserved pod pod=%s/%s node=%s error=%s",
+                    booking.namespace,
+                    booking.name,
+                    node,
+                    error,
+                )
+                raise GuardError(f"a pod that is reserved on node {node} cannot be read now; try again") from error
+            if is_gone:
+                self._gone[node].add(uid)
+
+    async def _read(self, node: str) -> _Read:
+        try:
+            found = _DECODER.decode(await self._client.request("GET", f"{self._path}/{name_of(node)}"))
+        except NotFoundError:
+            return _Read(Guard(), "")
+        annotations: Mapping[str, str] = found.metadata.annotations or {}
+        return _Read(decode(annotations.get(wire.ANNOTATION_RESERVATIONS)), found.metadata.resource_version)
+
+    async def _write(self, node: str, read: _Read, guard: Guard) -> _Read:
+        """On condition that it is as it was read. Raises ConflictError if it is not, GuardError, and ApiError."""
+        metadata: dict[str, Any] = {
+            "name": name_of(node),
+            "annotations": {wire.ANNOTATION_RESERVATIONS: encode(guard), wire.ANNOTATION_GUARDED_NODE: node},
+        }
+        if read.version:
+            metadata["resourceVersion"] = read.version
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
+        method, path = ("PUT", f"{self._path}/{name_of(node)}") if read.version else ("POST", self._path)
+        try:
+            answer = await self._client.request(method, path, body=body)
+        except NotFoundError as error:
+            if not read.version:
+                raise GuardError(
+                    f"the namespace {self._namespace} for the guards of several extenders is not there: "
+                    "install components/several-extenders, or start the one extender without --guarded"
+                ) from error
+            # The Lease was removed: as if it had been changed.
+            raise ConflictError(str(error), 409, "Conflict") from error
+        return _Read(guard, _DECODER.decode(answer).metadata.resource_version)
+
+
+def name_of(node: str) -> str:
+    """The name of a node's guard."""
+    name = f"gpushare-node-{node}"
+    return name if len(name) <= _LONGEST_NAME else f"gpushare-node-{hashlib.sha256(node.encode()).hexdigest()}"

@@ -1,0 +1,1 @@
+"""The reports of kubectl inspect: no I/O, no clock, no logging."""

@@ -1,0 +1,126 @@
+"""The original's two tables, to the byte, blanks at line ends too.
+
+Columns are separated as by Go's text/tabwriter with two blanks of padding: a cell is text that a tab ends; a column
+is a run of lines that have such a cell at the same place; what follows the last tab of a line belongs to no column.
+``tests/data/upstream/inspect`` holds what the original printed. Ours differs in two things. Nodes and pods come sorted by
+name; the original takes them in random order. Units on a card that the node does not have are pending in both tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gpushare.kubectl_inspect.core.card_report import NodeReport
+from gpushare.model.node import units_on
+
+_PADDING: Final = 2
+# Upstream quirk: lines of dashes are as long as text that is not aligned yet, and a bit.
+_DASHES_OF_SUMMARY: Final = 20
+_DASHES_OF_DETAILS: Final = 10
+
+
+def summary(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
+    """One line for each node, by card; then the whole cluster. Without ``headers`` the lines of the nodes alone."""
+    # The original counts from 0 to the largest count. This is the same, unless a card was taken out and left a gap.
+    cards = sorted({device.index for node in nodes for device in node.info.devices})
+    pending = any(node.info.unplaced for node in nodes)
+    header = ["NAME", "IPADDRESS", *(f"GPU{index}(Allocated/Total)" for index in cards)]
+    header += ["PENDING(Allocated)"] if pending else []
+    rows = [_row([*_summary_cells(node, cards, pending), f"{node.used}/{node.total}"], ended=False) for node in nodes]
+    if not headers:
+        return align(rows)
+    return align(
+        [
+            _row([*header, f"GPU Memory({_unit(nodes)})"], ended=False),
+            *rows,
+            "-" * (len(rows[0]) + len("\n") + _DASHES_OF_SUMMARY if rows else 0),
+            "Allocated/Total GPU Memory In Cluster:",
+            _row([_share_of_cluster(nodes)]),
+        ]
+    )
+
+
+def details(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
+    """A block for each node with a line for each pod; then the whole cluster.
+
+    Without ``headers`` one line for each pod, which begins with its node.
+    """
+    if not headers:
+        return align(_row([node.name, *pod.split("\t")], ended=False) for node in nodes for pod in _pod_rows(node))
+    lines: list[str] = []
+    dashes = 0
+    for node in nodes:
+        rows = _pod_rows(node)
+        if not dashes:
+            dashes = sum(len(row) + len("\n") for row in rows) + _DASHES_OF_DETAILS
+        lines += ["", f"NAME:\t{node.name}", f"IPADDRESS:\t{node.address}", ""]
+        lines += [_details_header(node), *rows]
+        lines.append(_row(["Allocated :", f"{node.used} ({_percent(node.used, node.total)})"]))
+        lines.append(_row(["Total :", f"{node.total} "]))
+        lines.append("-" * dashes)
+    lines += ["", "", _row(["Allocated/Total GPU Memory In Cluster:", _share_of_cluster(nodes)])]
+    return align(lines)
+
+
+def align(lines: Iterable[str]) -> str:
+    """Lines of tab-separated cells as aligned text, each line ended by a line feed."""
+    cells = [line.split("\t") for line in lines]
+    for column in range(max((len(line) for line in cells), default=0)):
+        _align_column(cells, column)
+    return "".join("".join(line) + "\n" for line in cells)
+
+
+def _align_column(cells: list[list[str]], column: int) -> None:
+    """Pad the cells of one column, run by run."""
+    run: list[list[str]] = []
+    for line in [*cells, []]:
+        if len(line) - 1 > column:
+            run.append(line)
+            continue
+        width = max((len(other[column]) for other in run), default=0) + _PADDING
+        for other in run:
+            other[column] = other[column].ljust(width)
+        run = []
+
+
+def _row(cells: Sequence[str], *, ended: bool = True) -> str:
+    """Cells with a tab between them, and after the last if the original has one there."""
+    return "\t".join(cells) + ("\t" if ended else "")
+
+
+def _summary_cells(node: NodeReport, cards: Sequence[int], pending: bool) -> list[str]:
+    by_index = {device.index: f"{device.used}/{device.total}" for device in node.info.devices}
+    cells = [node.name, node.address, *(by_index.get(index, "0/0") for index in cards)]
+    if pending:
+        cells.append(str(node.info.unplaced) if node.info.unplaced else "")
+    return cells
+
+
+def _details_header(node: NodeReport) -> str:
+    cards = [f"GPU{device.index}(Allocated)" for device in node.info.devices]
+    return _row(["NAME", "NAMESPACE", *cards, *(["Pending(Allocated)"] if node.info.unplaced else [])])
+
+
+def _pod_rows(node: NodeReport) -> list[str]:
+    rows = []
+    for booking in node.info.bookings:
+        units = [units_on(booking, device.index) for device in node.info.devices]
+        pending = [max(booking.units - sum(units), 0)] if node.info.unplaced else []
+        rows.append(_row([booking.name, booking.namespace, *map(str, [*units, *pending])]))
+    return rows
+
+
+def _unit(nodes: Sequence[NodeReport]) -> str:
+    """The unit of the first node that has cards; the original knows one unit for the whole cluster."""
+    return next((node.unit for node in nodes if node.unit), "")
+
+
+def _share_of_cluster(nodes: Sequence[NodeReport]) -> str:
+    used, total = sum(node.used for node in nodes), sum(node.total for node in nodes)
+    return f"{used}/{total} ({_percent(used, total)})"
+
+
+def _percent(used: int, total: int) -> str:
+    """Cut, not rounded, and in binary fractions: 29 of 100 is 28 %, as in the original."""
+    return f"{int(used / total * 100) if total else 0}%"

@@ -1,0 +1,375 @@
+"""Promises of gpushare.deviceplugin.core.candidates."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.core.candidates import (
+    Candidate,
+    Offer,
+    candidates,
+    container_cards,
+    ids_by_card,
+    match,
+)
+from gpushare.errors import NoCandidateError
+from gpushare.manifests import Pod
+from gpushare.model.allocation import decode
+
+
+def containers(prefix: str, amounts: tuple[object, ...]) -> list[object]:
+    """Containers that ask for these amounts."""
+    limits = [{"limits": {"aliyun.com/gpu-mem": amount}} for amount in amounts]
+    return [{"name": f"{prefix}{number}", "resources": one} for number, one in enumerate(limits)]
+
+
+def pod(name: str, *units: object, card: object = 0, init: tuple[object, ...] = (), **more: object) -> Pod:
+    """A pod bound to the node, on a card."""
+    annotations = {"ALIYUN_COM_GPU_MEM_IDX": str(card)} if card is not None else {}
+    annotations["ALIYUN_COM_GPU_MEM_ASSIGNED"] = str(more.get("assigned", "false"))
+    annotations.update(more.get("annotations", {}))  # type: ignore[call-overload]
+    metadata = {"name": name, "namespace": "d", "uid": f"uid-{name}", "annotations": annotations}
+    document = {
+        "metadata": {**metadata, "deletionTimestamp": more.get("deleting")},
+        "spec": {"containers": containers("c", units), "initContainers": containers("i", init)},
+        "status": {"phase": more.get("phase", "Pending"), "containerStatuses": more.get("statuses")},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def names(found: list[Candidate]) -> list[tuple[str, str]]:
+    """Pod and container."""
+    return [(one.pod, one.container) for one in found]
+
+
+FREE = {0: 14, 1: 14}
+
+
+def offer(size: int, free: dict[int, int] | None = None, must_be: int | None = None, **more: object) -> Offer:
+    """So many ids are wanted, of these."""
+    free = FREE if free is None else free
+    must = {} if must_be is None else {must_be: size}
+    return Offer(size, free, **{"room": FREE, "must": must, **more})  # type: ignore[arg-type]
+
+
+def test_the_pod_bound_first_is_asked_for_first() -> None:
+    """Two equal pods keep their order; assume time plays no part here."""
+    assert names(candidates([pod("b", 3), pod("a", 3)], {}, {})) == [("b", "c0"), ("a", "c0")]
+
+
+def test_a_pod_that_is_half_done_comes_before_all_others() -> None:
+    """The kubelet finishes one pod before the next."""
+    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {}, "uid-b")
+
+    assert names(found) == [("b", "c1"), ("a", "c0")]
+
+
+def test_half_done_pod_has_no_better_card_than_its_own() -> None:
+    """Another was answered after it, or another kubelet asks: that one gave it up, this one comes to it in its order."""
+    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {})
+
+    assert names(found) == [("a", "c0"), ("b", "c1")]
+
+
+def test_init_containers_come_before_containers() -> None:
+    """As the kubelet allocates them."""
+    waiting = pod("a", 2, init=(4,))
+
+    assert names(candidates([waiting], {}, {})) == [("a", "i0")]
+    assert names(candidates([waiting], {"uid-a": ["i0"]}, {})) == [("a", "c0")]
+
+
+def test_a_candidate_says_container_and_pod_units() -> None:
+    """The variables name both."""
+    (found,) = candidates([pod("a", 1, 2, card=1)], {}, {})
+
+    assert found == Candidate("uid-a", "d", "a", "c0", 1, 3, ((1, 1),))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod("x", 3, phase="Failed"),
+        pod("x", 3, deleting="2026-01-01T00:00:00Z", phase="Running"),
+        pod("x", 3, card=None),
+        pod("x", 3, card="-1"),
+        pod("x", "1.5"),
+        pod("x"),
+        pod("x", 3, annotations={"scheduler.framework.gpushare.allocation": "{}"}),
+    ],
+    ids=[
+        "failed",
+        "deleting",
+        "no card",
+        "wrong card",
+        "odd quantity",
+        "no gpu",
+        "several cards that are none",
+    ],
+)
+def test_pods_that_do_not_wait_for_a_card_are_no_candidates(other: Pod) -> None:
+    """Whatever they ask for."""
+    assert candidates([other], {}, {}) == []
+
+
+def test_a_fully_granted_pod_is_no_candidate() -> None:
+    """Its containers start by themselves."""
+    assert candidates([pod("a", 1, 2)], {"uid-a": ["c0", "c1"]}, {}) == []
+
+
+def test_match_compares_one_containers_units() -> None:
+    """Never the pod's sum: the original did, and no pod of two containers ever matched (defect D2)."""
+    waiting = candidates([pod("a", 1, 2)], {}, {})
+
+    assert match(waiting, offer(1)).container == "c0"
+    with pytest.raises(NoCandidateError, match="3 units"):
+        match(waiting, offer(3))
+
+
+def test_match_passes_over_a_pod_whose_amount_differs() -> None:
+    """The kubelet turned it away for another reason, or comes to it later."""
+    assert match(candidates([pod("a", 5), pod("b", 3)], {}, {}), offer(3)).pod == "b"
+
+
+def test_match_passes_over_a_card_without_room() -> None:
+    """The one of two equal pods that is on the card of the ids."""
+    waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
+
+    assert match(waiting, offer(3, {0: 2, 1: 3})).pod == "b"
+
+
+def test_match_keeps_to_a_card_that_is_already_chosen() -> None:
+    """Reused ids of an init container, or a kubelet that did not ask."""
+    waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
+
+    assert match(waiting, offer(3, must_be=1)).pod == "b"
+
+
+@pytest.mark.parametrize(
+    ("units", "free", "must_be", "says"),
+    [
+        (4, FREE, None, "waits for 4 units .waiting for other amounts: 1"),
+        (3, {0: 2}, None, "card 0 has 2 units left for the 3 of the pod that waits"),
+        (3, {1: 3}, 1, "chose ids of card 1, but the pod that waits has card 0"),
+    ],
+)
+def test_no_candidate_is_an_error_with_the_reason(
+    units: int, free: dict[int, int], must_be: int | None, says: str
+) -> None:
+    """The original answered success with a nonsense variable (defect D3)."""
+    with pytest.raises(NoCandidateError, match=says):
+        match(candidates([pod("a", 3)], {}, {}), offer(units, free, must_be))
+
+
+def test_ids_kept_for_ended_pods_are_named_as_the_reason() -> None:
+    """A kubelet that has just started: no pod has them, and it does not offer them; of several pods, one of which that is true."""
+    waiting = candidates([pod("full", 3, card=1), pod("a", 3, card=0)], {}, {})
+
+    with pytest.raises(
+        NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits: the kubelet keeps 5 for"
+    ):
+        match(waiting, offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
+    with pytest.raises(NoCandidateError, match="card 1 has 2 units left for the 3 of the pod that waits$"):
+        match(waiting[:1], offer(3, {0: 2, 1: 2}, room={0: 7, 1: 2}))
+
+
+def test_no_waiting_pod_at_all_is_an_error_too() -> None:
+    """Also on a node of one card, on which the original handed it to any caller (defect D4)."""
+    with pytest.raises(NoCandidateError, match="waiting for other amounts: 0"):
+        match([], offer(7))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), max_size=6),
+    st.integers(1, 4),
+    st.dictionaries(st.integers(0, 1), st.integers(0, 5)),
+)
+def test_a_match_always_fits(pods: list[tuple[int, int]], units: int, free: dict[int, int]) -> None:
+    """Right amount, on a card that has the ids, and the first such in order."""
+    waiting = candidates([pod(str(i), amount, card=card) for i, (amount, card) in enumerate(pods)], {}, {})
+    fitting = [one for one in waiting if one.units == units and free.get(one.cards[0][0], 0) >= units]
+    try:
+        found = match(waiting, offer(units, free))
+    except NoCandidateError:
+        assert not fitting
+        return
+
+    assert found == fitting[0]
+
+
+SEVERAL = {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"0":1},"1":{"1":4}}'}
+
+
+def test_each_container_of_a_several_card_pod_has_own_cards() -> None:
+    """By the multi-card annotation and the container's position."""
+    waiting = pod("a", 3, 4, annotations=SEVERAL)
+
+    assert candidates([waiting], {}, {})[0].cards == ((0, 1), (1, 2))
+    assert candidates([waiting], {"uid-a": ["c0"]}, {})[0].cards == ((1, 4),)
+    assert match(candidates([waiting], {}, {}), offer(3, {0: 1, 1: 2})).container == "c0"
+
+
+@pytest.mark.parametrize(("units", "cards"), [(1, ((0, 1),)), (4, ((0, 1), (1, 3))), (8, ())])
+def test_an_init_container_takes_its_pods_cards_in_their_order(units: int, cards: object) -> None:
+    """The annotation knows the containers only; an entry beyond the pod's containers counts for none."""
+    waiting = pod("a", 3, 4, init=(units,), annotations=SEVERAL)
+    allocation = decode(waiting.metadata.annotations, 7)
+
+    assert allocation is not None
+    assert container_cards(waiting, allocation, "i0", units) == cards
+
+
+def test_container_with_shares_unlike_its_amount_is_no_candidate() -> None:
+    """The annotation was written by hand, and is wrong, so the pod has no cards."""
+    waiting = candidates([pod("a", 5, 4, annotations=SEVERAL)], {}, {})
+
+    assert waiting == []
+    with pytest.raises(NoCandidateError, match="waits for 5 units"):
+        match(waiting, offer(5))
+
+
+def test_planned_card_counts_instead_of_the_annotated_one() -> None:
+    """Its annotation is about to be exchanged."""
+    (found,) = candidates([pod("a", 3, card=0)], {}, {"uid-a": 1})
+
+    assert found.cards == ((1, 3),)
+
+
+def test_of_pods_that_are_half_done_the_latest_comes_first() -> None:
+    """The kubelet gave up on the other."""
+    pods = [pod("a", 1, 2), pod("b", 1, 2)]
+    granted = {"uid-a": ["c0"], "uid-b": ["c0"]}
+
+    assert names(candidates(pods, granted, {}, latest="uid-b")) == [("b", "c1"), ("a", "c1")]
+
+
+def test_a_pod_that_ran_and_is_in_no_book_comes_last() -> None:
+    """The kubelet lost its checkpoint and asks again; a container that has all its ids is never asked for."""
+    let_in = pod("let-in", 3, assigned="true", statuses=[{"name": "c0"}])
+    pods = [pod("ran", 3, phase="Running"), let_in, pod("new", 3)]
+    found = candidates(pods, {}, {})
+
+    assert names(found) == [("new", "c0"), ("ran", "c0"), ("let-in", "c0")]
+    assert candidates(pods[:2], {"uid-ran": ["c0"], "uid-let-in": ["c0"]}, {}) == []
+    assert match(found[1:], offer(3, room={0: 0, 1: 0})).pod == "ran"
+
+
+def test_reused_ids_name_their_pod() -> None:
+    """No other pod can be meant."""
+    waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=0)], {}, {})
+
+    assert match(waiting, offer(3, must_pod="uid-b")).pod == "b"
+
+
+def test_a_card_without_room_is_passed_over_though_it_has_ids() -> None:
+    """Another plugin's containers are on it."""
+    waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
+
+    assert match(waiting, offer(3, room={0: 2, 1: 3})).pod == "b"
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
+        match(waiting[:1], offer(3, room={0: 2}))
+
+
+def test_more_reused_ids_than_asked_for_match_no_pod() -> None:
+    """No kubelet does that; it is still reported."""
+    waiting = candidates([pod("a", 3, card=0)], {}, {})
+
+    with pytest.raises(NoCandidateError, match="reuses more ids"):
+        match(waiting, Offer(3, FREE, FREE, must={0: 4}))
+
+
+def test_counted_slots_make_a_container_one_id_with_its_units() -> None:
+    """A pod of any amount, with its first container."""
+    waiting = candidates([pod("a", 9, 5, card=0), pod("b", 9, card=1)], {}, {})
+
+    assert ids_by_card(waiting[0], counts_slots=True) == {0: 1}
+    assert match(waiting, offer(1, {0: 1, 1: 1}, counts_slots=True)).pod == "a"
+    assert match(waiting, offer(1, {0: 1, 1: 1}, room={0: 13, 1: 9}, counts_slots=True)).pod == "b"
+    begun = candidates([pod("a", 9, 5, card=0)], {"uid-a": ["c0"]}, {})
+    assert match(begun, offer(1, {0: 1}, room={0: 0}, counts_slots=True)).container == "c1"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "free", "room", "says"),
+    [
+        ([], {0: 1}, {0: 14}, "waits for a slot .waiting for other amounts: 0"),
+        ([pod("a", 9, 5)], {}, {0: 14}, "card 0 has no slot left for the next container of the pod that waits"),
+        ([pod("a", 9, 5)], {0: 1}, {0: 13}, "card 0 has 13 units left for the 14 of the pod that waits"),
+        ([pod("a", 3, 4, annotations=SEVERAL)], {0: 1}, {0: 14}, "waits for a slot .waiting for other amounts: 1"),
+    ],
+    ids=["nobody", "no slot", "no room", "several cards"],
+)
+def test_with_counted_slots_no_candidate_is_an_error_too(
+    waiting: list[Pod], free: dict[int, int], room: dict[int, int], says: str
+) -> None:
+    """One slot cannot stand for several cards."""
+    with pytest.raises(NoCandidateError, match=says):
+        match(candidates(waiting, {}, {}), offer(1, free, room=room, counts_slots=True))
+
+
+def test_pod_deleted_during_its_admission_is_finished_first() -> None:
+    """The kubelet does not look at a deletion between its containers."""
+    deleted = pod("a", 1, 1, 1, deleting="2026-01-01T00:00:00Z")
+    granted = {"uid-a": ["c0"]}
+
+    assert names(candidates([pod("b", 1), deleted], granted, {}, "uid-a")) == [("a", "c1"), ("b", "c0")]
+    assert names(candidates([pod("b", 1), deleted], granted, {}, latest="uid-b")) == [("b", "c0")]
+    # All of it was answered, and the kubelet is taking its ids back.
+    assert candidates([deleted], {"uid-a": ["c1", "c2"]}, {}, "uid-a") == []
+    assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
+
+
+def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
+    """A container that got another card than the first of its pod would never start."""
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {}, {})
+    call = offer(3, {0: 5, 1: 9, 2: 6})
+    room = offer(3, room={0: 5, 1: 14, 2: 14}, free={0: 14, 1: 9, 2: 6})
+
+    for one in (call, room):
+        full = Offer(one.size, one.free, {0: 14, 1: 14, 2: 14} if one is call else one.room)
+        assert match(waiting, full, lambda candidate: (2, 1)).cards == ((2, 3),)
+        assert match(waiting, full, lambda candidate: ()).pod == "b"
+    assert match(waiting[:1], offer(3, {0: 5})).cards == ((0, 3),)
+    assert match(waiting, offer(3, {0: 5, 1: 9}, must_be=1), lambda candidate: (1,)).pod == "b"
+
+
+def test_elsewhere_must_have_room_too() -> None:
+    """It is allowed, but its ids are another's."""
+    waiting = candidates([pod("a", 3, card=0)], {}, {})
+
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left"):
+        match(waiting, offer(3, {0: 2, 1: 2}), lambda candidate: (1,))
+
+
+def test_the_call_of_a_half_done_pod_is_no_other_pods() -> None:
+    """Better an end with a reason than a pod on two cards."""
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {}, "uid-a")
+
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
+        match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
+
+
+def test_call_after_a_half_done_pod_may_be_anothers() -> None:
+    """It goes to no other card itself, and blocks no other pod's."""
+    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
+
+    assert match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,)).pod == "b"
+
+
+def test_pod_deleted_before_its_admission_keeps_its_place() -> None:
+    """Kubelets admit whatever they have seen, and end it then; its neighbour must not be mistaken for it."""
+    pods = [pod("dying", 3, 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
+
+    assert names(candidates(pods, {}, {})) == [("dying", "c0"), ("a", "c0")]
+    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying", {"uid-dying"})
+    assert names(begun) == [("dying", "c1"), ("a", "c0")]
+
+
+def test_admitted_and_ended_pod_is_not_asked_for_again() -> None:
+    """It is still there, and its ids are free: the next call is its neighbour's."""
+    pods = [pod("dying", 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
+
+    assert names(candidates(pods, {}, {}, "uid-dying", {"uid-dying", "uid-a"})) == [("a", "c0")]

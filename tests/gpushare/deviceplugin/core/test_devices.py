@@ -1,0 +1,154 @@
+"""Promises of gpushare.deviceplugin.core.devices."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.core.devices import (
+    DeviceIds,
+    PhysicalCard,
+    describe_cards,
+    device_list,
+    short_names,
+    spare_slots,
+)
+from gpushare.model.cards import CardFacts, NodeCards
+from gpushare.model.quantity import MemoryUnit
+
+GIB, MIB = MemoryUnit(1024), MemoryUnit(1)
+T4 = "Tesla T4"
+
+
+def physical(*names: str, mib: int = 15079) -> list[PhysicalCard]:
+    """Cards by the letter of their UUID, in NVML's order."""
+    return [PhysicalCard(i, f"GPU-{name * 8}-0000-0000-0000-000000000000", T4, mib) for i, name in enumerate(names)]
+
+
+def facts(count: int, mib: int, unit: MemoryUnit) -> NodeCards:
+    """Equal cards."""
+    cards = [PhysicalCard(i, f"GPU-{uuid.UUID(int=(i + 1) << 96)}", "card", mib) for i in range(count)]
+    return describe_cards(cards, unit, "boot")
+
+
+def indices(cards: NodeCards) -> dict[str, int]:
+    """Index by the letter of the UUID."""
+    return {card.uuid[4]: card.index for card in cards.cards}
+
+
+def test_a_mixed_node_has_each_cards_own_units() -> None:
+    """Two T4 and a 1080 Ti are 14, 14 and 10 GiB; the original announces the first card's size for all (defect D5)."""
+    cards = [*physical("a", "b"), PhysicalCard(2, "GPU-c", "GeForce GTX 1080 Ti", 11178)]
+
+    assert [card.units for card in describe_cards(cards, GIB, "boot").cards] == [14, 14, 10]
+
+
+def test_new_nodes_count_cards_in_nvmls_order() -> None:
+    """Nothing known: index is NVML's."""
+    assert indices(describe_cards(physical("b", "a"), GIB, "boot")) == {"b": 0, "a": 1}
+
+
+def test_a_card_keeps_its_index_in_another_order_of_nvml() -> None:
+    """A card that failed to come up at boot moves all the others in NVML's count, not in ours."""
+    known = describe_cards(physical("a", "b", "c"), GIB, "boot")
+
+    assert indices(describe_cards(physical("b", "c"), GIB, "boot", known)) == {"b": 1, "c": 2}
+    assert indices(describe_cards(physical("c", "a", "b"), GIB, "boot", known)) == {"a": 0, "b": 1, "c": 2}
+
+
+def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
+    """The pod's card may come back; until then no other card takes its place."""
+    known = describe_cards(physical("a", "b"), GIB, "boot")
+
+    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known, frozenset({0}))) == {"b": 1, "n": 2}
+    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known)) == {"b": 1, "n": 0}
+
+
+def test_pods_of_the_go_plugin_do_not_move_indices() -> None:
+    """Without our annotation before, the indices in use are NVML's, as the Go plugin gave them."""
+    assert indices(describe_cards(physical("a", "b"), GIB, "boot", None, frozenset({0, 1}))) == {"a": 0, "b": 1}
+
+
+@given(st.lists(st.uuids(), unique=True, min_size=1, max_size=6), st.integers(0, 9))
+def test_ids_are_unique_short_and_know_their_card(uuids: list[uuid.UUID], units: int) -> None:
+    """Each id names one card; at most 63 characters, as the API's comment asks."""
+    cards = [CardFacts(i, f"GPU-{one}", "m", units, units) for i, one in enumerate(uuids)]
+    ids = DeviceIds(cards)
+    announced = [device_id for card in cards for device_id in ids.of_card(card)]
+
+    assert len(set(announced)) == len(announced) == units * len(cards)
+    assert all(len(device_id) <= 63 for device_id in announced)
+    for card in cards:
+        assert all(ids.card_of(device_id) == card for device_id in ids.of_card(card))
+
+
+def test_ids_do_not_depend_on_the_order_of_the_cards() -> None:
+    """A restart in which NVML orders differently announces the same ids."""
+    one, two = facts(2, 4096, GIB).cards
+
+    assert DeviceIds([one, two]).of_card(two) == DeviceIds([two, one]).of_card(two)
+
+
+def test_uuids_that_begin_alike_get_longer_names() -> None:
+    """Never two cards behind one id."""
+    alike = ["GPU-00000000-0000-0000-0000-000000000001", "GPU-00000000-0000-0000-0000-000000000002", "MIG-1"]
+
+    assert len(set(short_names(alike).values())) == 3
+
+
+@pytest.mark.parametrize("device_id", ["", "gs-", "gs-zzzzzzzz-0", "GPU-6901b735-44a2-5d68-a038-3e86bf344836-_-0", "x"])
+def test_foreign_ids_have_no_card(device_id: str) -> None:
+    """The Go plugin's ids, or another card's, are not ours to judge."""
+    assert DeviceIds(facts(1, 4096, GIB).cards).card_of(device_id) is None
+
+
+def test_ids_of_two_cards_are_not_on_one_card() -> None:
+    """Nor are ids of which one is unknown."""
+    cards = facts(2, 4096, GIB).cards
+    ids = DeviceIds(cards)
+    one, two = ids.of_card(cards[0]), ids.of_card(cards[1])
+
+    assert ids.one_card_of(one) == cards[0]
+    assert ids.one_card_of([one[0], two[0]]) is None
+    assert ids.one_card_of([one[0], "foreign"]) is None
+    assert ids.one_card_of([]) is None
+
+
+def test_all_ids_of_a_sick_card_are_unhealthy() -> None:
+    """They flip together."""
+    cards = [CardFacts(0, "GPU-a", "m", 2048, 2), CardFacts(1, "GPU-b", "m", 2048, 2, healthy=False)]
+
+    assert [health for _, health in device_list(cards)] == ["Healthy", "Healthy", "Unhealthy", "Unhealthy"]
+
+
+def test_card_in_slots_mode_has_mebibytes_and_an_id_per_slot() -> None:
+    """Whatever the unit: the amount is exact, and the ids stay few and short."""
+    cards = describe_cards(physical("a", mib=143771), GIB, "boot", slots=3)
+
+    assert (cards.mode, cards.unit, cards.cards[0].units, cards.cards[0].slots) == ("slots", "MiB", 143771, 3)
+    assert device_list(cards.cards) == [(f"gs-aaaaaaaa-{number}", "Healthy") for number in range(3)]
+    assert DeviceIds(cards.cards).card_of("gs-aaaaaaaa-2") == cards.cards[0]
+
+
+@given(st.integers(1, 8), st.integers(0, 2000))
+def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int) -> None:
+    """In ids mode each container with a unit finds one; no id of theirs is a memory id, for a kubelet mixes them up."""
+    cards = [CardFacts(i, f"GPU-{uuid.UUID(int=(i + 1) << 96)}", "m", units, units) for i in range(count)]
+    spare = [device_id for device_id, _ in spare_slots(cards)]
+
+    assert len(set(spare)) == len(spare) == min(units * count, 512)
+    assert not set(spare) & {device_id for device_id, _ in device_list(cards)}
+    assert all(DeviceIds(cards).card_of(device_id) is None for device_id in spare)
+
+
+def test_card_removed_under_a_pod_keeps_its_amount_in_slots_mode() -> None:
+    """A kubelet that restarts with less than its running pods ask for would refuse these."""
+    known = describe_cards(physical("a", "b"), GIB, "boot", slots=2)
+    kept = describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}), slots=2).cards
+
+    assert [(card.index, card.healthy, card.units) for card in kept] == [(0, False, 15079), (1, True, 15079)]
+    assert indices(describe_cards(physical("b"), GIB, "boot", known, frozenset({1}), slots=2)) == {"b": 1}
+    assert indices(describe_cards(physical("b"), GIB, "boot", known, frozenset({0, 1}))) == {"b": 1}

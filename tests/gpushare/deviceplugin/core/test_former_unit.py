@@ -1,0 +1,138 @@
+"""Promises of gpushare.deviceplugin.core.former_unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare import wire
+from gpushare.deviceplugin.core.devices import PhysicalCard, describe_cards
+from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units, unit_before
+from gpushare.deviceplugin.core.kept_pods import cut_down
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.manifests import Node, Pod
+from gpushare.model.cards import NodeCards, encode_cards
+from gpushare.model.quantity import MemoryUnit
+
+GIB, MIB, QUARTER = MemoryUnit(1024), MemoryUnit(1), MemoryUnit(256)
+
+
+def cards_in(unit: MemoryUnit, *, slots: int = 0) -> NodeCards:
+    """A T4 and a GTX 1080 Ti, announced in this unit."""
+    physical = [PhysicalCard(0, "GPU-aaaaaaaa", "T4", 15360), PhysicalCard(1, "GPU-bbbbbbbb", "1080 Ti", 11264)]
+    return describe_cards(physical, unit, "boot", slots=slots)
+
+
+def node_of(cards: NodeCards | None, memory: int | None = None) -> Node:
+    """The node as a plugin left it; ``memory`` is another sum than that of the cards."""
+    total = sum(card.units for card in cards.cards) if cards is not None else 0
+    metadata: dict[str, Any] = {"name": "n"}
+    if cards is not None:
+        metadata["annotations"] = {wire.ANNOTATION_CARDS: encode_cards(cards)}
+    capacity = {wire.RESOURCE_MEMORY: str(total if memory is None else memory), wire.RESOURCE_COUNT: "2"}
+    return msgspec.convert({"metadata": metadata, "status": {"capacity": capacity}}, Node)
+
+
+def pods_of(*items: dict[str, Any]) -> tuple[Pod, ...]:
+    """The pods as the plugin keeps them."""
+    pods = NodePods()
+    for item in items:
+        pods.set(cut_down(msgspec.convert(item, Pod)))
+    return pods.in_admission_order()
+
+
+def pod(name: str, size: int | None, *, index: str | None = "0", phase: str = "Running") -> dict[str, Any]:
+    """A pod of three units; ``size`` is how many its card had when it was bound."""
+    annotations = {wire.ANNOTATION_INDEX: index, wire.ANNOTATION_DEVICE_UNITS: None if size is None else str(size)}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "d",
+            "uid": name,
+            "annotations": {key: text for key, text in annotations.items() if text is not None},
+        },
+        "spec": {
+            "nodeName": "n",
+            "containers": [{"name": "c", "resources": {"limits": {wire.RESOURCE_MEMORY: "3"}}}],
+        },
+        "status": {"phase": phase},
+    }
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (node_of(cards_in(GIB)), GIB),
+        (node_of(cards_in(QUARTER)), QUARTER),
+        (node_of(cards_in(GIB, slots=4)), MIB),
+        (node_of(cards_in(GIB), memory=0), GIB),
+        (node_of(cards_in(GIB), memory=26624), None),
+        (node_of(None), None),
+        (node_of(msgspec.structs.replace(cards_in(GIB), unit="ells")), None),
+    ],
+    ids=["GiB", "256MiB", "slots", "no plugin serves it", "the Go plugin's MiB", "never ours", "no unit"],
+)
+def test_the_former_unit_is_that_of_our_last_plugin(node: Node, expected: MemoryUnit | None) -> None:
+    """An annotation that the node's sum contradicts was left behind by an earlier plugin."""
+    assert unit_before(node) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "size", "is_other"),
+    [
+        (MIB, GIB, 15, True),
+        (GIB, MIB, 15360, True),
+        (GIB, QUARTER, 60, True),
+        (QUARTER, GIB, 15, True),
+        (MIB, QUARTER, 60, True),
+        (GIB, GIB, 15, False),
+        (QUARTER, QUARTER, 58, False),
+        (MIB, None, 15, True),
+        (GIB, None, 15360, True),
+        (QUARTER, None, 15, True),
+        (QUARTER, None, 60, False),
+        (GIB, None, 13, False),
+        (MIB, None, None, False),
+        (MIB, GIB, None, True),
+    ],
+)
+def test_pods_of_another_unit_are_found(
+    now: MemoryUnit, before: MemoryUnit | None, size: int | None, is_other: bool
+) -> None:
+    """In every direction, by our last plugin's unit or by the card's size; a mean size of the Go extender is no other unit."""
+    found = pods_of_other_units(pods_of(pod("a", size)), cards_in(now), before)
+
+    assert bool(found) is is_other
+
+
+@pytest.mark.parametrize(
+    "item",
+    [pod("a", 15, phase="Succeeded"), pod("a", None, index=None, phase="Pending")],
+    ids=["ended", "has no card"],
+)
+def test_pods_that_hold_no_card_are_not_waited_for(item: dict[str, Any]) -> None:
+    """A pod that has ended, or that was not given a card yet, has no memory of the former unit."""
+    assert pods_of_other_units(pods_of(item), cards_in(MIB), GIB) == ()
+
+
+def test_a_started_pod_without_a_readable_card_is_waited_for() -> None:
+    """Its containers hold memory, although its annotations do not show on which card."""
+    assert pods_of_other_units(pods_of(pod("a", 15, index="x")), cards_in(MIB), GIB) != ()
+
+
+@pytest.mark.parametrize(
+    ("count", "before", "expected"),
+    [
+        (1, GIB, ["in GiB (1: d/p0)", "not served in MiB", "Drain", "--memory-unit"]),
+        (7, None, ["(7: ", "another unit", "and 2 more"]),
+        (0, GIB, []),
+    ],
+)
+def test_the_advice_names_the_pods_and_the_ways_out(count: int, before: MemoryUnit | None, expected: list[str]) -> None:
+    """The reason names five pods at most, both units, and what to do; without pods there is none."""
+    text = advice(pods_of(*(pod(f"p{number}", 15) for number in range(count))), "MiB", before)
+
+    assert bool(text) is bool(expected)
+    assert [words for words in expected if words not in text] == []

@@ -1,0 +1,273 @@
+"""Promises of gpushare.deviceplugin.core.health: which cards are sick, and the rules by which they recover."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.core.health import (
+    RULE_ANSWERS,
+    RULE_BOOT,
+    RULE_COOL_DOWN,
+    RULE_OPERATOR,
+    CardHealth,
+    Recovery,
+    named_cards,
+)
+from gpushare.deviceplugin.core.xid_rules import XidRules, read_rules
+from gpushare.model.cards import CardFacts, NodeCards
+
+A, B = "GPU-a", "GPU-b"
+CARDS = NodeCards(1, "ids", "GiB", "one", (CardFacts(0, A, "m", 15360, 15), CardFacts(1, B, "m", 15360, 15)))
+COOL_DOWN = 60.0
+
+
+def health(boot: str = "one") -> CardHealth:
+    """The book of a node with two cards."""
+    return CardHealth(XidRules(), COOL_DOWN, boot)
+
+
+def verdicts(book: CardHealth) -> list[str]:
+    """Why each card is sick; "" for one that is well."""
+    cards = book.applied(CARDS).cards
+    assert all(card.healthy == (not card.reason) for card in cards)
+    return [card.reason for card in cards]
+
+
+@pytest.mark.parametrize("xid", [13, 31, 43, 45, 68, 109])
+def test_an_applications_error_leaves_the_card_well(xid: int) -> None:
+    """These Xids are a program's own fault."""
+    book = health()
+
+    assert (book.note_xid(A, xid), verdicts(book)) == (False, ["", ""])
+
+
+@pytest.mark.parametrize("xid", [48, 79, 95, 119])
+def test_a_critical_xid_makes_its_card_sick_and_no_other(xid: int) -> None:
+    """The reason is the Xid."""
+    book = health()
+
+    assert (book.note_xid(A, xid), verdicts(book)) == (True, [f"Xid {xid}", ""])
+
+
+def test_two_sick_cards_are_two() -> None:
+    """Each has its own reason."""
+    book = health()
+    book.note_xid(A, 48)
+    book.note_xid(B, 79)
+
+    assert (verdicts(book), book.sick) == (["Xid 48", "Xid 79"], (A, B))
+
+
+def test_a_mild_xid_never_hides_a_fatal_one() -> None:
+    """Nor does a later fatal one change why the card fell ill; and a second report is no news."""
+    book = health()
+    book.note_xid(A, 48)
+
+    assert [book.note_xid(A, xid) for xid in (31, 43, 48, 79)] == [False] * 4
+    assert book.lose(A) is False
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
+    """A card that was merely lost recovers more easily."""
+    book = health()
+
+    assert (book.lose(A), book.lose(A), book.note_xid(A, 79)) == (True, False, True)
+    assert verdicts(book) == ["Xid 79", ""]
+
+
+def test_unread_fault_makes_sick_unless_health_is_off() -> None:
+    """A recovery action that appeared unseen counts as a fault."""
+    book, deaf = health(), CardHealth(read_rules("all", "")[0], COOL_DOWN)
+
+    assert (book.miss(A), deaf.miss(A)) == (True, False)
+    assert (verdicts(book), verdicts(deaf)) == (["recovery action", ""], ["", ""])
+
+
+# Recovery
+
+
+def test_a_new_boot_recovers_all() -> None:
+    """Rule (a)."""
+    book = health()
+    book.note_xid(A, 48)
+    book.lose(B)
+
+    assert book.booted("one") == []
+    assert book.booted("") == []
+    assert book.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT), Recovery(B, "lost", RULE_BOOT)]
+    assert verdicts(book) == ["", ""]
+    assert book.applied(CARDS).boot == "two"
+
+
+def test_first_boot_report_of_a_node_is_no_reboot() -> None:
+    """An unknown boot may be this one."""
+    book = health(boot="")
+    book.note_xid(A, 48)
+
+    assert book.booted("one") == []
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_what_the_node_says_is_believed_after_a_restart() -> None:
+    """Sick stays sick in the same boot; a fault that will be seen again is forgotten."""
+    before = health()
+    before.note_xid(A, 48)
+    before.miss_driver(is_away=True)
+    after = CardHealth(XidRules(), COOL_DOWN)
+    after.restore(before.applied(CARDS))
+
+    assert after.booted("one") == []
+    assert verdicts(after) == ["Xid 48", ""]
+    assert after.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT)]
+
+
+@pytest.mark.parametrize("reason", ["Xid 48", "lost", "recovery action", "who knows"])
+def test_any_lasting_reason_on_the_node_lasts(reason: str) -> None:
+    """One of a later version of ours too."""
+    card = msgspec.structs.replace(CARDS.cards[0], healthy=False, reason=reason)
+    book = CardHealth(XidRules(), COOL_DOWN)
+    book.restore(msgspec.structs.replace(CARDS, cards=(card,)))
+
+    assert verdicts(book) == [reason, ""]
+
+
+def test_card_recovers_after_a_cool_down_without_driver_advice() -> None:
+    """Rule (b)."""
+    book = health()
+    book.note_xid(A, 48)
+
+    assert book.observe(A, answers=True, action=0, now=100) == []
+    assert book.observe(A, answers=True, action=0, now=159.9) == []
+    assert book.observe(A, answers=True, action=0, now=160) == [Recovery(A, "Xid 48", RULE_COOL_DOWN)]
+    assert book.observe(A, answers=True, action=0, now=161) == []
+    assert verdicts(book) == ["", ""]
+
+
+@pytest.mark.parametrize("action", [1, 2, 3, 4, None])
+def test_card_with_advice_or_a_mute_driver_stays_sick(action: int | None) -> None:
+    """After most faults a card answers questions as before."""
+    book = health()
+    book.note_xid(A, 48)
+    for now in range(0, 1000, 10):
+        assert book.observe(A, answers=True, action=action, now=now) == []
+
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+@pytest.mark.parametrize("disturb", ["silence", "action", "xid", "same xid"])
+def test_a_disturbance_restarts_the_cool_down(disturb: str) -> None:
+    """Silence, an advice and any critical Xid all do."""
+    book = health()
+    book.note_xid(A, 48)
+    book.observe(A, answers=True, action=0, now=0)
+    if disturb == "silence":
+        book.observe(A, answers=False, action=None, now=50)
+    elif disturb == "action":
+        book.observe(A, answers=True, action=1, now=50)
+    else:
+        book.note_xid(A, 48 if disturb == "same xid" else 94)
+
+    assert book.observe(A, answers=True, action=0, now=60) == []
+    assert len(book.observe(A, answers=True, action=0, now=120)) == 1
+
+
+def test_lost_card_recovers_by_answering_under_an_old_driver() -> None:
+    """There was no Xid: it was away, and is back."""
+    book = health()
+    book.lose(A)
+    book.observe(A, answers=True, action=None, now=0)
+
+    assert book.observe(A, answers=True, action=None, now=60) == [Recovery(A, "lost", RULE_ANSWERS)]
+
+
+def test_a_lost_card_whose_driver_asks_for_a_reset_stays_lost() -> None:
+    """Answering is not enough."""
+    book = health()
+    book.lose(A)
+    book.observe(A, answers=True, action=1, now=0)
+
+    assert book.observe(A, answers=True, action=1, now=600) == []
+
+
+def test_an_operators_annotation_heals_the_named_cards() -> None:
+    """Rule (c)."""
+    book = health()
+    book.note_xid(A, 48)
+    book.note_xid(B, 48)
+
+    assert book.believe([A, "GPU-unknown"]) == [Recovery(A, "Xid 48", RULE_OPERATOR)]
+    assert verdicts(book) == ["", "Xid 48"]
+
+
+def test_an_operator_names_cards_by_index_or_uuid() -> None:
+    """Entries that name no card are returned apart."""
+    assert named_cards(f" 1 ,{A},,7,0x", CARDS.cards) == ((B, A), ("7", "0x"))
+
+
+# Faults that come and go
+
+
+def test_declared_cards_are_sick_while_they_are_declared() -> None:
+    """The ConfigMap names indices."""
+    book = health()
+
+    assert (book.declare(frozenset({1, 9})), book.declare(frozenset({1, 9}))) == (True, False)
+    assert verdicts(book) == ["", "ConfigMap"]
+    assert book.declare(frozenset()) is True
+    assert verdicts(book) == ["", ""]
+
+
+def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
+    """And a card that was sick before still is."""
+    book = health()
+    book.note_xid(A, 48)
+
+    assert (book.miss_driver(is_away=True), book.miss_driver(is_away=True)) == (True, False)
+    assert verdicts(book) == ["Xid 48", "no driver"]
+    assert book.miss_driver(is_away=False) is True
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+def test_removed_card_is_sick_while_it_is_still_announced() -> None:
+    """And its fault is not cured by coming back."""
+    book = health()
+    book.note_xid(A, 48)
+
+    cards = book.applied(CARDS, frozenset({A, B})).cards
+    assert [card.reason for card in cards] == ["Xid 48", "taken out of the machine"]
+    assert verdicts(book) == ["Xid 48", ""]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("xid"), st.sampled_from([A, B]), st.sampled_from([31, 48, 79])),
+            st.tuples(st.just("lost"), st.sampled_from([A, B]), st.just(0)),
+            st.tuples(st.just("declared"), st.just(A), st.integers(0, 2)),
+            st.tuples(st.just("away"), st.just(A), st.integers(0, 1)),
+            st.tuples(st.just("look"), st.sampled_from([A, B]), st.sampled_from([0, 1])),
+        ),
+        max_size=30,
+    )
+)
+def test_a_fatal_xid_outlives_all_but_the_rules(steps: list[tuple[str, str, int]]) -> None:
+    """Within one cool-down nothing that happens makes a card with a fatal Xid well."""
+    book = health()
+    book.note_xid(A, 48)
+    for now, (what, uuid, number) in enumerate(steps):
+        if what == "xid":
+            book.note_xid(uuid, number)
+        elif what == "lost":
+            book.lose(uuid)
+        elif what == "declared":
+            book.declare(frozenset({number}))
+        elif what == "away":
+            book.miss_driver(is_away=bool(number))
+        else:
+            assert book.observe(uuid, answers=True, action=number, now=now) == []
+
+    assert verdicts(book)[0] == "Xid 48"

@@ -1,0 +1,153 @@
+"""Promises of gpushare.deviceplugin.core.holdings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, merge, used_units
+from gpushare.manifests import Pod
+
+MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
+
+
+def pod(uid: str, units: object = 4, card: object = 0, phase: str = "Pending", **more: str) -> Pod:
+    """A pod bound to a card."""
+    annotations = {"ALIYUN_COM_GPU_MEM_IDX": str(card)} if card is not None else {}
+    container = {"name": "c", "resources": {"limits": {MEMORY: units}}}
+    document = {
+        "metadata": {"uid": uid, "name": uid, "namespace": "d", "annotations": {**annotations, **more}},
+        "spec": {"containers": [container]},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(document, Pod)
+
+
+def entry(uid: str, *ids: str, container: str = "c", **more: object) -> Entry:
+    """A line of the book."""
+    return Entry(container, frozenset(ids), uid, **more)  # type: ignore[arg-type]
+
+
+def index_of(device_id: str) -> int | None:
+    """Ids of ours say their card first."""
+    return int(device_id[0]) if device_id[0].isdigit() else None
+
+
+def laid(entries: Sequence[Entry], *pods: Pod, resource: str = MEMORY, **more: object) -> Holdings:
+    """The holdings of these pods."""
+    known = {one.metadata.uid: one for one in pods}
+    guesses = more.pop("guesses", ())
+    return lay(entries, guesses, lambda one: known.get(one.uid), index_of, resource=resource, **more)  # type: ignore[arg-type]
+
+
+def test_where_our_ids_lie_is_the_card() -> None:
+    """The ids of pods that exist and have not ended, of the announced resource."""
+    entries = [
+        entry("a", "1x", "1y"),
+        entry("a", "1y", container="init"),
+        entry("gone", "0x"),
+        entry("ended", "0x"),
+        entry("a", "0z", resource=SLOT),
+        entry("go", "g1", "g2"),
+    ]
+    holdings = laid(entries, pod("a"), pod("ended", phase="Failed"), pod("go"))
+
+    assert holdings.containers() == {"a": ["c", "init"], "go": ["c"]}
+    assert (holdings.cards("a"), holdings.cards("go"), holdings.cards("gone")) == ({1}, frozenset(), frozenset())
+    assert [dict(grant.by_card) for grant in holdings.grants] == [{1: 2}, {1: 1}, {}]
+    assert laid(entries, pod("a"), resource=SLOT).containers() == {"a": ["c"]}
+
+
+def test_a_guess_counts_until_the_book_knows_better() -> None:
+    """The kubelet's records decides whose the ids are, not we."""
+    guess = Grant("a", "c", frozenset({"1x"}), {"1x": 1}, is_guess=True)
+    pods = [pod("a"), pod("b")]
+
+    assert laid([], *pods, guesses=[guess]).containers() == {"a": ["c"]}
+    assert laid([entry("b", "1x")], *pods, guesses=[guess]).containers() == {"b": ["c"]}
+
+
+def test_owner_of_shared_ids_is_the_container_with_just_these() -> None:
+    """An init container's ids are reused by the containers after it."""
+    holdings = laid([entry("a", "1x", "1y", container="init"), entry("a", "1x"), entry("b", "2x")], pod("a"), pod("b"))
+
+    owners = [holdings.owner(ids) for ids in (["1x"], ["1y"], ["1y", "1x"], ["3x"])]
+    assert [one.container if one else None for one in owners] == ["c", "init", "init", None]
+
+
+def test_ids_that_are_counts_lie_on_the_answered_card() -> None:
+    """A kubelet before 1.19 draws them from all cards."""
+    entries = [
+        entry("a", "0x", "1x", variables={"ALIYUN_COM_GPU_MEM_IDX": "2"}),
+        entry("b", "0y"),
+        entry("c", "0z", variables={}),
+    ]
+    holdings = laid(entries, pod("a"), pod("b"), pod("c"), ids_are_counts=True)
+
+    assert [holdings.cards(uid) for uid in "abc"] == [{2}, frozenset(), frozenset()]
+
+
+def test_pod_resources_is_right_and_the_file_knows_more() -> None:
+    """An entry of the file for ids that a listed container of another pod has is old."""
+    live = [
+        Entry("c", frozenset({"1", "2"}), namespace="d", pod="a"),
+        Entry("c", frozenset({"3"}), namespace="d", pod="b"),
+    ]
+    told = {"A": "1"}
+    file = [
+        entry("a", "1", "2", variables=told),
+        entry("a", "1", container="init"),
+        entry("x", "3", container="old"),
+        entry("y", "2", container="old"),
+        entry("z", "4"),
+    ]
+
+    assert merge(live, file) == (
+        Entry("c", frozenset({"1", "2"}), "a", "d", "a", variables=told),
+        live[1],
+        file[1],
+        file[4],
+    )
+
+
+def test_id_is_a_unit_and_foreign_ids_count_by_annotation() -> None:
+    """Reused ids count once; ids that are being given out now do not count at all."""
+    several = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":2}}'}
+    pods = [pod("a", card=0), pod("go", card=1), pod("many", 3, **several), pod("odd", card=None), pod("bad", card="x")]
+    entries = [
+        entry("a", "0x", "0y", container="init"),
+        entry("a", "0x"),
+        entry("go", "g1", "g2"),
+        entry("many", "m1", "m2", "m3"),
+        entry("odd", "o1"),
+        entry("bad", "o2"),
+    ]
+    holdings = laid(entries, *pods)
+
+    assert used_units(holdings, pods, counts_slots=False) == {0: 3, 1: 4}
+    assert used_units(holdings, pods, counts_slots=False, besides=["0x"]) == {0: 2, 1: 4}
+
+
+def test_started_pod_without_a_book_entry_counts_by_annotation() -> None:
+    """The kubelet lost its checkpoint; the containers run on."""
+    pods = [
+        pod("ran", card=1, phase="Running"),
+        pod("new", card=1),
+        pod("done", card=1, phase="Succeeded"),
+        pod("odd", "x", phase="Running"),
+    ]
+
+    assert +used_units(laid([], *pods), pods, counts_slots=False) == {1: 4}
+
+
+def test_where_slots_are_counted_a_pod_holds_what_it_asks_for() -> None:
+    """However many slots it has; ids of others are units."""
+    pods = [pod("a", 4000, card=0), pod("go", card=1)]
+    entries = [
+        entry("a", "0x", resource=SLOT),
+        entry("a", "0y", container="side", resource=SLOT),
+        entry("go", "g1", "g2", resource=SLOT),
+    ]
+
+    assert used_units(laid(entries, *pods, resource=SLOT), pods, counts_slots=True) == {0: 4000, 1: 2}

@@ -1,0 +1,80 @@
+"""Promises of gpushare.deviceplugin.core.kept_pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.deviceplugin.core.kept_pods import allocation_of, asks_for_cards, cut_down, identity, keep
+from gpushare.manifests import Pod
+
+INDEX = "ALIYUN_COM_GPU_MEM_IDX"
+
+
+def pod(*limits: dict[str, Any] | None, phase: str = "Pending", **annotations: str) -> Pod:
+    """A pod of containers with these limits."""
+    containers = [
+        {"name": f"c{at}", "resources": None if one is None else {"limits": one}} for at, one in enumerate(limits)
+    ]
+    document = {
+        "metadata": {"name": "a", "namespace": "d", "uid": "uid-a", "resourceVersion": "7", "annotations": annotations},
+        "spec": {"containers": containers},
+        "status": {"phase": phase},
+    }
+    return msgspec.convert(document, Pod)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ([{"aliyun.com/gpu-mem": "1"}], True),
+        ([None, {"aliyun.com/gpu-slot": "1"}], True),
+        ([None, {"cpu": "1"}], False),
+        ([], False),
+        ([{"aliyun.com/gpu-mem": "1"}] * 1025, True),
+    ],
+    ids=["memory", "a slot", "neither", "no container", "too many containers"],
+)
+def test_a_pod_asks_for_cards_by_its_containers(limits: list[Any], expected: bool) -> None:
+    """One of them is enough, however many the pod has."""
+    assert asks_for_cards(pod(*limits)) is expected
+
+
+def test_of_too_many_containers_the_first_that_ask_are_kept() -> None:
+    """The pod is counted, and costs no more memory than a pod of the most containers."""
+    kept = cut_down(pod(*[None] * 2000, *[{"aliyun.com/gpu-mem": "1"}] * 1500))
+
+    assert kept is not None
+    assert kept.spec.containers is not None
+    assert [one.name for one in kept.spec.containers] == [f"c{number}" for number in range(2000, 3024)]
+
+
+def test_of_a_pod_without_cards_its_name_is_kept() -> None:
+    """And nothing once it has ended."""
+    kept = cut_down(pod(None, note="x" * 1000))
+
+    assert kept is not None
+    assert (kept.metadata, kept.spec.containers) == (identity(pod(None)), None)
+    assert cut_down(pod(None, phase="Succeeded")) is None
+
+
+def test_a_static_pod_is_known_by_its_hash() -> None:
+    """Texts of bounded length."""
+    mirror = "kubernetes.io/config.mirror"
+
+    assert identity(pod(None, **{mirror: "h" * 9999})).annotations == {mirror: "h" * 256}
+
+
+@pytest.mark.parametrize(
+    ("units", "card", "expected"),
+    [("2", "1", ((1, 2),)), ("2", "first", None), ("0", "1", None), ("1.5", "1", None)],
+    ids=["a card", "none", "asks for nothing", "asks for a part"],
+)
+def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> None:
+    """As any other pod, and also if another one's annotations are put in the place of its own."""
+    whole = pod({"aliyun.com/gpu-mem": units}, **{INDEX: card})
+    found = [allocation_of(whole), allocation_of(keep(whole, {INDEX: card})), allocation_of(keep(whole, {}))]
+
+    assert [None if one is None else one.shares for one in found] == [expected, expected, None]

@@ -1,0 +1,296 @@
+"""Promises of gpushare.deviceplugin.core.node_pods."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.manifests import ObjectMeta, Pod, PodStatus
+from gpushare.model.allocation import Allocation
+
+
+def pod(
+    uid: str,
+    assumed: object = "",
+    name: str | None = None,
+    version: object = "",
+    created: str | None = None,
+    **more: str,
+) -> Pod:
+    """A pod with an assume time, as of a version."""
+    metadata = {
+        "uid": uid,
+        "name": name or uid,
+        "namespace": "d",
+        "resourceVersion": str(version),
+        "creationTimestamp": created,
+    }
+    annotations = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}
+    asking = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}
+    document = {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": [asking]}}
+    return msgspec.convert(document, Pod)
+
+
+def order(pods: NodePods) -> list[str]:
+    """The uids, in the order of admission."""
+    return [one.metadata.uid for one in pods.in_admission_order()]
+
+
+def test_pods_keep_the_order_in_which_the_watch_showed_them() -> None:
+    """An update does not move a pod, whatever its assume time."""
+    pods = NodePods()
+    for uid, assumed in (("b", 2), ("a", 1), ("b", 0)):
+        pods.set(pod(uid, assumed))
+
+    assert order(pods) == ["b", "a"]
+
+
+def test_the_version_of_the_binding_is_the_order() -> None:
+    """Not the time of assuming: binds overtake one another. Whether a watch or a list showed the pod first is the same."""
+    pods = NodePods()
+    pods.set(pod("c", 1, version=30))
+    pods.replace([pod("a", 9, version=20), pod("b", 5, version=25), pod("c", 1, version=30)], "31")
+
+    assert order(pods) == ["a", "b", "c"]
+
+
+def test_a_change_after_the_binding_does_not_move_a_pod() -> None:
+    """The list shows it late, the watch then shows it as it was bound."""
+    pods = NodePods()
+    pods.replace([pod("a", version=29), pod("b", version=25)], "31")
+    assert order(pods) == ["b", "a"]
+    pods.set(pod("a", version=20))
+    assert order(pods) == ["a", "b"]
+    pods.set(pod("a", version=40))
+    assert order(pods) == ["a", "b"]
+
+
+def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
+    """In seconds, the first that was bound; of one second the first that was bound, and before all that are bound later."""
+    times = {
+        "young": "2026-01-01T00:00:09Z",
+        "b": "2026-01-01T00:00:05Z",
+        "a": "2026-01-01T00:00:05Z",
+        "old": "2025-01-01T00:00:00Z",
+    }
+    pods = NodePods()
+    for version, uid in enumerate(("young", "b", "a"), 1):
+        pods.set(pod(uid, version=version, created=times[uid]))
+    pods.were_found()
+    pods.set(pod("old", version=4, created=times["old"]))
+    pods.set(pod("young", version=5, created=times["young"]))
+    assert order(pods) == ["b", "a", "young", "old"]
+
+    pods.were_found()
+    assert order(pods) == ["old", "b", "a", "young"]
+
+
+def test_what_is_older_is_not_taken() -> None:
+    """A watch that is behind a list, and a list that is behind a watch."""
+    pods = NodePods()
+    pods.set(pod("a", "new", version=30))
+    pods.set(pod("a", "old", version=20))
+    pods.set(pod("b", version=41))
+    pods.replace([pod("a", "older", version=10)], "40")
+
+    seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_admission_order()}
+    assert {uid: one["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] for uid, one in seen.items()} == {"a": "new", "b": ""}
+
+
+def test_what_is_gone_stays_gone() -> None:
+    """A list that is older than the end does not bring a pod back. Ends are not remembered for ever."""
+    pods = NodePods()
+    pods.set(pod("a", version=1))
+    pods.remove(ObjectMeta(uid="a"))
+    pods.replace([pod("a", version=1)], "1")
+    assert order(pods) == []
+    for number in range(1001):
+        pods.set(pod(str(number)))
+        pods.remove(ObjectMeta(uid=str(number)))
+    pods.set(pod("a", version=1))
+    assert order(pods) == ["a"]
+
+
+def test_followers_get_the_changes() -> None:
+    """After each."""
+    heard: list[int] = []
+    pods = NodePods(lambda: heard.append(len(order(pods))))
+    pods.set(pod("a"))
+    pods.replace([pod("a"), pod("b")])
+    pods.remove(ObjectMeta(uid="a"))
+
+    assert heard == [1, 2, 1]
+
+
+def test_a_static_pod_is_found_by_the_uid_that_its_kubelet_uses() -> None:
+    """The API's copy has another, and an annotation that shows it."""
+    pods = NodePods()
+    pods.set(pod("api", **{"kubernetes.io/config.hash": "file"}))
+
+    found = [pods.by_uid(uid) for uid in ("api", "file", "other", "")]
+    assert [one.metadata.uid if one else None for one in found] == ["api", "api", None, None]
+
+
+def test_a_time_of_thousands_of_digits_says_nothing() -> None:
+    """An author of annotations could end the plugin otherwise: int() refuses more than 4,300 digits."""
+    pods = NodePods()
+    pods.replace([pod("b", 20), pod("a", "9" * 5000)], "9" * 5000)
+
+    assert order(pods) == ["a", "b"]
+
+
+def test_pods_without_versions_are_ordered_by_assume_time() -> None:
+    """A fresh start knows no bind order then; one without a time comes first."""
+    pods = NodePods()
+    pods.replace([pod("c", 30), pod("a", 10), pod("x", "odd"), pod("b", 20)])
+
+    assert order(pods) == ["x", "a", "b", "c"]
+
+
+def test_a_list_adds_the_new_at_the_end_and_drops_the_gone() -> None:
+    """A known pod keeps its place."""
+    pods = NodePods()
+    pods.set(pod("b", 9))
+    pods.set(pod("gone", 1))
+    pods.replace([pod("a", 1), pod("b", 9)])
+
+    assert order(pods) == ["b", "a"]
+
+
+def test_removal_is_by_uid() -> None:
+    """The late end of an old pod leaves the new one of its name."""
+    pods = NodePods()
+    pods.set(pod("old", name="web-0"))
+    pods.set(pod("new", name="web-0"))
+    pods.remove(ObjectMeta(name="web-0", namespace="d", uid="old"))
+
+    found = pods.find("d", "web-0")
+    assert found is not None
+    assert (found.metadata.uid, pods.find("d", "other")) == ("new", None)
+
+
+def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
+    """The old one's end was not seen yet."""
+    pods = NodePods()
+    pods.set(pod("old", name="web-0"))
+    pods.set(pod("new", name="web-0"))
+
+    found = pods.find("d", "web-0")
+    assert found is not None
+    assert found.metadata.uid == "new"
+
+
+def test_attack_13_after_a_restore_lower_versions_count() -> None:
+    """The restored state replaces the known one, and a pod that was seen to end exists again."""
+    pods = NodePods()
+    for one in (pod("a", version=90), pod("b", version=80), pod("ended", version=70), pod("lost", version=95)):
+        pods.set(one)
+    pods.remove(ObjectMeta("ended", "d", "ended"))
+
+    pods.begin_anew()
+    for one in (pod("b", version=8, mark="restored"), pod("ended", version=9), pod("a", version=7)):
+        pods.set(one)
+
+    assert order(pods) == ["b", "a", "lost", "ended"]
+    assert (pods.by_uid("b") or Pod()).metadata.resource_version == "8"
+    pods.replace([pod("a", version=7), pod("b", version=8), pod("ended", version=9)], "20")
+    assert order(pods) == ["b", "a", "ended"]
+
+
+def test_attack_13_a_list_below_the_last_version_resets() -> None:
+    """The list of an admission may be the first that shows the restored state: what never happened ends, what came back counts."""
+    pods = NodePods()
+    for one in (pod("a", version=90), pod("lost", version=95), pod("ended", version=70)):
+        pods.set(one)
+    pods.remove(ObjectMeta("ended", "d", "ended"))
+    pods.replace([pod("a", version=7), pod("ended", version=6)], "8", since=pods.newest)
+
+    assert (order(pods), pods.newest) == (["a", "ended"], 8)
+    pods.set(pod("lost", version=9))
+    assert order(pods) == ["a", "ended", "lost"]
+
+
+def test_a_list_that_was_asked_for_before_an_event_is_no_restore() -> None:
+    """Events come while a list is on its way."""
+    pods = NodePods()
+    pods.set(pod("a", version=90))
+    since = pods.newest
+    pods.set(pod("b", version=95))
+    pods.replace([pod("a", version=90)], "92", since=since)
+
+    assert order(pods) == ["a", "b"]
+
+
+def finished(uid: str, version: object, phase: str = "Failed") -> Pod:
+    """A pod that has ended."""
+    one = pod(uid, version=version)
+    one.status = PodStatus(phase=phase)
+    return one
+
+
+def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
+    """Its end stands, unless a later version shows that it goes on."""
+    pods = NodePods()
+    pods.set(pod("a", version=5))
+    pods.set(pod("b", version=6))
+    pods.set(finished("a", 8))
+    pods.set(finished("b", 9, "Succeeded"))
+    pods.set(pod("a", version=7))
+    assert (order(pods), [one.metadata.uid for one in pods.turned_away()]) == ([], ["a"])
+    pods.set(pod("a", version=10))
+    assert (order(pods), len(pods.identities())) == (["a"], 1)
+    pods.remove(ObjectMeta(uid="a"))
+    pods.set(finished("a", 12))
+    assert (order(pods), pods.turned_away()) == ([], ())
+
+
+def test_a_list_ends_what_it_does_not_show() -> None:
+    """A list without ended pods proves nothing about those that were turned away."""
+    pods = NodePods()
+    other = pod("other", version=3)
+    other.spec.containers = []
+    for one in (other, finished("failed", 4)):
+        pods.set(one)
+    pods.replace([], "9", without_ended=True)
+    assert (pods.identities(), len(pods.turned_away())) == ((), 1)
+    pods.replace([], "9")
+    assert pods.turned_away() == ()
+
+
+def test_a_write_counts_though_the_watch_showed_more() -> None:
+    """Its answer is older than what the author wrote after it."""
+    index = "ALIYUN_COM_GPU_MEM_IDX"
+    pods = NodePods()
+    pods.set(pod("a", 1, version=5, **{index: "0"}))
+    pods.bindings.expect("a", {index: "1"})
+    pods.set(pod("a", 1, version=9, **{index: "2"}))
+    pods.wrote(pod("a", 1, version=8, **{index: "1"}))
+    (known,) = pods.in_admission_order()
+    assert ((known.metadata.annotations or {})[index], pods.bindings.differences("a")[index]) == ("1", "1")
+    pods.remove(ObjectMeta(uid="a"))
+    pods.wrote(pod("a", version=10))
+    assert order(pods) == []
+
+
+def test_the_kubelets_book_says_what_counts() -> None:
+    """Whatever is written on the pod."""
+    pods = NodePods()
+    pods.set(pod("a", 1, version=5, ALIYUN_COM_GPU_MEM_IDX="0"))
+    pods.correct("a", Allocation(((1, 2),), 14))
+
+    found = allocation_of(pods.by_uid("a") or Pod())
+    assert found is not None
+    assert found.shares == ((1, 2),)
+
+
+def test_pods_without_cards_push_no_end_out_of_memory() -> None:
+    """Only the ends of pods that were kept are remembered, so that an author cannot make the plugin forget them."""
+    pods = NodePods()
+    pods.set(pod("a", version=1))
+    pods.remove(ObjectMeta(uid="a"))
+    for number in range(1001):
+        pods.remove(ObjectMeta(uid=str(number)))
+    pods.replace([pod("a", version=1)], "1")
+
+    assert order(pods) == []

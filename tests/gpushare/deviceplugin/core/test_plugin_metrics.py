@@ -1,0 +1,205 @@
+"""Promises of gpushare.deviceplugin.core.plugin_metrics, read back by Prometheus's own parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.core.usage import MIB, CardUse, NodeUse, PodOnCard
+from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.manifests import Pod
+from gpushare.model.cards import CardFacts, NodeCards
+
+T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
+SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, slots=3, healthy=False)
+ON = PodOnCard("team", "a", "uid-a", 0)
+
+
+class Plugin:
+    """Metrics over a node that changes."""
+
+    def __init__(self, *cards: CardFacts, unit: str = "GiB") -> None:
+        self.metrics = PluginMetrics()
+        self.registry = registry_of(self.metrics)
+        self.cards = NodeCards(1, "ids", unit, "boot", cards)
+        self.pods: list[Pod] = []
+        self.metrics.follow(lambda: self.cards, lambda: self.pods)
+
+    def scrape(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+        """By name of series: labels to value."""
+        found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+        for family in text_string_to_metric_families(generate_latest(self.registry).decode()):
+            for sample in family.samples:
+                labels = tuple(sorted(sample.labels.items()))
+                series = found.setdefault(sample.name, {})
+                assert labels not in series, f"{sample.name}{labels} is there twice"
+                series[labels] = sample.value
+        return found
+
+    def values(self, name: str, *labels: str) -> dict[Any, float]:
+        """The values of one series by these labels; a text for one label, a tuple for several."""
+        series = self.scrape().get(name, {})
+        rows = {tuple(dict(key)[label] for label in labels): value for key, value in series.items()}
+        return {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
+
+
+def pod(name: str, index: int = 0, units: int = 2) -> Pod:
+    """A running pod with a card."""
+    return msgspec.convert(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "team",
+                "uid": f"uid-{name}",
+                "annotations": {"ALIYUN_COM_GPU_MEM_IDX": str(index)},
+            },
+            "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": units}}}]},
+            "status": {"phase": "Running"},
+        },
+        Pod,
+    )
+
+
+def test_each_card_is_described() -> None:
+    """Memory in bytes, units, slots, health; by our index, the UUID and the model."""
+    plugin = Plugin(T4, SICK)
+
+    assert plugin.values("gpushare_cards") == {(): 2}
+    assert plugin.values("gpushare_unit_bytes", "mode", "unit") == {("ids", "GiB"): 1024 * MIB}
+    assert plugin.values("gpushare_card_memory_bytes", "card", "uuid", "model") == {
+        ("0", "GPU-0", "Tesla T4"): 15079 * MIB,
+        ("2", "GPU-2", 'a "strange" \\ name'): 11178 * MIB,
+    }
+    assert plugin.values("gpushare_card_units", "card") == {"0": 14, "2": 10}
+    assert plugin.values("gpushare_card_slots", "card") == {"0": 0, "2": 3}
+    assert plugin.values("gpushare_card_healthy", "card") == {"0": 1, "2": 0}
+
+
+def test_what_happened_is_counted() -> None:
+    """From 0 on, if the outcomes are known."""
+    plugin = Plugin(T4)
+    metrics = plugin.metrics
+    for outcome in ("granted", "granted", "refused"):
+        metrics.count_allocation(outcome)
+    metrics.count_repair("exchanged")
+    metrics.count_registration("aliyun.com/gpu-mem")
+    metrics.count_nvml_error("processes")
+    metrics.count_unadmitted("reported")
+    metrics.count_xid("GPU-0", 79)
+    metrics.count_xid("GPU-0", 79)
+
+    assert plugin.values("gpushare_allocations_total", "outcome") == {"granted": 2, "refused": 1}
+    assert plugin.values("gpushare_repairs_total", "outcome") == {"exchanged": 1, "held": 0, "failed": 0}
+    assert plugin.values("gpushare_registrations_total", "resource") == {"aliyun.com/gpu-mem": 1}
+    assert plugin.values("gpushare_nvml_errors_total", "operation") == {"processes": 1}
+    assert plugin.values("gpushare_unadmitted_pods_total", "action") == {"reported": 1, "deleted": 0}
+    assert plugin.values("gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
+
+
+def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
+    """Xids too; another card in its place begins at nothing."""
+    plugin = Plugin(T4, SICK)
+    plugin.metrics.count_xid("GPU-2", 48)
+    plugin.metrics.show_usage(NodeUse((), {0: 1, 2: 5}, {2: 1}), (), 0)
+    plugin.scrape()
+    plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4,))
+
+    series = plugin.scrape()
+
+    assert not [key for rows in series.values() for key in rows if dict(key).get("card") == "2"]
+    plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4, SICK))
+    assert plugin.values("gpushare_xid_events_total", "card") == {}
+
+
+def test_a_pods_booking_is_there_without_a_look_at_its_use() -> None:
+    """Booked bytes need no hostPID; a card that the node has not belongs to no series."""
+    plugin = Plugin(T4)
+    plugin.pods = [pod("a", units=3), pod("b", index=7)]
+
+    assert plugin.values("gpushare_pod_booked_bytes", "namespace", "pod", "uid", "card") == {
+        ("team", "a", "uid-a", "0"): 3072 * MIB
+    }
+    assert "gpushare_pod_used_bytes" not in plugin.scrape()
+
+
+def test_use_and_overuse_are_shown_beside_the_booking() -> None:
+    """An unknown use has no series: it is not 0."""
+    plugin = Plugin(T4, SICK)
+    plugin.pods = [pod("a"), pod("b", index=2)]
+    hidden = PodOnCard("team", "b", "uid-b", 2)
+    seen = NodeUse((CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(hidden, 1, None)), {0: 40 * MIB}, {2: 1})
+    plugin.metrics.show_usage(seen, [ON], 1)
+
+    assert plugin.values("gpushare_pod_used_bytes", "pod", "card") == {("a", "0"): 1253 * MIB}
+    assert plugin.values("gpushare_pod_overuse_bytes", "pod", "card") == {("a", "0"): 229 * MIB}
+    assert plugin.values("gpushare_overuse_episodes_total") == {(): 1}
+    assert plugin.values("gpushare_card_unaccounted_bytes", "card") == {"0": 40 * MIB, "2": 0}
+    assert plugin.values("gpushare_card_processes_without_figure", "card") == {"0": 0, "2": 1}
+
+
+def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
+    """Before the next look at the processes."""
+    plugin = Plugin(T4)
+    plugin.pods = [pod("a")]
+    plugin.metrics.show_usage(NodeUse((CardUse(ON, 1, 2),)), [ON], 1)
+    assert plugin.values("gpushare_pod_used_bytes", "pod") == {"a": 2}
+
+    plugin.pods = []
+    series = plugin.scrape()
+
+    assert not [key for rows in series.values() for key in rows if dict(key).get("pod") == "a"]
+
+
+def test_two_pods_of_one_name_are_two_series() -> None:
+    """One is being stopped while its successor waits: a scrape with one series twice would be refused whole."""
+    plugin = Plugin(T4)
+    old = pod("a")
+    old.metadata.uid = "uid-old"
+    plugin.pods = [old, pod("a")]
+
+    assert plugin.values("gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
+
+
+def test_held_containers_count_until_they_start_or_are_gone() -> None:
+    """Held twice is held once; a container that never was is no error."""
+    plugin = Plugin(T4)
+    plugin.pods = [pod("a"), pod("b")]
+    for uid, container in (("uid-a", "x"), ("uid-a", "x"), ("uid-a", "y"), ("uid-b", "x")):
+        plugin.metrics.hold(uid, container)
+    assert plugin.values("gpushare_held_containers") == {(): 3}
+
+    plugin.metrics.release("uid-a", "y")
+    plugin.metrics.release("uid-a", "never")
+    assert plugin.values("gpushare_held_containers") == {(): 2}
+
+    plugin.pods = [pod("a")]
+    assert plugin.values("gpushare_held_containers") == {(): 1}
+
+
+@pytest.mark.parametrize("unit", ["GiB", "?"])
+def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
+    """Prometheus's conventions: our prefix, counters end with _total, amounts are bytes; no text is the name again."""
+    plugin = Plugin(T4, unit=unit)
+    plugin.pods = [pod("a")]
+    plugin.metrics.show_usage(NodeUse(), (), 0)
+
+    families = list(text_string_to_metric_families(generate_latest(plugin.registry).decode()))
+
+    assert len(families) > 15
+    for family in families:
+        assert family.name.startswith("gpushare_")
+        assert family.documentation.endswith(".")
+        assert family.type in ("gauge", "counter")
+        assert "mib" not in family.name
+
+
+def test_before_the_cards_are_known_there_are_none() -> None:
+    """A plugin that waits for its driver answers a scrape."""
+    registry = registry_of(PluginMetrics())
+
+    assert b"gpushare_cards 0.0" in generate_latest(registry)

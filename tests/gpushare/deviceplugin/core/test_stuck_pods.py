@@ -1,0 +1,179 @@
+"""Promises of gpushare.deviceplugin.core.stuck_pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.deviceplugin.core.stuck_pods import DeletionBudget, StuckPod, stuck_pods
+from gpushare.manifests import Pod
+from gpushare.model.cards import CardFacts, NodeCards
+
+T4, SICK_T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14), CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False)
+GTX = CardFacts(2, "GPU-2", "NVIDIA GeForce GTX 1080 Ti", 11178, 10)
+RESTART = (
+    "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+    "aliyun.com/gpu-mem, which is unexpected"
+)
+REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f7", "uid": "o", "controller": True}
+
+
+def pod(
+    units: object = 2,
+    *,
+    phase: str = "Failed",
+    reason: str = "UnexpectedAdmissionError",
+    message: str | None = RESTART,
+    owner: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> Pod:
+    """A pod that the kubelet turned away."""
+    asked = {"limits": {"aliyun.com/gpu-mem": units, **(limits or {})}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "p", "uid": "u", "ownerReferences": [owner] if owner else None, **metadata},
+            "spec": {"containers": [{"name": "c", "resources": asked}, {"name": "beside"}]},
+            "status": {"phase": phase, "reason": reason, "message": message},
+        },
+        Pod,
+    )
+
+
+def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
+    """The names of the stuck pods."""
+    return stuck_pods(pods, node(T4, SICK_T4), held or {})
+
+
+def node(*cards: CardFacts, mode: str = "ids") -> NodeCards:
+    """The cards that the plugin serves."""
+    return NodeCards(1, mode, "GiB", "boot", cards)
+
+
+def test_pod_from_the_kubelets_start_is_stuck_and_replaced() -> None:
+    """The cause is the kubelet's own words."""
+    (stuck,) = found(pod(owner=REPLICA_SET))
+
+    assert (stuck.keep_because, stuck.owner) == ("", "ReplicaSet web-5f7")
+    assert stuck.cause == f"UnexpectedAdmissionError: {RESTART}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("UnexpectedAdmissionError", "Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"),
+        ("UnexpectedAdmissionError", "Allocate failed due to endpoint of aliyun.com/gpu-slot has been stopped"),
+        ("UnexpectedAdmissionError", "Allocate failed due to rpc error: code = Unavailable desc = error reading: EOF"),
+        ("UnexpectedAdmissionError", None),
+        ("OutOfaliyun.com/gpu-mem", "Node didn't have enough resource: aliyun.com/gpu-mem"),
+        ("OutOfaliyun.com/gpu-slot", "Node didn't have enough resource: aliyun.com/gpu-slot"),
+    ],
+)
+def test_every_way_to_be_turned_away_for_our_resource_counts(reason: str, message: str | None) -> None:
+    """The kubelet's texts, of before and of 1.36."""
+    assert len(found(pod(reason=reason, message=message))) == 1
+
+
+OTHERS = {
+    "it runs": pod(phase="Running", reason=""),
+    "it failed by itself": pod(reason="Error", message="exit 1"),
+    "it was evicted": pod(reason="Evicted", message="aliyun.com/gpu-mem"),
+    "too little of another resource": pod(reason="OutOfcpu", message="cpu"),
+    "another plugin's resource": pod(message="no healthy devices nvidia.com/gpu", limits={"nvidia.com/gpu": 1}),
+    "some plugin's answer, and it asks two": pod(message="rpc error", limits={"example.com/nic": 1}),
+    "it asks for none of ours": pod(0),
+    "it asks for nothing that is a number": pod("1.5"),
+    "no card that is healthy could hold it": pod(15),
+    "it is being deleted": pod(deletionTimestamp="2026-01-01T00:00:00Z"),
+    "nothing is known": Pod(),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_no_other_pod_is_stuck(other: Pod) -> None:
+    """Another's reason, one that has not passed, or no pod of ours."""
+    assert found(other) == []
+
+
+def test_while_all_cards_are_sick_no_reason_has_passed() -> None:
+    """A replacement would be turned away as well."""
+    assert stuck_pods([pod()], node(SICK_T4), {}) == []
+
+
+WISHES = {
+    "a model that the node has": ({"card-model": "T4"}, 2, True),
+    "a model that it has not": ({"card-model": "H100"}, 2, False),
+    "a model of a sick card alone": ({"card-uuid": "GPU-1"}, 2, False),
+    "a model too small for it": ({"card-model": "1080 Ti"}, 12, False),
+    "not the only card that is large enough": ({"card-model-not": "T4"}, 12, False),
+    "a whole card": ({"split": "whole"}, 14, True),
+    "a whole card of another size": ({"split": "whole"}, 12, False),
+    "two cards": ({"split": "8,8"}, 16, True),
+    "two cards, of which one is too small": ({"split": "14,11"}, 25, False),
+    "a policy that is none": ({"policy": "sprad"}, 2, False),
+    "a misspelt wish": ({"card-modell": "T4"}, 2, False),
+}
+
+
+@pytest.mark.parametrize(("wishes", "units", "is_stuck"), WISHES.values(), ids=WISHES.keys())
+def test_a_pod_whose_wish_the_node_cannot_grant_is_not_stuck(
+    wishes: dict[str, str], units: int, is_stuck: bool
+) -> None:
+    """Its replacement would be turned away for the same wish, so it is neither reported as curable nor deleted."""
+    asking = pod(units, annotations={f"gpushare.aliyun.com/{key}": value for key, value in wishes.items()})
+
+    assert bool(stuck_pods([asking], node(T4, SICK_T4, GTX), {})) is is_stuck
+
+
+def test_a_pod_without_slots_is_not_stuck_in_slots_mode() -> None:
+    """The node refuses each pod that does not ask for slots."""
+    card = CardFacts(0, "GPU-0", "Tesla T4", 15079, 15079, slots=8)
+
+    assert stuck_pods([pod()], node(card, mode="slots"), {}) == []
+    assert len(stuck_pods([pod(limits={"aliyun.com/gpu-slot": 1})], node(card, mode="slots"), {})) == 1
+
+
+def test_pod_that_names_our_resource_is_ours() -> None:
+    """The message decides."""
+    assert len(found(pod(limits={"nvidia.com/gpu": 1}))) == 1
+
+
+def test_a_pod_held_for_good_is_stuck_while_it_waits() -> None:
+    """The reason is the plugin's own; once it has ended it is another case."""
+    (stuck,) = found(pod(phase="Pending", reason="", owner=REPLICA_SET), held={"u": "its ids lie on two cards"})
+
+    assert (stuck.cause, stuck.keep_because) == ("its ids lie on two cards", "")
+    assert found(pod(phase="Succeeded", reason=""), held={"u": "x"}) == []
+
+
+KEPT = {
+    "bare": ({}, "no controller would replace it"),
+    "owned by no controller": ({"owner": {**REPLICA_SET, "controller": None}}, "no controller"),
+    "of a Job": ({"owner": {**REPLICA_SET, "kind": "Job"}}, "its Job replaces failed pods"),
+    "static": ({"owner": {**REPLICA_SET, "kind": "Node"}}, "it is a static pod"),
+    "a mirror": ({"owner": REPLICA_SET, "annotations": {"kubernetes.io/config.mirror": "h"}}, "it is a static pod"),
+}
+
+
+@pytest.mark.parametrize(("given", "because"), KEPT.values(), ids=KEPT.keys())
+def test_a_pod_without_a_controller_is_kept(given: dict[str, Any], because: str) -> None:
+    """And the reason is given."""
+    (stuck,) = found(pod(**given))
+
+    assert stuck.keep_because.startswith(because)
+
+
+def test_a_long_message_is_cut() -> None:
+    """An event holds 1024 characters, and has more text than this."""
+    assert len(found(pod(message="aliyun.com/gpu-mem" + "x" * 5000))[0].cause) == 300
+
+
+def test_only_so_many_are_deleted_a_minute() -> None:
+    """Three, then none until the first is a minute ago."""
+    budget = DeletionBudget(3)
+
+    assert [budget.take(now) for now in (0, 1, 50, 59, 60, 60.5, 61, 61)] == [
+        True, True, True, False, True, False, True, False,
+    ]  # fmt: skip

@@ -1,0 +1,203 @@
+"""Promises of gpushare.deviceplugin.core.usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.deviceplugin.core.usage import (
+    MIB,
+    CardUse,
+    Episode,
+    PodOnCard,
+    ProcessUse,
+    Tolerance,
+    bookings,
+    judge,
+    sum_up,
+    uids_in_cgroups,
+)
+from gpushare.manifests import ObjectMeta, Pod
+from gpushare.model.cards import CardFacts, NodeCards
+
+CARDS = NodeCards(
+    1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "T4", 15079, 14), CardFacts(1, "GPU-1", "T4", 15079, 14))
+)
+A = ObjectMeta(name="a", namespace="team", uid="uid-a")
+B = ObjectMeta(name="b", namespace="team", uid="uid-b")
+PODS = {"uid-a": A, "uid-b": B}
+ON = PodOnCard("team", "a", "uid-a", 0)
+NOBODY = Tolerance()
+
+
+def pod(units: object = 2, phase: str = "Running", **annotations: str) -> Pod:
+    """A pod that the extender bound."""
+    limits = {"limits": {"aliyun.com/gpu-mem": units}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "a", "namespace": "team", "uid": "uid-a", "annotations": annotations},
+            "spec": {"containers": [{"name": "c", "resources": limits}]},
+            "status": {"phase": phase},
+        },
+        Pod,
+    )
+
+
+def on_card(index: object) -> dict[str, str]:
+    """The annotation of the card."""
+    return {"ALIYUN_COM_GPU_MEM_IDX": str(index)}
+
+
+def test_a_booking_is_in_bytes_of_the_nodes_unit() -> None:
+    """Units times the unit, whatever it is."""
+    fine = msgspec.structs.replace(CARDS, unit="256MiB")
+
+    assert bookings([pod(2, **on_card(1))], CARDS) == (CardUse(PodOnCard("team", "a", "uid-a", 1), 2048 * MIB),)
+    assert bookings([pod(2, **on_card(1))], fine) == (CardUse(PodOnCard("team", "a", "uid-a", 1), 512 * MIB),)
+
+
+def test_a_pod_of_several_cards_booked_of_each() -> None:
+    """The multi-card annotation has the amount of each."""
+    many = {"scheduler.framework.gpushare.allocation": '{"0":{"0":1,"1":3}}'}
+
+    assert [(use.on.index, use.booked // MIB) for use in bookings([pod(4, **many)], CARDS)] == [(0, 1024), (1, 3072)]
+
+
+def test_pods_without_a_valid_card_booked_nothing_that_we_know() -> None:
+    """Not annotated, unreadable, ended; and a node with an unreadable unit."""
+    pods = [pod(), pod(**on_card("x")), pod("1.5", **on_card(0)), pod(phase="Succeeded", **on_card(0))]
+
+    assert bookings(pods, CARDS) == ()
+    assert bookings([pod(**on_card(0))], msgspec.structs.replace(CARDS, unit="?")) == ()
+
+
+def test_a_static_pod_is_known_by_the_hash_of_its_manifest() -> None:
+    """Its control groups carry that, not the uid of its mirror."""
+    mirror = pod(**{"kubernetes.io/config.mirror": "abcd"})
+
+    assert uids_in_cgroups([mirror.metadata, B]) == {"abcd": mirror.metadata, "uid-b": B}
+
+
+def test_processes_are_summed_by_pod_and_card() -> None:
+    """The use of several containers and several processes, beside the booking; an idle pod uses 0."""
+    processes = [ProcessUse(0, "uid-a", 100), ProcessUse(0, "uid-a", 50), ProcessUse(1, "uid-a", 7)]
+    booked = [CardUse(ON, 120), CardUse(PodOnCard("team", "b", "uid-b", 0), 5)]
+
+    uses = sum_up(processes, booked, PODS).uses
+
+    assert {use.on: (use.booked, use.used) for use in uses} == {
+        ON: (120, 150 * MIB),
+        PodOnCard("team", "b", "uid-b", 0): (5, 0),
+        PodOnCard("team", "a", "uid-a", 1): (0, 7 * MIB),
+    }
+
+
+def test_a_process_of_no_pod_is_unaccounted() -> None:
+    """A service of the host, and a pod of another node (a stale control group)."""
+    seen = sum_up([ProcessUse(0, None, 30), ProcessUse(0, "stranger", 12), ProcessUse(1, None, None)], [], PODS)
+
+    assert (seen.uses, seen.unaccounted, seen.without_figure) == ((), {0: 42 * MIB, 1: 0}, {1: 1})
+
+
+def test_an_unknown_amount_is_not_zero() -> None:
+    """None of a pod's processes has a figure: no use is known; one has: it is at least that."""
+    known = ProcessUse(0, "uid-a", 10)
+    unknown = ProcessUse(0, "uid-a", None)
+
+    assert sum_up([unknown], [CardUse(ON, 1)], PODS).uses[0].used is None
+    assert sum_up([unknown, known], [CardUse(ON, 1)], PODS).uses[0].used == 10 * MIB
+    assert sum_up([known, unknown], [CardUse(ON, 1)], PODS).uses[0].used == 10 * MIB
+
+
+def test_the_use_of_a_silent_card_is_not_known() -> None:
+    """Lost or slow: not idle."""
+    seen = sum_up([ProcessUse(1, "uid-a", 3)], [CardUse(ON, 1)], PODS, frozenset({0}))
+
+    assert [(use.on.index, use.used) for use in seen.uses] == [(0, None), (1, 3 * MIB)]
+
+
+def test_a_tolerance_is_a_share_or_an_amount() -> None:
+    """The use within the booking, and beside it."""
+    assert [Tolerance(10).limit(1000), Tolerance(0, 256).limit(1000), NOBODY.limit(1000)] == [1100, 1256, 1000]
+
+
+def test_above_the_booking_is_never_negative() -> None:
+    """Nor if it is unknown."""
+    assert [CardUse(ON, 5, used).over for used in (3, 8, None)] == [0, 3, 0]
+
+
+def look(before: Any, used: int | None, now: float, tolerance: Tolerance = NOBODY, after: float = 60) -> Any:
+    """One look at a pod that booked 1000."""
+    return judge(before, [CardUse(ON, 1000, used)], now, tolerance, after)
+
+
+def test_overuse_and_its_end_are_reported_once_each() -> None:
+    """Above since 10, reported at 70, silent at 90, over at 100; a new one starts over."""
+    first = look({}, 1001, 10)
+    early = look(first.episodes, 2000, 69)
+    told = look(early.episodes, 1500, 70)
+    again = look(told.episodes, 1500, 90)
+    ended = look(again.episodes, 1000, 100)
+    anew = look(ended.episodes, 1001, 110)
+
+    assert [bool(one.begun) for one in (first, early, told, again, ended, anew)] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert [bool(one.ended) for one in (told, again, ended, anew)] == [False, False, True, False]
+    assert anew.episodes == {ON: Episode(110.0)}
+
+
+def test_the_reported_use_is_that_of_the_moment() -> None:
+    """Not of when it began."""
+    told = look({ON: Episode(0)}, 1253, 60)
+
+    assert (told.begun[0].used, told.begun[0].booked, told.episodes) == (1253, 1000, {ON: Episode(0, reported=True)})
+
+
+def test_a_short_excess_is_never_reported() -> None:
+    """It ended before its time: neither beginning nor end."""
+    ended = look(look({}, 2000, 0).episodes, 500, 59)
+
+    assert (ended.episodes, ended.begun, ended.ended) == ({}, (), ())
+
+
+def test_within_the_tolerance_is_no_overuse() -> None:
+    """At the limit is within."""
+    assert look({}, 1100, 0, Tolerance(10), 0).begun == ()
+    assert look({}, 1101, 0, Tolerance(10), 0).begun != ()
+
+
+def test_an_unknown_use_changes_nothing() -> None:
+    """Neither an excess under way nor a pod that keeps to its share."""
+    running = {ON: Episode(5.0, reported=True)}
+
+    assert (look(running, None, 100).episodes, look({}, None, 100).episodes) == (running, {})
+    assert look(running, None, 100).ended == ()
+
+
+def test_a_pod_that_is_gone_ends_without_a_word() -> None:
+    """There is no pod left for an event."""
+    gone = judge({ON: Episode(0, reported=True)}, [], 100, NOBODY, 0)
+
+    assert (gone.episodes, gone.begun, gone.ended) == ({}, (), ())
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 3000)), max_size=30), st.integers(0, 5))
+def test_beginnings_and_ends_alternate(uses: list[int | None], after: int) -> None:
+    """For any readings: reported at most once between two ends, and an end only after it was reported."""
+    episodes: Any = {}
+    told = False
+    for now, used in enumerate(uses):
+        verdict = look(episodes, used, now, after=after)
+        assert not (verdict.begun and told)
+        assert not (verdict.ended and not told)
+        told = (told or bool(verdict.begun)) and not verdict.ended
+        episodes = verdict.episodes

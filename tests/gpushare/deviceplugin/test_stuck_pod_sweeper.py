@@ -1,0 +1,208 @@
+"""Promises of gpushare.deviceplugin.stuck_pod_sweeper, on a real API server."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.stuck_pod_sweeper import DELETIONS_A_MINUTE, StuckPodSweeper
+from gpushare.deviceplugin.telemetry.metrics_exposition import registry_of
+from gpushare.kube.client import ApiClient
+from gpushare.kube.event_recorder import EventRecorder
+from gpushare.manifests import Pod
+from gpushare.model.cards import CardFacts, NodeCards
+from tests.servers import StubApi, plain_http, serve, status
+
+CARDS = NodeCards(1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),))
+MESSAGE = "Pod was rejected: Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"
+
+
+def failed(name: str, controller: str = "ReplicaSet") -> dict[str, Any]:
+    """A pod that the kubelet turned away; without a controller for ""."""
+    owners = [{"kind": controller, "name": "web", "uid": "o", "controller": True}] if controller else None
+    return {
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "ownerReferences": owners},
+        "spec": {
+            "nodeName": "rig",
+            "containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}],
+        },
+        "status": {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": MESSAGE},
+    }
+
+
+class DeletingApi(StubApi):
+    """Deletes pods, on the condition of their uid."""
+
+    def answer(self, method: str, path: str, query: str, body: Any) -> tuple[int, Any]:
+        if method != "DELETE":
+            return super().answer(method, path, query, body)
+        pod = self.pod("team", path.rpartition("/")[2])
+        if pod is None:
+            return status(404, "not found")
+        if body["preconditions"]["uid"] != pod["metadata"]["uid"]:
+            return status(409, "the UID in the precondition is another")
+        self.pods.remove(pod)
+        return 200, pod
+
+
+class Rig:
+    """A plugin's sweeper, and what it sees."""
+
+    def __init__(self, api: StubApi) -> None:
+        self.api = api
+        self.seen: list[Pod] = []
+        self.metrics = PluginMetrics()
+        self.registry = registry_of(self.metrics)
+        self.now = 0.0
+        self.is_served = True
+        self.held: dict[str, str] = {}
+        self.sweeper: StuckPodSweeper
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """The watch shows what the API has."""
+        self.seen = [msgspec.convert(pod, Pod) for pod in self.api.pods]
+
+    def names(self) -> list[str]:
+        """The pods that the API has."""
+        return [pod["metadata"]["name"] for pod in self.api.pods]
+
+    def said(self) -> dict[str, str]:
+        """By pod, the one event on it."""
+        found = {event["regarding"]["name"]: event["note"] for event in self.api.events}
+        assert len(found) == len(self.api.events)
+        return found
+
+    def counted(self, action: str) -> float | None:
+        """The metric."""
+        return self.registry.get_sample_value("gpushare_unadmitted_pods_total", {"action": action})
+
+
+@asynccontextmanager
+async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
+    """The sweeper on a server with these pods."""
+    api = DeletingApi(pods=list(pods))
+    async with serve(api) as url, plain_http(url) as http:
+        it, client = Rig(api), ApiClient(http)
+        it.sweeper = StuckPodSweeper(
+            client,
+            lambda: CARDS,
+            lambda: it.seen,
+            lambda: it.is_served,
+            lambda: it.held,
+            it.metrics,
+            EventRecorder(client, "test", lambda: 0.0, random.Random(1)),
+            lambda: it.now,
+            delete=delete,
+        )
+        yield it
+
+
+async def test_a_controllers_pod_is_deleted_and_a_bare_one_is_reported() -> None:
+    """Each with an event that has the next step and the reason."""
+    async with rig(failed("owned"), failed("bare", ""), failed("job", "Job")) as node:
+        await node.sweeper.look()
+
+        assert node.names() == ["bare", "job"]
+        said = node.said()
+        assert "it is deleted so that ReplicaSet web replaces it" in said["owned"]
+        assert "it stays: no controller would replace it" in said["bare"]
+        assert "it stays: its Job" in said["job"]
+        assert all(MESSAGE in text for text in said.values())
+        assert (node.counted("reported"), node.counted("deleted")) == (3, 1)
+
+
+async def test_nothing_is_deleted_without_the_flag_which_is_named() -> None:
+    """Reported once, however often it is looked at."""
+    async with rig(failed("owned"), delete=False) as node:
+        await node.sweeper.look()
+        await node.sweeper.look()
+
+        assert node.names() == ["owned"]
+        assert "(the plugin does so with --delete-unadmitted)" in node.said()["owned"]
+        assert node.counted("reported") == 1
+
+
+async def test_nothing_is_stuck_while_the_kubelet_lacks_our_list() -> None:
+    """The reason has not passed: a replacement would fail as well."""
+    async with rig(failed("owned")) as node:
+        node.is_served = False
+        await node.sweeper.look()
+        assert (node.names(), node.said()) == (["owned"], {})
+
+        node.is_served = True
+        await node.sweeper.look()
+        assert node.names() == []
+
+
+async def test_the_pod_of_the_same_name_that_came_after_is_left_alone() -> None:
+    """Our watch is behind; the uid is the condition."""
+    async with rig(failed("owned")) as node:
+        node.api.pods[0]["metadata"]["uid"] = "uid-of-the-next"
+        await node.sweeper.look()
+        await node.sweeper.look()
+
+        assert node.names() == ["owned"]
+        assert len([call for call in node.api.calls if call["method"] == "DELETE"]) == 1
+        assert node.counted("deleted") == 0
+
+
+async def test_deleted_pod_still_in_the_watch_is_deleted_once() -> None:
+    """It needs no second one, and takes nothing of the budget."""
+    async with rig(failed("owned")) as node:
+        await node.sweeper.look()
+        await node.sweeper.look()
+
+        assert (len([call for call in node.api.calls if call["method"] == "DELETE"]), node.counted("deleted")) == (1, 1)
+
+
+async def test_a_node_that_always_refuses_does_not_loop() -> None:
+    """This many a minute; the rest waits, and is reported immediately."""
+    pods = [failed(f"p{number}") for number in range(DELETIONS_A_MINUTE + 2)]
+    async with rig(*pods) as node:
+        await node.sweeper.look()
+        assert (len(node.names()), node.counted("reported")) == (2, DELETIONS_A_MINUTE + 2)
+
+        node.now = 61
+        node.catch_up()
+        await node.sweeper.look()
+        assert node.names() == []
+
+
+@pytest.mark.parametrize(
+    ("message", "hints_of_a_role"),
+    [
+        ('pods "owned" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"', 1),
+        ('pods "owned" is forbidden: the webhook of a policy says no', 0),
+    ],
+)
+async def test_a_deletion_that_is_refused_is_logged_once(
+    caplog: pytest.LogCaptureFixture, message: str, hints_of_a_role: int
+) -> None:
+    """With the file that grants it if a role lacks the right; tried again as long as the pod exists."""
+    async with rig(failed("owned")) as node:
+        node.api.fault = lambda method, path: status(403, message) if method == "DELETE" else None
+        await node.sweeper.look()
+        await node.sweeper.look()
+
+        assert node.names() == ["owned"]
+        said = [text for record in caplog.records if "cannot delete stuck pods" in (text := record.getMessage())]
+        assert (len(said), sum("delete-unadmitted-rbac.yaml" in text for text in said)) == (1, hints_of_a_role)
+
+
+async def test_a_pod_held_for_good_is_replaced() -> None:
+    """Its container may never start; the reason is reported."""
+    waiting = failed("held")
+    waiting["status"] = {"phase": "Pending"}
+    async with rig(waiting) as node:
+        node.held = {"uid-held": "its ids lie on two cards"}
+        await node.sweeper.look()
+
+        assert node.names() == []
+        assert node.said()["held"].endswith("The reason: its ids lie on two cards")

@@ -1,0 +1,201 @@
+"""Promises of gpushare.extender.core.filter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_everywhere
+from gpushare.model.device import Device
+from gpushare.model.node import lay_out
+from gpushare.model.placement import Question, reason_against
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+from gpushare.model.wishes import Wishes
+from tests.counted import steps_of
+
+FULL = lay_out("full", (Device(0, 14, 10), Device(1, 14, 9)), [])
+FREE = lay_out("free", (Device(0, 14),), [])
+SMALL = lay_out("small", (Device(0, 4),), [])
+SICK = lay_out("sick", (Device(0, 14, healthy=False),), [])
+PLAIN = lay_out("plain", (), [])
+CLUSTER = Snapshot({node.name: node for node in (FULL, FREE, SMALL, SICK, PLAIN)})
+
+
+def test_a_node_fits_when_one_card_holds_the_request() -> None:
+    """Nine units free in total on two cards do not hold six on one."""
+    result = filter_nodes(Question(Request(6)), ["full", "free"], CLUSTER)
+
+    assert (result.fitting, result.failed, result.unresolvable) == (["free"], {wire.REASON_NO_CARD_FITS: ["full"]}, {})
+
+
+def test_a_request_as_large_as_the_free_card_fits() -> None:
+    """To the last unit, and not one beyond."""
+    assert filter_nodes(Question(Request(14)), ["free"], CLUSTER).fitting == ["free"]
+    assert filter_nodes(Question(Request(5)), ["full"], CLUSTER).fitting == ["full"]
+    assert filter_nodes(Question(Request(15)), ["free"], CLUSTER).fitting == []
+
+
+@pytest.mark.promise("EXT-007")
+def test_what_eviction_cannot_cure_is_unresolvable() -> None:
+    """No large enough card, no healthy card, no card, no node: preemption must not kill pods there."""
+    result = filter_nodes(Question(Request(6)), ["small", "sick", "plain", "gone"], CLUSTER)
+
+    assert (result.fitting, result.failed) == ([], {})
+    assert result.unresolvable == {
+        wire.REASON_NO_CARD_LARGE_ENOUGH: ["small"],
+        wire.REASON_ALL_CARDS_UNHEALTHY: ["sick"],
+        wire.REASON_NOT_A_GPU_NODE: ["plain"],
+        wire.REASON_UNKNOWN_NODE: ["gone"],
+    }
+
+
+@pytest.mark.promise("EXT-014")
+def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
+    """Also on nodes without cards and on nodes that we do not know."""
+    assert filter_nodes(Question(Request(0)), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
+
+
+ASKED = st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12)
+
+
+@pytest.mark.promise("EXT-004", "EXT-006")
+@given(ASKED, st.integers(0, 20))
+def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> None:
+    """In one of the three answers, under one reason, in the order asked; nothing is invented."""
+    result = filter_nodes(Question(Request(request)), names, CLUSTER)
+    answers = [result.fitting, *result.failed.values(), *result.unresolvable.values()]
+
+    assert sorted(name for answer in answers for name in answer) == sorted(set(names))
+    assert all(answer == [name for name in dict.fromkeys(names) if name in answer] for answer in answers)
+    for refused in (result.failed, result.unresolvable):
+        assert list(refused) == sorted(refused, key=lambda reason: names.index(refused[reason][0]))
+
+
+@given(ASKED, st.integers(1, 20), st.sampled_from([0, 40]))
+def test_answers_that_are_known_make_no_difference(names: list[str], request: int, others: int) -> None:
+    """Whether most nodes are asked about or few of them; and a caller that keeps them has them all afterwards."""
+    asked = Question(Request(request))
+    nodes = dict(CLUSTER.nodes) | {name: lay_out(name, (), []) for name in map("other-{}".format, range(others))}
+    known = {name: reason_against(node, asked) for name, node in nodes.items()}
+    before = dict(known)
+
+    assert filter_nodes(asked, names, Snapshot(nodes), known) == filter_nodes(asked, names, CLUSTER)
+    assert known == before
+
+
+def test_reasons_name_no_node() -> None:
+    """The scheduler counts equal texts; a node's name in them defeats that."""
+    result = filter_nodes(Question(Request(6)), list(CLUSTER.nodes), CLUSTER)
+
+    for reason, names in {**result.failed, **result.unresolvable}.items():
+        assert not set(names) & set(reason.split())
+
+
+# One free slot of two on a card with 60 MiB left; none on the card with 80.
+SLOTTED = lay_out("slotted", (Device(0, 80, 20, slots=2, slots_used=1), Device(1, 80, slots=2, slots_used=2)), [])
+SLOTS = Snapshot({"slotted": SLOTTED, "free": FREE})
+
+
+def test_card_in_slots_mode_fits_with_a_slot_per_container() -> None:
+    """The memory of a card with booked slots is out of reach; waiting cures that."""
+    assert filter_nodes(Question(Request(60, 1)), ["slotted"], SLOTS).fitting == ["slotted"]
+    assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
+    assert filter_nodes(Question(Request(10, 2)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
+    assert filter_nodes(Question(Request(10, 3)), ["slotted"], SLOTS).unresolvable == {
+        wire.REASON_TOO_MANY_CONTAINERS: ["slotted"]
+    }
+
+
+def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
+    """There its containers would get no variable of ours, and see every card; a node in ids mode needs none."""
+    result = filter_nodes(Question(Request(6, 2, names_slots=False)), ["slotted", "free"], SLOTS)
+
+    assert (result.fitting, result.failed) == (["free"], {})
+    assert result.unresolvable == {wire.REASON_SLOT_MISSING: ["slotted"]}
+
+
+@given(
+    st.lists(
+        st.builds(
+            Device,
+            index=st.just(0),
+            total=st.integers(0, 9),
+            used=st.integers(0, 9),
+            healthy=st.booleans(),
+            slots=st.integers(1, 3),
+            slots_used=st.integers(0, 3),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.builds(Request, units=st.integers(1, 9), slots=st.integers(1, 4), names_slots=st.booleans()),
+)
+def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Device], request: Request) -> None:
+    """A node fits exactly if one of its cards holds memory and slots, and the pod names them."""
+    info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
+    result = filter_nodes(Question(request), ["n"], Snapshot({"n": info}))
+
+    holds = any(
+        one.healthy and one.total - one.used >= request.units and one.slots - one.slots_used >= request.slots
+        for one in devices
+    )
+    assert (result.fitting == ["n"]) == (holds and request.names_slots)
+    assert bool(result.failed) <= any(
+        one.healthy and one.total >= request.units and one.slots >= request.slots for one in devices
+    )
+
+
+@given(
+    st.lists(
+        st.builds(Device, index=st.just(0), total=st.integers(0, 9), used=st.integers(0, 12), healthy=st.booleans()),
+        max_size=3,
+    ),
+    st.integers(1, 12),
+)
+def test_plain_requests_fast_path_gives_the_same_reasons(devices: list[Device], units: int) -> None:
+    """A node's precomputed answer is the same as a look at every card, word for word."""
+    info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
+    result = filter_nodes(Question(Request(units)), ["n"], Snapshot({"n": info}))
+
+    assert [*result.failed, *result.unresolvable, ""][0] == reason_against(info, Question(Request(units)))
+
+
+def test_pod_with_senseless_annotations_is_refused_everywhere() -> None:
+    """As unresolvable: the end of other pods does not mend an annotation."""
+    assert refuse_everywhere("bad wish", ["a", "b", "a"]) == FilterResult([], {}, {"bad wish": ["a", "b"]})
+    assert refuse_everywhere("bad wish", []) == FilterResult([], {}, {})
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (FilterResult(["a"], {"full": ["b"]}, {"small": ["c"]}), ""),
+        (FilterResult([], {"full": ["b"], "no slot": ["d"]}, {"small": ["c"]}), "full"),
+        (FilterResult([], {}, {"small": ["c"], "sick": ["e"]}), "small"),
+        (FilterResult([], {}, {}), ""),
+    ],
+)
+def test_an_answer_has_one_reason_for_all_nodes(result: FilterResult, reason: str) -> None:
+    """The one with a remedy, before those that nothing helps against."""
+    assert result.reason == reason
+
+
+def steps_to_filter(entries: int, nodes: int) -> int:
+    """The work of one question about nodes of eight cards, for a pod that names that number of models."""
+    cards = tuple(Device(at, 14, uuid=f"GPU-{at}", model="Tesla T4") for at in range(8))
+    snapshot = Snapshot({f"n{at}": lay_out(f"n{at}", cards, []) for at in range(nodes)})
+    models = tuple(f" a{number} " for number in range(entries))
+    request = Request(1, wishes=Wishes(models=models))
+    return steps_of(lambda: filter_nodes(Question(request), list(snapshot.nodes), snapshot))
+
+
+def test_attack_02_models_are_compared_once() -> None:
+    """The work for a node is the same for a pod that names one model and for one that names many."""
+    few, many = (steps_to_filter(entries, 41) - steps_to_filter(entries, 1) for entries in (1, 64))
+
+    assert few == many

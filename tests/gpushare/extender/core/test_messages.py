@@ -1,0 +1,252 @@
+"""Promises of gpushare.extender.core.messages: the bytes of kube-scheduler, any release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.messages import (
+    BindingArgs,
+    MalformedMessageError,
+    decode_args,
+    decode_binding,
+    decode_pod,
+    decode_preemption,
+    encode_binding_result,
+    encode_filter_error,
+    encode_filter_result,
+    names_of,
+    reasons_in,
+)
+
+POD = {
+    "metadata": {"name": "p", "namespace": "d", "uid": "u", "creationTimestamp": None},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+NODE = {"metadata": {"name": "n1"}, "spec": {}, "status": {"x": [1, 2.50]}}
+
+
+@pytest.mark.promise("EXT-002")
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]},
+        {"pod": POD, "nodes": None, "nodenames": ["a", "b"]},
+        {"Pod": POD, "nodeNames": ["a", "b"]},
+        {"POD": POD, "NODENAMES": ["a", "b"], "Unknown": {"deep": [1]}},
+    ],
+)
+def test_filter_questions_are_read_in_any_casing(document: object) -> None:
+    """Go matches keys without regard to case, and schedulers up to 1.16 send lower case."""
+    args = decode_args(json.dumps(document).encode())
+
+    assert (args.pod and args.pod.metadata.name, args.node_names, args.nodes) == ("p", ["a", "b"], None)
+
+
+@pytest.mark.promise("EXT-005")
+@pytest.mark.parametrize("key", ["Nodes", "nodes"])
+def test_full_nodes_keep_their_bytes(key: str) -> None:
+    """A scheduler without node cache replaces its Node objects by what comes back."""
+    body = json.dumps({"Pod": POD, key: {"metadata": {}, "items": [NODE]}, "NodeNames": None}).encode()
+    body = body.replace(b"2.5", b"2.50")
+    nodes = decode_args(body).nodes
+
+    assert nodes is not None
+    assert [(name, json.loads(bytes(item))) for name, item in names_of(nodes)] == [("n1", NODE)]
+    assert b"2.50" in bytes(names_of(nodes)[0][1])
+
+
+@pytest.mark.promise("EXT-003")
+def test_neither_nodes_nor_names_is_a_question_about_none() -> None:
+    """Both may be null."""
+    args = decode_args(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None}).encode())
+
+    assert (args.nodes, args.node_names) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "empty"),
+        (b"  ", "empty"),
+        (b"{not json", "cannot be read"),
+        (b"[]", "cannot be read"),
+        (b'"x"', "cannot be read"),
+        (b"{}", "no Pod"),
+        (b'{"Pod":null}', "no Pod"),
+        (b'{"Pod":{"metadata":7}}', "cannot be read"),
+        (b'{"Pod":{},"NodeNames":[1]}', "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+    ],
+)
+def test_body_that_is_no_question_is_refused_with_its_fault(body: bytes, says: str) -> None:
+    """Never a crash, whatever comes."""
+    with pytest.raises(MalformedMessageError, match=says):
+        decode_args(body)
+
+
+@pytest.mark.promise("EXT-002")
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"},
+        {"podname": "p", "podnamespace": "d", "poduid": "u", "node": "n"},
+        {"podName": "p", "podNamespace": "d", "podUID": "u", "node": "n", "more": 1},
+    ],
+)
+def test_bind_orders_are_read_in_any_casing(document: object) -> None:
+    """As for filter."""
+    assert decode_binding(json.dumps(document).encode()) == BindingArgs("p", "d", "u", "n")
+
+
+def test_a_bind_order_that_lacks_something_says_what() -> None:
+    """All missing names in one message."""
+    with pytest.raises(MalformedMessageError, match="lacks PodNamespace, Node"):
+        decode_binding(b'{"PodName":"p"}')
+
+
+@pytest.mark.parametrize("name", ["a/../b", "a/b", "..", "%2e", "A", "a b", "a" * 300])
+def test_a_strangers_names_are_names(name: str) -> None:
+    """They become part of a path; a slash would reach another object."""
+    with pytest.raises(MalformedMessageError, match="not the name"):
+        decode_binding(json.dumps({"PodName": name, "PodNamespace": "d", "Node": "n"}).encode())
+    with pytest.raises(MalformedMessageError, match="not the name"):
+        decode_binding(json.dumps({"PodName": "p", "PodNamespace": name, "Node": "n"}).encode())
+
+
+@pytest.mark.promise("EXT-001")
+def test_answers_have_the_canonical_names_of_go() -> None:
+    """Every key present, Error never omitted, Nodes null for a question with names (defect D23 sends full nodes)."""
+    result = FilterResult(["a"], {"full": ["b"]}, {"none": ["c"]})
+
+    assert json.loads(encode_filter_result(result)) == {
+        "Nodes": None,
+        "NodeNames": ["a"],
+        "FailedNodes": {"b": "full"},
+        "FailedAndUnresolvableNodes": {"c": "none"},
+        "Error": "",
+    }
+    assert json.loads(encode_filter_error("why")) == {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+        "Error": "why",
+    }
+    assert (encode_binding_result(), encode_binding_result("no")) == (b'{"Error":""}', b'{"Error":"no"}')
+
+
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+
+
+@given(
+    st.lists(_WORDS, max_size=3),
+    st.dictionaries(_WORDS, st.lists(_WORDS, min_size=1, max_size=4, unique=True), max_size=3),
+    st.dictionaries(_WORDS, st.lists(_WORDS, min_size=1, max_size=4, unique=True), max_size=3),
+)
+@example(["a"], {"full": ["b", "c"], "no slot": ["d"]}, {"none": ["e"]})
+@example([], {"full": ['","', '"', "\\", ",", "\n"]}, {})
+def test_a_filter_answer_says_of_each_name_what_was_found(
+    fitting: list[str], failed: dict[str, list[str]], unresolvable: dict[str, list[str]]
+) -> None:
+    """However odd the texts; and it can be read back for an explanation."""
+    answer = encode_filter_result(FilterResult(fitting, failed, unresolvable))
+    by_name = [{name: reason for reason, names in one.items() for name in names} for one in (failed, unresolvable)]
+
+    assert json.loads(answer) == {
+        "Nodes": None,
+        "NodeNames": fitting,
+        "FailedNodes": by_name[0],
+        "FailedAndUnresolvableNodes": by_name[1],
+        "Error": "",
+    }
+    assert reasons_in(answer) == {**dict.fromkeys(fitting, ""), **by_name[0], **by_name[1]}
+
+
+@pytest.mark.promise("EXT-001")
+def test_an_answer_with_full_nodes_has_the_list_around_them() -> None:
+    """Go decodes a NodeList."""
+    answer = json.loads(encode_filter_result(FilterResult(["n1"], {}, {}), [msgspec.Raw(json.dumps(NODE).encode())]))
+
+    assert answer["Nodes"] == {"metadata": {}, "items": [NODE]}
+
+
+LONG = "x" * 5_000_000
+NAMES = ["n"] * 20_001
+VICTIMS = {"Pods": [{"UID": "u"}] * 1_001}
+
+
+@pytest.mark.parametrize(
+    ("decode", "body", "refusal"),
+    [
+        (decode_args, {"Pod": POD, "NodeNames": NAMES}, "nodes of a question is limited to 20000"),
+        (decode_args, {"pod": POD, "nodenames": NAMES}, "nodes of a question is limited to 20000"),
+        (decode_args, {"Pod": POD, "Nodes": {"items": [{}] * 20_001}}, "nodes of a question is limited to 20000"),
+        (
+            decode_args,
+            {"Pod": POD, "Nodes": {"items": [0] * 8_000_000}},
+            "its nodes in full is limited to 8000000 values",
+        ),
+        (decode_args, {"Pod": POD, "NodeNames": [LONG]}, "in full, is limited to 4194304 bytes"),
+        (decode_args, {"Pod": POD, "Nodes": {"items": []}, "x": LONG}, "in full, is limited to 4194304 bytes"),
+        (decode_args, {"Pod": {"spec": {"containers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        (decode_args, {"Pod": {"spec": {"initContainers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        (decode_pod, {"spec": {"containers": [{}] * 1_025}}, "containers of a pod is limited to 1024"),
+        (decode_pod, {"metadata": {"name": LONG}}, "in full, is limited to 4194304 bytes"),
+        (decode_binding, {"PodName": "p", "PodNamespace": "d", "Node": "n" * 70_000}, "bind is limited to 65536 bytes"),
+        (
+            decode_preemption,
+            {"Pod": POD, "NodeNameToMetaVictims": dict.fromkeys(map(str, range(20_001)))},
+            "nodes of a question is limited to 20000",
+        ),
+        (
+            decode_preemption,
+            {"Pod": POD, "NodeNameToMetaVictims": dict.fromkeys(map(str, range(100)), VICTIMS)},
+            "victims of a question is limited to 100000",
+        ),
+        (
+            decode_preemption,
+            {"Pod": POD, "NodeNameToVictims": {"n": {"Pods": [{}] * 2_000_001}}},
+            "its victims in full is limited to 2000000 values",
+        ),
+        (decode_preemption, {"Pod": {"spec": {"containers": [{}] * 1_025}}}, "containers of a pod is limited to 1024"),
+        (
+            decode_args,
+            {"Pod": {"metadata": {"uid": "u" * 254}}, "NodeNames": []},
+            "uid of a pod is limited to 253 characters",
+        ),
+    ],
+)
+def test_attack_11_a_question_has_bounds(decode: Callable[[bytes], object], body: object, refusal: str) -> None:
+    """More than a scheduler asks of is refused, before it takes much more memory than its bytes."""
+    with pytest.raises(MalformedMessageError, match=refusal):
+        decode(msgspec.json.encode(body))
+
+
+@pytest.mark.parametrize("key", ["Nodes", "nodes"])
+def test_a_large_question_with_full_nodes_is_read(key: str) -> None:
+    """5,000 nodes of 12 kB, as a scheduler without node cache sends them."""
+    node = {"metadata": {"name": "n"}, "status": {"images": [{"names": ["a" * 50, "b" * 50], "sizeBytes": 7}] * 90}}
+    body = msgspec.json.encode({"Pod": POD, key: {"items": [node] * 5_000}})
+    args = decode_args(body)
+
+    assert len(body) > 59_000_000
+    assert args.nodes is not None
+    assert len(args.nodes.items or ()) == 5_000
+
+
+def test_a_large_question_with_full_victims_is_read() -> None:
+    """A scheduler without node cache sends them so."""
+    pods = [{"metadata": {"uid": str(number), "annotations": {"a": "x" * 7_000}}} for number in range(10)]
+    body = msgspec.json.encode({"Pod": POD, "NodeNameToVictims": {str(n): {"Pods": pods} for n in range(100)}})
+    _, proposed = decode_preemption(body)
+
+    assert len(body) > 7_000_000
+    assert {len(victims.uids) for victims in proposed.values()} == {10}

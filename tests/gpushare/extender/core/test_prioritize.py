@@ -1,0 +1,124 @@
+"""Promises of gpushare.extender.core.prioritize and gpushare.model.policies."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare import wire
+from gpushare.extender.core.prioritize import prioritize
+from gpushare.model.device import Device
+from gpushare.model.node import lay_out
+from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.placement import Question, question
+from gpushare.model.pod import Request
+from gpushare.model.snapshot import Snapshot
+
+EMPTY = lay_out("empty", (Device(0, 16), Device(1, 16)), [])
+HALF = lay_out("half", (Device(0, 16, 8), Device(1, 16)), [])
+FULL = lay_out("full", (Device(0, 16, 12), Device(1, 16, 16)), [])
+EXPECTED = Outlook({PodClass(8): 3, PodClass(4): 1})
+CLUSTER = Snapshot({node.name: node for node in (EMPTY, HALF, FULL)}, lambda: EXPECTED)
+
+
+def scores(policy: str, units: int = 4) -> dict[str, int]:
+    """The scores of all nodes."""
+    return prioritize(question(Request(units), CLUSTER, policy), list(CLUSTER.nodes), CLUSTER)
+
+
+def test_binpack_likes_what_is_full() -> None:
+    """So that whole cards and whole nodes stay free."""
+    found = scores("binpack")
+
+    assert found["full"] == 10
+    assert found["full"] > found["half"] > found["empty"]
+
+
+def test_spread_likes_what_is_empty() -> None:
+    """The other way round."""
+    found = scores("spread")
+
+    assert found["empty"] > found["half"] > found["full"]
+    assert found["full"] == 0
+
+
+def test_fragmentation_likes_where_least_becomes_useless() -> None:
+    """Requests of 8 are usual: four units of the full node can hold none of them, elsewhere a block of 8 would be broken."""
+    found = scores("fragmentation")
+
+    assert (found["full"], found["empty"], found["half"]) == (10, 0, 0)
+
+
+def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
+    """A pod without a card belongs on CPU that cards do not need; if CPU is not known all nodes score alike."""
+    nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in "abc"}
+    needy = Outlook({PodClass(8, cpu_milli=4000): 1})
+    cpu = {"a": 16_000, "b": 32_000}
+    snapshot = Snapshot(nodes, lambda: needy, cpu)
+
+    assert prioritize(question(Request(0), snapshot, "fragmentation", 8000), ["a", "b"], snapshot) == {"a": 0, "b": 10}
+    assert prioritize(question(Request(0), snapshot, "fragmentation", 8000), ["b", "c"], snapshot) == {"b": 10, "c": 10}
+
+
+def test_a_card_without_units_is_no_error() -> None:
+    """A node may have more cards than units: its cards are of none."""
+    snapshot = Snapshot({"odd": lay_out("odd", (Device(0, 0), Device(1, 0)), [])}, lambda: EXPECTED, {"odd": 8000})
+
+    assert prioritize(question(Request(0), snapshot, "fragmentation", 1000), ["odd"], snapshot) == {"odd": 10}
+
+
+def test_none_that_is_worse_is_among_the_best() -> None:
+    """A scheduler draws lots between equals: 10 is for the best alone, however little the next is behind."""
+    asked = question(Request(4), CLUSTER, "fragmentation")
+
+    assert prioritize(asked, ["a", "b", "c"], CLUSTER, {"a": 0.0, "b": 0.01, "c": 10.0}) == {"a": 10, "b": 9, "c": 0}
+
+
+def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
+    """A difference in the last digit of a sum is no difference."""
+    nodes = {name: lay_out(name, (Device(0, 16, 5), Device(1, 16, 7)), []) for name in "abc"}
+    snapshot = Snapshot(nodes, lambda: Outlook({PodClass(3): 1, PodClass(7): 1, PodClass(9): 1}))
+    found = prioritize(question(Request(2), snapshot, "fragmentation"), list(nodes), snapshot)
+
+    assert len(set(found.values())) == 1
+
+
+def test_node_that_is_unknown_or_too_small_scores_nothing() -> None:
+    """It is not the judge of that here, but it must not win."""
+    asked = Question(Request(12))
+
+    assert prioritize(asked, ["gone", "full", "empty"], CLUSTER) == {"gone": 0, "full": 0, "empty": 6}
+
+
+def test_a_pod_that_asks_for_nothing_finds_all_nodes_alike() -> None:
+    """Cards have no opinion on it."""
+    assert prioritize(Question(Request(0)), ["a", "b"], CLUSTER) == {"a": 0, "b": 0}
+
+
+CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()), min_size=1, max_size=4)
+
+
+@pytest.mark.promise("EXT-016")
+@given(st.lists(CARDS, min_size=1, max_size=5), st.integers(1, 20), st.sampled_from(wire.POLICIES))
+def test_score_is_a_whole_number_from_0_to_10_for_each_node(
+    nodes: list[list[tuple[int, int, bool]]], units: int, policy: str
+) -> None:
+    """kube-scheduler does not clamp, and refuses a fraction."""
+    infos = {
+        str(at): lay_out(str(at), tuple(Device(i, *card) for i, card in enumerate(cards)), [])
+        for at, cards in enumerate(nodes)
+    }
+    snapshot = Snapshot(infos, lambda: Outlook({PodClass(4): 2, PodClass(9): 1}))
+    found = prioritize(question(Request(units), snapshot, policy), list(infos), snapshot)
+
+    assert list(found) == list(infos)
+    assert all(type(score) is int and 0 <= score <= 10 for score in found.values())
+
+
+@pytest.mark.parametrize("policy", wire.POLICIES)
+def test_no_booking_at_all_is_no_error(policy: str) -> None:
+    """A new cluster expects nothing."""
+    snapshot = Snapshot({"empty": EMPTY})
+
+    assert prioritize(question(Request(4), snapshot, policy), ["empty"], snapshot)["empty"] <= 10

@@ -1,0 +1,116 @@
+"""Promises of gpushare.extender.core.reservations."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpushare.extender.core.reservations import (
+    Fate,
+    Guard,
+    Reservation,
+    State,
+    UnreadableGuardError,
+    decode,
+    encode,
+    laid_on,
+    settle,
+)
+from gpushare.extender.node_guard import name_of
+from gpushare.model.device import Device
+from gpushare.model.node import Booking, lay_out
+
+
+def booking(uid: str, units: int = 3, card: int = 0) -> Booking:
+    """A pod that is about to be bound."""
+    return Booking(uid, "ns", f"pod-{uid}", units, ((card, units),), 2)
+
+
+def test_a_guard_is_read_back_as_written() -> None:
+    """Also one of a pod on several cards; no text is an empty guard."""
+    split = Booking("b", "ns", "b", 5, ((0, 2), (3, 3)), 1)
+    guard = Guard(seen=17).with_pod(booking("a"), "me").with_pod(split, "me").with_pod(booking("a"), "you")
+
+    assert decode(encode(guard)) == guard
+    assert guard.reserved["a"].by == {"me", "you"}
+    assert decode(None) == decode("") == Guard()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"v":2,"seen":0,"pods":{}}',
+        '{"v":2,"pods":["of another form"]}',
+        '{"v":1,"x":' + "[" * 100_000,
+        '{"v":1,"seen":0,"pods":{"u":{"namespace":"n","name":"p","units":1,"by":[],"cards":{"x":1}}}}',
+    ],
+)
+def test_a_guard_that_is_not_ours_to_read_is_an_error(text: str) -> None:
+    """Nothing may be decided as if it were empty."""
+    with pytest.raises(UnreadableGuardError):
+        decode(text)
+
+
+def test_reservation_stays_until_its_pod_is_bound_or_never() -> None:
+    """And the newest version of a bound one shows how fresh a book must be."""
+    fates = {
+        "pending": Fate(State.PENDING),
+        "unknown": Fate(State.UNKNOWN),
+        "bound": Fate(State.BOUND, 40),
+        "older": Fate(State.BOUND, 30),
+        "gone": Fate(State.GONE),
+        "refused": Fate(State.PENDING),
+    }
+    guard = Guard(seen=20)
+    for uid in fates:
+        guard = guard.with_pod(booking(uid), "me")
+    settled = settle(guard, lambda one: fates[one.uid], lambda one: one.booking.uid == "refused")
+
+    assert set(settled.reserved) == {"pending", "unknown"}
+    assert settled.seen == 40
+    assert settle(Guard(seen=50), lambda one: fates[one.uid], lambda one: False).seen == 50
+
+
+def test_reservations_lie_on_the_cards_beside_the_book() -> None:
+    """A pod that it shows is not counted twice."""
+    node = lay_out("n", (Device(0, 14), Device(1, 14)), [booking("shown", 4, 1)])
+    guard = Guard().with_pod(booking("shown", 4, 1), "me").with_pod(booking("new", 5, 0), "you")
+
+    assert [device.used for device in laid_on(node, guard).devices] == [5, 4]
+    assert laid_on(node, Guard()) is node
+
+
+def test_a_guard_has_a_name_that_kubernetes_takes() -> None:
+    """The longest node's too."""
+    assert name_of("a1") == "gpushare-node-a1"
+    assert len(name_of("n" * 253)) <= 253
+    assert name_of("n" * 253) != name_of("n" * 252 + "m")
+
+
+def test_attack_18_an_unreadable_guard_names_no_pods() -> None:
+    """The error becomes an event of the pod that should be bound, and the reserved pods may be of other namespaces."""
+    secret = '{"namespace":"secret","name":"plan","units":1,"by":[],"cards":{"x":1}}'
+    for text in ('{"v":1,"seen":0,"pods":{"u":' + secret + "}}", '{"v":1,"pods":{"u":' + secret):
+        with pytest.raises(UnreadableGuardError) as refused:
+            decode(text)
+        assert "secret" not in str(refused.value)
+        assert "plan" not in str(refused.value)
+
+
+def test_attack_12_a_later_guard_is_refused_by_its_version() -> None:
+    """The reason is the version, whatever else is different in it."""
+    with pytest.raises(UnreadableGuardError, match="of form 2"):
+        decode('{"v":2,"pods":["of another form"]}')
+
+
+def test_attack_05_a_guard_has_so_many_pods() -> None:
+    """It is refused to write more than can be read."""
+    guard = Guard(reserved={str(at): Reservation(booking(str(at)), frozenset()) for at in range(512)})
+
+    assert decode(encode(guard)) == guard
+    assert guard.with_pod(booking("0"), "me").reserved["0"].by == {"me"}
+    with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
+        guard.with_pod(booking("new"), "me")
+    with pytest.raises(UnreadableGuardError, match="limited to 512 pods"):
+        decode(encode(Guard(reserved={**guard.reserved, "new": Reservation(booking("new"), frozenset())})))

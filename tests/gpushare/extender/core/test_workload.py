@@ -1,0 +1,162 @@
+"""Promises of gpushare.extender.core.workload: what is expected follows what comes, and the CPU of nodes is counted."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from gpushare.extender.core.workload import Workload
+from gpushare.manifests import Node, Pod
+from gpushare.model.node import Booking
+from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.wishes import NONE, Wishes
+
+
+def node(name: str, cpu: object) -> Node:
+    """With this amount of CPU."""
+    status = {"allocatable": {"cpu": cpu}} if cpu is not None else None
+    return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
+
+
+def pod(uid: str, cpu: object = "1") -> Pod:
+    """With this amount of CPU."""
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return msgspec.convert({"metadata": {"name": uid, "uid": uid}, "spec": {"containers": containers}}, Pod)
+
+
+_NUMBERS = itertools.count()
+
+
+def come(workload: Workload, units: int, times: int, wishes: Wishes = NONE, *, cpu: object = "1") -> None:
+    """This number of pods of this number of units."""
+    for _ in range(times):
+        uid = f"pod-{next(_NUMBERS)}"
+        workload.note(pod(uid, cpu), Booking(uid, "ns", uid, units, ((0, units),)), wishes)
+
+
+def expected(workload: Workload) -> dict[PodClass, float]:
+    """How often each class is expected."""
+    outlook = workload.outlook()
+    assert outlook is not None
+    return dict(outlook.counts)
+
+
+def test_nothing_is_expected_before_anything_came() -> None:
+    """Then immediately the one that did."""
+    workload = Workload()
+    assert workload.outlook() is None
+    come(workload, 4, 1)
+
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
+
+
+def test_what_is_expected_stays_until_enough_is_new() -> None:
+    """A quarter of all, and ten pods."""
+    workload = Workload()
+    come(workload, 4, 80)
+    first = workload.outlook()
+    come(workload, 8, 26)
+    assert workload.outlook() is first
+    come(workload, 8, 1)
+
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): 80, PodClass(8, cpu_milli=1000): 27}
+
+
+def test_what_is_expected_is_of_some_thousands_of_pods() -> None:
+    """It is worked out seldom, knows what comes rarely, and forgets what comes no more."""
+    workload = Workload()
+    come(workload, 3, 10)
+    outlooks: dict[int, Outlook | None] = {}
+    for _ in range(200):
+        come(workload, 4, 99)
+        come(workload, 8, 1)
+        outlooks[id(workload.outlook())] = workload.outlook()
+
+    assert len(outlooks) < 60
+    found = expected(workload)
+    assert set(found) == {PodClass(4, cpu_milli=1000), PodClass(8, cpu_milli=1000)}
+    assert 2000 < sum(found.values()) <= 5000
+    assert 0.005 < found[PodClass(8, cpu_milli=1000)] / sum(found.values()) < 0.02
+
+
+def test_the_strangest_amounts_of_cpu_are_few_classes() -> None:
+    """Rounded up; and the record of pods that no scheduler asks about does not grow for ever."""
+    workload = Workload()
+    for cpu in range(1, 12_000):
+        come(workload, 4, 1, cpu=f"{cpu}m")
+
+    assert len(workload._counts) <= 24
+    assert PodClass(4, cpu_milli=12_000) in workload._counts
+
+
+def test_a_pod_counts_once_until_it_has_ended() -> None:
+    """However often it is reported."""
+    workload = Workload()
+    for _ in range(3):
+        workload.note(pod("a"), Booking("a", "ns", "a", 4, ((0, 4),)), NONE)
+    assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
+    workload.remove_pod("a")
+
+    assert workload._noted == set()
+
+
+def test_a_split_is_several_cards_and_models_are_distinct() -> None:
+    """The smallest part of a split in unequal parts stands for all; other wishes do not concern the cards."""
+    workload = Workload()
+    come(workload, 12, 1, Wishes(split=(8, 4), policy="spread", models=(" t4 ",)))
+
+    assert expected(workload) == {PodClass(4, 2, 1000, Wishes(models=(" t4 ",))): 1}
+
+
+def test_expected_pods_of_a_file_win() -> None:
+    """Whatever comes."""
+    said = Outlook({PodClass(7): 1})
+    workload = Workload(expected=said)
+    come(workload, 4, 100)
+
+    assert workload.outlook() is said
+
+
+def test_free_cpu_is_allocatable_without_the_pods_requests() -> None:
+    """Never less than nothing; whichever comes first, pod or node; each change names its node."""
+    workload = Workload(counts_cpu=True)
+    assert workload.set_pod(pod("a", "1500m"), "n") == ("n",)
+    assert dict(workload.free_cpu) == {}
+    workload.set_node(node("n", "4"))
+    workload.set_node(node("m", 2))
+    workload.set_node(node("odd", "much"))
+    workload.set_node(node("silent", None))
+    assert dict(workload.free_cpu) == {"n": 2500, "m": 2000, "odd": 0, "silent": 0}
+
+    assert workload.set_pod(pod("a", "1500m"), "n") == ()
+    assert workload.set_pod(pod("b", "0"), "n") == ()
+    assert workload.set_pod(pod("c", "9"), "n") == ("n",)
+    assert workload.free_cpu["n"] == 0
+    assert workload.remove_pod("c") == ("n",)
+    assert workload.remove_pod("c") == ()
+    assert workload.set_pod(pod("a", "1"), "m") == ("n", "m")
+    assert (workload.free_cpu["n"], workload.free_cpu["m"]) == (4000, 1000)
+    assert workload.set_pod(pod("a", "0"), "m") == ("m",)
+    assert workload.free_cpu["m"] == 2000
+
+
+def test_a_node_that_is_gone_keeps_its_pods() -> None:
+    """It comes back with them."""
+    workload = Workload(counts_cpu=True)
+    workload.set_node(node("n", "4"))
+    workload.set_pod(pod("a"), "n")
+    workload.remove_node("n")
+    assert dict(workload.free_cpu) == {}
+    workload.set_node(node("n", "8"))
+
+    assert dict(workload.free_cpu) == {"n": 7000}
+
+
+def test_no_cpu_is_counted_if_no_policy_asks() -> None:
+    """Most clusters have another policy: it costs them nothing."""
+    workload = Workload()
+    workload.set_node(node("n", "4"))
+
+    assert workload.set_pod(pod("a"), "n") == ()
+    assert dict(workload.free_cpu) == {}

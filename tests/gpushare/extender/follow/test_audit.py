@@ -1,0 +1,398 @@
+"""Promises of the audit over real HTTP: the real reflectors and the real client against a small API server with a history."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from gpushare.extender.core.audit_diff import DRIFT_KINDS
+from gpushare.extender.core.book import Book
+from gpushare.extender.follow.audit import ASSUMED_SECONDS, Audit, Pace
+from gpushare.extender.follow.controller import Controller
+from gpushare.kube.client import ApiClient
+from gpushare.model.node import Booking
+from tests.servers import plain_http, serve, status, until
+
+MEMORY, COUNT, INDEX = "aliyun.com/gpu-mem", "aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"
+KINDS = {"/api/v1/nodes": "nodes", "/api/v1/pods": "pods"}
+
+
+def pod(
+    name: str, units: object = 3, on: str | None = None, card: object = None, uid: str = "", **more: str
+) -> dict[str, Any]:
+    """A pod; on a card if it is on a node."""
+    annotations = {**({} if card is None else {INDEX: str(card)}), **more}
+    return {
+        "metadata": {"name": name, "namespace": "d", "uid": uid or f"uid-{name}", "annotations": annotations},
+        "spec": {"nodeName": on, "containers": [{"name": "c", "resources": {"limits": {MEMORY: str(units)}}}]},
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+def node(name: str = "n", *cards: int) -> dict[str, Any]:
+    """A node of equal cards."""
+    return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(sum(cards)), COUNT: str(len(cards))}}}
+
+
+@dataclass
+class LivingApi:
+    """Nodes and pods with a history, watches that tell of it, and a watch that may lose words: ``deaf`` is on while it does."""
+
+    versions: Any = field(default_factory=lambda: itertools.count(1))
+    version: int = 0
+    items: dict[str, dict[str, dict[str, Any]]] = field(default_factory=lambda: {"nodes": {}, "pods": {}})
+    watches: list[tuple[str, asyncio.Queue[dict[str, Any] | None]]] = field(default_factory=list)
+    history: list[tuple[int, str, dict[str, Any]]] = field(default_factory=list)
+    deaf: bool = False
+    page: int = 2
+    gone_from: int = 0
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    fault: Any = lambda method, path: None
+
+    def put(self, kind: str, item: dict[str, Any]) -> None:
+        """Make it so."""
+        name = item["metadata"]["name"]
+        here = self.items[kind]
+        if name in here and here[name]["metadata"].get("uid") != item["metadata"].get("uid"):
+            self.delete(kind, name)
+        self.version = next(self.versions)
+        item["metadata"]["resourceVersion"] = str(self.version)
+        self._tell(kind, {"type": "MODIFIED" if name in here else "ADDED", "object": item})
+        here[name] = item
+
+    def delete(self, kind: str, name: str) -> None:
+        """It is gone."""
+        item = self.items[kind].pop(name)
+        self.version = next(self.versions)
+        last = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self.version)}}
+        self._tell(kind, {"type": "DELETED", "object": last})
+
+    def disconnect(self, *, forget: bool) -> None:
+        """All watches break; with ``forget`` a client that comes again with an old version gets 410."""
+        if forget:
+            self.gone_from = self.version + 1
+        for _, queue in self.watches:
+            queue.put_nowait(None)
+
+    def bookmark(self) -> None:
+        """Watches get bookmarks."""
+        for _, queue in self.watches:
+            queue.put_nowait({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}})
+
+    def _tell(self, kind: str, event: dict[str, Any]) -> None:
+        if self.deaf:
+            return
+        event = json.loads(json.dumps(event))
+        self.history.append((self.version, kind, event))
+        for of, queue in self.watches:
+            if of == kind:
+                queue.put_nowait(event)
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        path, query = scope["path"], parse_qs(scope["query_string"].decode())
+        self.calls.append((scope["method"], path))
+        kind = KINDS.get(path)
+        if "watch" in query:
+            await self._watch(kind or "", int(query["resourceVersion"][0]), receive, send)
+            return
+        await asyncio.sleep(0)
+        code, document = self.fault(scope["method"], path) or self._answer(path, kind, query)
+        await send({"type": "http.response.start", "status": code, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(document).encode()})
+
+    def _answer(self, path: str, kind: str | None, query: dict[str, list[str]]) -> tuple[int, Any]:
+        if kind is None and path.endswith(("/configmaps", "/poddisruptionbudgets")):
+            return 200, {"metadata": {"resourceVersion": "1"}, "items": []}
+        if kind is None:
+            one = path.rsplit("/", 2)
+            found = self.items[one[1]].get(one[2])
+            return (200, found) if found is not None else status(404, f"{one[2]} not found")
+        # A page goes on at the end of the last one; all of one moment, as nothing changes within a test's list.
+        names = sorted(self.items[kind])
+        start = int(query.get("continue", ["0"])[0])
+        here, rest = names[start : start + self.page], len(names) - start - self.page
+        metadata = {"resourceVersion": str(self.version), "continue": str(start + self.page) if rest > 0 else ""}
+        return 200, {"metadata": metadata, "items": [self.items[kind][name] for name in here]}
+
+    async def _until_gone(self, receive: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def _watch(self, kind: str, version: int, receive: Any, send: Any) -> None:
+        queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if version < self.gone_from:
+            gone = {"type": "ERROR", "object": status(410, "too old")[1]}
+            await send({"type": "http.response.body", "body": json.dumps(gone).encode() + b"\n"})
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        self.watches.append((kind, queue))
+        for at, of, event in self.history:
+            if of == kind and at > version:
+                queue.put_nowait(event)
+        leaving = asyncio.create_task(self._until_gone(receive))
+        leaving.add_done_callback(lambda _: queue.put_nowait(None))
+        while (event := await queue.get()) is not None:
+            await send({"type": "http.response.body", "body": json.dumps(event).encode() + b"\n", "more_body": True})
+        self.watches.remove((kind, queue))
+        leaving.cancel()
+        await send({"type": "http.response.body", "body": b""})
+
+
+@dataclass
+class Stage:
+    """A cluster with one node of two cards of 14, the book that follows it, and its audit."""
+
+    api: LivingApi
+    book: Book
+    controller: Controller
+    audit: Audit
+    under_way: set[str]
+    clock: list[float]
+
+    async def silently(self, *, put: dict[str, Any] | None = None, delete: str = "", kind: str = "pods") -> None:
+        """A change that the watch does not report, though it has come past it."""
+        self.api.deaf = True
+        if put is not None:
+            self.api.put(kind, put)
+        if delete:
+            self.api.delete(kind, delete)
+        self.api.deaf = False
+        await self.caught_up()
+
+    async def caught_up(self) -> None:
+        """The watches stand and have come as far as there is anything."""
+        await until(lambda: {kind for kind, _ in self.api.watches} >= {"nodes", "pods"})
+        here = str(self.api.version)
+        await until(lambda: self.api.bookmark() or tuple(self.controller.versions()) == (here, here))  # type: ignore[func-returns-value]
+
+    def used(self) -> list[int]:
+        return [device.used for device in self.book.snapshot().nodes["n"].devices]
+
+    async def drift(self) -> dict[str, tuple[int, int]]:
+        """The findings of an audit: units and objects by kind, if there are any."""
+        result = await self.audit.turn()
+        assert result is not None
+        assert tuple(result.drift) == DRIFT_KINDS
+        return {kind: (found.units, found.objects) for kind, found in result.drift.items() if found.objects}
+
+
+@asynccontextmanager
+async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[Stage]:
+    """Followed and caught up."""
+    api, book, clock, under_way = LivingApi(), Book(), [0.0], set[str]()
+    api.put("nodes", node("n", 14, 14))
+    for one in pods:
+        api.put("pods", one)
+    async with serve(api) as url, plain_http(url) as http:
+        client = ApiClient(http)
+        controller = Controller(client, book)
+        audit = Audit(
+            client,
+            book,
+            is_ready=controller.is_ready,
+            versions=controller.versions,
+            is_under_way=lambda namespace, name, uid: uid in under_way,
+            monotonic=lambda: clock[0] or time.monotonic(),
+            pace=Pace(0.01, patience, 0.01),
+            rng=random.Random(1),
+        )
+        following = asyncio.create_task(controller.run())
+        try:
+            on = Stage(api, book, controller, audit, under_way, clock)
+            await on.caught_up()
+            yield on
+        finally:
+            following.cancel()
+            api.disconnect(forget=False)
+            await asyncio.wait([following])
+
+
+async def test_a_lost_delete_is_found_counted_logged_and_put_right(caplog: pytest.LogCaptureFixture) -> None:
+    """The phantom of the issue: its card is free again, and the next audit finds nothing."""
+    async with stage(pod("a", 3, "n", 0), pod("b", 5, "n", 1)) as on:
+        await on.silently(delete="a")
+        assert on.used() == [3, 5]
+        assert await on.drift() == {"phantom": (3, 1)}
+        assert on.used() == [0, 5]
+        assert await on.drift() == {}
+
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line == "drift kind=phantom object=d/a uid=uid-a units=3 book=n:0=3 api=gone assigned=false"
+
+
+async def test_what_was_not_lost_is_no_drift() -> None:
+    """Reported in time, page by page; no object is asked for."""
+    async with stage(*(pod(f"p{number}", 1, "n", number % 2) for number in range(5)), pod("waits")) as on:
+        on.api.calls.clear()
+        assert await on.drift() == {}
+        assert on.api.calls == [("GET", "/api/v1/nodes")] + [("GET", "/api/v1/pods")] * 3
+        assert on.audit.last is not None
+        assert (on.audit.last.nodes, on.audit.last.pods, on.audit.last.unsettled, on.audit.done) == (1, 6, 0, 1)
+
+
+async def test_each_kind_of_loss_is_found_by_its_name() -> None:
+    """A bind, a resize, a pod re-created under its name, a node that came back with other cards, one that went.
+
+    Another card that is named on a running pod is no loss: the audit believes it as little as the watch does.
+    """
+    async with stage(pod("card", 3, "n", 0), pod("units", 3, "n", 0), pod("name", 2, "n", 1), pod("waits", 4)) as on:
+        on.api.put("nodes", node("m", 8))
+        await on.caught_up()
+        await on.silently(put=pod("bound", 4, "n", 1))
+        await on.silently(put=pod("card", 3, "n", 1))
+        await on.silently(put=pod("units", 1, "n", 0))
+        await on.silently(put=pod("name", 2, "n", 1, uid="another"))
+        await on.silently(put=pod("waits", 4, "n", 0))
+        await on.silently(put=pod("new", 1))
+        await on.silently(kind="nodes", put=node("n", 20, 20))
+        await on.silently(kind="nodes", delete="m", put=node("o", 6))
+        assert await on.drift() == {
+            "missing": (4 + 2 + 4, 3), "phantom": (2, 1), "other_amount": (2, 1), "pending_missing": (0, 1),
+            "node_missing": (6, 1), "node_phantom": (8, 1), "node_other_cards": (12, 1),
+        }  # fmt: skip
+        assert on.used() == [3 + 1 + 4, 4 + 2]
+        assert set(on.book.snapshot().nodes) == {"n", "o"}
+        assert await on.drift() == {}
+
+
+async def test_a_change_under_way_is_no_drift() -> None:
+    """The watch is slow: it is waited for, and then nothing differs."""
+    async with stage(pod("a", 3, "n", 0), pod("b", 3, "n", 0)) as on:
+        held = list(on.api.watches)
+        on.api.watches.clear()
+        on.api.put("pods", pod("a", 4, "n", 0))
+        on.api.delete("pods", "b")
+        turn = asyncio.create_task(on.drift())
+        await until(lambda: ("GET", "/api/v1/pods") in on.api.calls[-2:])
+        on.api.watches.extend(held)
+        told = next(queue for kind, queue in held if kind == "pods")
+        told.put_nowait({"type": "MODIFIED", "object": on.api.items["pods"]["a"]})
+        last = {**pod("b", 3, "n", 0)}
+        last["metadata"]["resourceVersion"] = str(on.api.version)
+        told.put_nowait({"type": "DELETED", "object": last})
+        assert await turn == {}
+        assert on.used() == [4, 0]
+
+
+async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
+    """Events still to come cannot be known from those that it has lost."""
+    async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
+        on.api.deaf = True
+        on.api.delete("pods", "a")
+        assert await on.drift() == {}
+        assert on.used() == [3, 0]
+        assert on.audit.last is not None
+        assert on.audit.last.unsettled == 1
+    assert any("the watch is behind" in record.message for record in caplog.records)
+
+
+async def test_bind_under_way_is_not_drift_and_leaked_assumption_is() -> None:
+    """Old, with no request under way, and unbound when asked for."""
+    async with stage(pod("a", 3)) as on:
+        on.clock[0] = 1.0
+        on.book.assume("n", Booking("uid-a", "d", "a", 3, ((0, 3),)))
+        assert await on.drift() == {}
+        on.under_way.add("uid-a")
+        on.clock[0] += ASSUMED_SECONDS + 1
+        assert await on.drift() == {}
+        on.under_way.clear()
+        assert await on.drift() == {"stale_assumption": (3, 1)}
+        assert on.used() == [0, 0]
+
+
+async def test_a_pod_without_a_valid_card_is_reported_and_no_drift(caplog: pytest.LogCaptureFixture) -> None:
+    """And a card on which plugins let more than it has; logged once, counted each time."""
+    assigned = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
+    pods = [
+        pod("none", 3, "n"),
+        pod("wrong", 4, "n", 7),
+        pod("b", 9, "n", 1, **assigned),
+        pod("c", 9, "n", 1, **assigned),
+    ]
+    async with stage(*pods) as on:
+        for _ in range(2):
+            assert await on.drift() == {}
+            assert on.audit.last is not None
+            odd = {kind: (found.units, found.objects) for kind, found in on.audit.last.odd.items()}
+            assert odd == {"unplaced": (7, 2), "over_committed": (4, 1), "cards_disputed": (0, 0)}
+    said = [record.args for record in caplog.records if record.message.startswith("odd kind=")]
+    assert len(said) == 3
+
+
+async def test_a_404_that_is_not_the_api_servers_ends_no_booking() -> None:
+    """A proxy's, for instance."""
+    async with stage(pod("a", 3, "n", 0)) as on:
+        await on.silently(delete="a")
+        on.api.fault = lambda method, path: (404, {}) if path.endswith("/a") else None
+        assert await on.drift() == {}
+        assert on.used() == [3, 0]
+
+
+async def test_an_audit_that_cannot_list_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """The next one may."""
+    async with stage(pod("a", 3, "n", 0)) as on:
+        on.api.fault = lambda method, path: status(500, "later")
+        assert await on.audit.turn() is None
+        on.api.fault = lambda method, path: None
+        running = asyncio.create_task(on.audit.run())
+        await until(lambda: on.audit.done > 1)
+        running.cancel()
+        await asyncio.wait([running])
+    assert on.audit.failed == 1
+    assert any("not audited" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_after_any_history_the_book_is_what_the_api_has(seed: int) -> None:
+    """Real reflectors: lost events, broken watches, 410 and a new list, deletions, names used again, cards that change."""
+    rng = random.Random(seed)
+    async with stage(*(pod(f"p{number}", 1 + number, "n", number % 2) for number in range(4))) as on:
+        for _ in range(40):
+            on.api.deaf = rng.random() < 0.3
+            happens(on.api, rng)
+            if rng.random() < 0.15:
+                on.api.disconnect(forget=rng.random() < 0.5)
+                happens(on.api, rng)
+        on.api.deaf = False
+        await on.caught_up()
+        await on.drift()
+        assert await on.drift() == {}
+        assert holdings(on.book) == {
+            (one["metadata"]["uid"], one["spec"]["nodeName"], int(one["metadata"]["annotations"][INDEX]))
+            for one in on.api.items["pods"].values()
+            if one["spec"]["nodeName"]
+        }
+        assert set(on.book.snapshot().nodes) == set(on.api.items["nodes"])
+
+
+def happens(api: LivingApi, rng: random.Random) -> None:
+    """One change of the cluster."""
+    name, uid = f"p{rng.randrange(6)}", f"uid-{rng.randrange(10**9)}"
+    here = api.items["pods"].get(name)
+    what = rng.choice(["born", "bound", "moved", "deleted", "cards"])
+    if what == "cards":
+        api.put("nodes", node("n", *[rng.choice([14, 20])] * rng.randint(1, 2)))
+    elif what == "deleted" and here:
+        api.delete("pods", name)
+    elif what == "born" or here is None:
+        api.put("pods", pod(name, rng.randint(1, 5), uid=uid))
+    else:
+        metadata, units = here["metadata"], here["spec"]["containers"][0]["resources"]["limits"][MEMORY]
+        api.put("pods", pod(name, units, "n", rng.randrange(2), uid=metadata["uid"]))
+
+
+def holdings(book: Book) -> set[tuple[str, str, int]]:
+    """Uid, node and card of all that is booked."""
+    held = {uid: book.confirmed(uid) for uid in book.uids()}
+    return {(uid, one[0], one[1].shares[0][0]) for uid, one in held.items() if one is not None}

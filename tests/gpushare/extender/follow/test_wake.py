@@ -1,0 +1,200 @@
+"""Promises of gpushare.extender.follow.wake, over real HTTP to a small API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare import wire
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.follow.wake import Waker
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
+from gpushare.model.pod import Request, request_of
+from tests.servers import StubApi, plain_http, serve, status
+
+_FORBIDDEN = (
+    'nodes "n" is forbidden: User "x" cannot patch resource "nodes/status" in API group "" at the cluster scope'
+)
+
+
+def node(name: str, units: int) -> dict[str, Any]:
+    """A node of one card."""
+    capacity = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": "1"}
+    return {"metadata": {"name": name}, "status": {"capacity": capacity}}
+
+
+def pod(name: str, units: int, **wishes: str) -> Pod:
+    """A pod that waits."""
+    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}
+    annotations = {f"gpushare.aliyun.com/{key}": text for key, text in wishes.items()}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "annotations": annotations}
+    return msgspec.convert({"metadata": metadata, "spec": {"containers": [container]}}, Pod)
+
+
+@dataclass
+class Stage:
+    """A cluster of one node of 8 units, and a clock."""
+
+    api: StubApi
+    waker: Waker
+    book: Book
+    verdicts: Verdicts
+    clock: list[float] = field(default_factory=lambda: [0.0])
+    told: list[bool] = field(default_factory=list)
+
+    def refuse(self, pod: Pod) -> None:
+        """The pod waits, and was refused just now."""
+        self.book.set_pod(pod)
+        result = FilterResult([], {wire.REASON_NO_CARD_FITS: ["n"]}, {})
+        self.verdicts.note(pod.metadata, request_of(pod), result, b"", self.clock[0])
+
+    async def turn(self, seconds: float) -> list[dict[str, Any]]:
+        """So much later: what was written."""
+        self.clock[0] += seconds
+        self.api.calls.clear()
+        await self.waker.turn()
+        return [call for call in self.api.calls if call["method"] == "PATCH"]
+
+
+@asynccontextmanager
+async def stage() -> AsyncIterator[Stage]:
+    """Its API server listens."""
+    api, book, verdicts, clock = StubApi(nodes=[node("n", 8)]), Book(), Verdicts(), [0.0]
+    book.set_node(msgspec.convert(node("n", 8), Node))
+    async with serve(api) as url, plain_http(url) as http:
+        told: list[bool] = []
+        waker = Waker(
+            ApiClient(http), book, verdicts, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],
+            on_call=told.append,
+        )  # fmt: skip
+        yield Stage(api, waker, book, verdicts, clock, told)
+
+
+async def test_pod_that_would_fit_and_is_not_asked_about_is_called() -> None:
+    """D29: by an annotation of a node that has room, in one write; and not again immediately."""
+    async with stage() as on:
+        on.refuse(pod("p", 8))
+        assert await on.turn(4.9) == []
+        (call,) = await on.turn(0.1)
+        assert call["path"] == "/api/v1/nodes/n/status"
+        assert call["body"] == {"metadata": {"annotations": {wire.ANNOTATION_ROOM: "7"}}}
+        assert await on.turn(9.9) == []
+        assert len(await on.turn(0.1)) == 1
+
+
+async def test_one_call_is_for_all() -> None:
+    """A change of a node makes a scheduler look at every pod that an extender refused."""
+    async with stage() as on:
+        for number in range(30):
+            on.refuse(pod(f"p{number}", 8))
+        assert len(await on.turn(5)) == 1
+
+
+async def test_no_pod_is_called_that_would_be_refused_or_is_bound() -> None:
+    """Too large; bound in between."""
+    async with stage() as on:
+        on.refuse(pod("large", 9))
+        bound = pod("bound", 1)
+        on.refuse(bound)
+        bound.spec.node_name = "n"
+        on.book.set_pod(bound)
+        assert await on.turn(5) == []
+        assert on.verdicts.of("ns", "bound") is None
+
+
+async def test_a_pod_is_called_once_the_book_has_caught_up() -> None:
+    """D29: a pod that was refused by a book behind the scheduler's copy is called after the watch has shown pod and room."""
+    async with stage() as on:
+        waiting = pod("p", 8)
+        result = FilterResult([], {wire.REASON_NO_CARD_FITS: ["n"]}, {})
+        on.verdicts.note(waiting.metadata, request_of(waiting), result, b"", 0)
+        assert [call for _ in range(3) for call in await on.turn(10)] == []
+        on.book.set_pod(waiting)
+        assert len(await on.turn(1)) == 1
+
+
+async def test_another_node_is_called_for_without_the_longer_wait() -> None:
+    """D29: a pod whose selector excludes the first node was called in vain; room on the right node calls it after 5 s."""
+    async with stage() as on:
+        on.refuse(pod("p", 8))
+        assert [len(await on.turn(seconds)) for seconds in (5, 10, 20, 40, 79)] == [1, 1, 1, 1, 0]
+        on.book.set_node(msgspec.convert(node("m", 8), Node))
+        assert len(await on.turn(0)) == 1
+        assert [len(await on.turn(seconds)) for seconds in (9, 1, 19, 1)] == [0, 1, 0, 1]
+
+
+async def test_many_nodes_do_not_shorten_the_wait() -> None:
+    """In a large cluster other nodes get room all the time, so they are no reason to call more often."""
+    async with stage() as on:
+        for number in range(100):
+            on.book.set_node(msgspec.convert(node(f"m{number:03}", 8), Node))
+        on.refuse(pod("p", 8))
+        assert len(await on.turn(5)) == 1
+        on.book.set_node(msgspec.convert(node("a", 8), Node))
+        assert [len(await on.turn(seconds)) for seconds in (9, 1)] == [0, 1]
+
+
+async def test_pods_that_fit_nowhere_keep_no_other_waiting() -> None:
+    """However many wait longer, with however many requests: a pod that would get a card is reached, again and again."""
+    async with stage() as on:
+        for number in range(700):
+            on.refuse(pod(f"large-{number}", 9 + number % 60))
+        on.refuse(pod("fits", 8))
+        calls = [call for _ in range(15) for call in await on.turn(5)]
+
+    assert len(calls) > 1
+
+
+async def test_looking_displaces_no_answers_of_schedulers() -> None:
+    """The requests of pods that no scheduler asks about any more are not kept up for their sake."""
+    async with stage() as on:
+        asked = [on.book.answers.reasons(Request(units)) for units in range(1, 21)]
+        for number in range(20):
+            on.refuse(pod(f"large-{number}", 30 + number))
+        await on.turn(5)
+
+        assert all(on.book.answers.known(Request(units)) is asked[units - 1] for units in range(1, 21))
+
+
+@pytest.mark.parametrize(("units", "calls"), [(8, 1), (7, 0)])
+async def test_wishes_are_looked_at_as_a_filter_would(units: int, calls: int) -> None:
+    """A whole card is one that is exactly as large."""
+    async with stage() as on:
+        on.refuse(pod("p", units, split="whole"))
+        assert len(await on.turn(5)) == calls
+
+
+async def test_without_the_right_it_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Under the original's roles: what it does not get it can do without."""
+    async with stage() as on:
+        on.api.fault = lambda method, path: status(403, _FORBIDDEN) if method == "PATCH" else None
+        on.refuse(pod("p", 8))
+        await on.turn(5)
+        await on.turn(300)
+        on.api.fault = lambda method, path: status(500, "later") if method == "PATCH" else None
+        await on.turn(300)
+
+    assert [record.levelname for record in caplog.records if "wait for minutes" in record.message] == ["WARNING"]
+
+
+async def test_each_call_is_counted_with_its_outcome() -> None:
+    """Once for each; a turn without a call changes nothing."""
+    async with stage() as on:
+        on.refuse(pod("p", 8))
+        await on.turn(1)
+        assert on.told == []
+        await on.turn(4)
+        on.api.fault = lambda method, path: status(500, "later") if method == "PATCH" else None
+        await on.turn(300)
+        on.api.fault = lambda method, path: status(403, _FORBIDDEN) if method == "PATCH" else None
+        await on.turn(300)
+
+    assert on.told == [True, False, False]

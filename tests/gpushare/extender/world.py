@@ -1,0 +1,235 @@
+"""An API server in which a test decides the next event: a request is done, it is answered, a change is reported."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import msgspec
+
+from gpushare.extender.bind import Binder
+from gpushare.extender.core.book import Book
+from gpushare.extender.core.messages import BindingArgs
+from gpushare.extender.node_guard import NodeGuards
+from gpushare.kube.client import ApiClient
+from gpushare.manifests import Node, Pod
+
+MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
+INDEX = "ALIYUN_COM_GPU_MEM_IDX"
+CARDS = 2
+UNITS = 4
+
+
+def node_named(name: str) -> dict[str, Any]:
+    """Two cards of four units."""
+    return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(CARDS * UNITS), COUNT: str(CARDS)}}}
+
+
+@dataclass
+class Call:
+    """A request on its way: to be done, then to be answered."""
+
+    extender: int
+    request: httpx2.Request
+    done: asyncio.Future[httpx2.Response] | None = None
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    response: httpx2.Response | None = None
+
+
+class Transport(httpx2.AsyncBaseTransport):
+    """One extender's way to the API server."""
+
+    def __init__(self, world: World, extender: int) -> None:
+        self._world, self._extender = world, extender
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Wait until the test lets it through and back."""
+        call = Call(self._extender, request)
+        self._world.calls.append(call)
+        await call.answered.wait()
+        if call.response is None:
+            raise httpx2.ReadTimeout("the test lost the answer", request=request)
+        return call.response
+
+
+@dataclass
+class Extender:
+    """A book, a binder, and the number of events that it got."""
+
+    book: Book
+    binder: Binder
+    client: httpx2.AsyncClient
+    told: int = 0
+    version: int = 0
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class World:
+    """Nodes a and b, pods, leases; what was written in which order; the extenders that follow it."""
+
+    def __init__(self, *, guarded: bool) -> None:
+        self.guarded = guarded
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.leases: dict[str, dict[str, Any]] = {}
+        self.version = 1
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.calls: list[Call] = []
+        self.late: list[Call] = []
+        self.extenders: list[Extender] = []
+        self._numbers = itertools.count(1)
+
+    def start(self) -> None:
+        """One more extender, with the API's present state as its book."""
+        number = len(self.extenders)
+        client = httpx2.AsyncClient(transport=Transport(self, number), base_url="http://api")
+        book, api = Book(), ApiClient(client)
+        for name in ("a", "b"):
+            book.set_node(msgspec.convert(node_named(name), Node))
+        for pod in self.pods.values():
+            book.set_pod(msgspec.convert(pod, Pod))
+        guards = None
+        if self.guarded:
+            guards = NodeGuards(api, "gpushare-guards", f"extender-{number}", book.fate_of, self._come_to(number))
+        numbers = itertools.count(10**18)
+        binder = Binder(api, book, clock_ns=lambda: next(numbers), monotonic=lambda: 0.0, guards=guards)
+        self.extenders.append(Extender(book, binder, client, len(self.events), self.version))
+
+    def _come_to(self, number: int) -> Callable[[int, float], Any]:
+        async def come_to(version: int, seconds: float) -> bool:
+            return self.extenders[number].version >= version
+
+        return come_to
+
+    def create(self, units: int, name: str) -> str:
+        """A pending pod; its uid."""
+        uid = f"u{next(self._numbers)}"
+        self.pods[uid] = {
+            "metadata": {"name": name, "namespace": "d", "uid": uid, "annotations": {}},
+            "spec": {"containers": [{"name": "c", "resources": {"limits": {MEMORY: str(units)}}}]},
+            "status": {"phase": "Pending"},
+        }
+        self._changed("set", self.pods[uid])
+        return uid
+
+    def delete(self, uid: str) -> None:
+        """The pod is gone."""
+        self._changed("remove", self.pods.pop(uid))
+
+    def bind(self, extender: int, uid: str, node: str) -> None:
+        """A scheduler orders it."""
+        metadata = self.pods[uid]["metadata"]
+        order = BindingArgs(metadata["name"], "d", uid, node)
+        task = asyncio.ensure_future(self.extenders[extender].binder.bind(order))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.extenders[extender].tasks.append(task)
+
+    def tell(self, extender: int) -> None:
+        """The extender hears of the next event."""
+        one = self.extenders[extender]
+        if one.told < len(self.events):
+            kind, document = self.events[one.told]
+            pod = msgspec.convert(document, Pod)
+            if kind == "set":
+                one.book.set_pod(pod)
+            else:
+                one.book.remove_pod(pod.metadata)
+            one.told += 1
+            one.version = int(pod.metadata.resource_version)
+
+    def do(self, call: Call) -> None:
+        """The API server does what is asked."""
+        if call.response is None:
+            status, body = self._answer(call.request)
+            call.response = httpx2.Response(status, json=body, request=call.request)
+
+    def refuse(self, call: Call) -> None:
+        """Admission refuses, for now."""
+        if call.response is None:
+            body = {"kind": "Status", "reason": "Forbidden", "code": 403, "message": "not now"}
+            call.response = httpx2.Response(403, json=body, request=call.request)
+
+    def give_up(self, call: Call) -> None:
+        """Its sender hears nothing; it may still be done, much later."""
+        call.answered.set()
+        if call.response is None:
+            self.late.append(call)
+
+    def pending(self) -> list[Call]:
+        """Requests with a waiting caller."""
+        return [call for call in self.calls if not call.answered.is_set()]
+
+    async def settle(self) -> None:
+        """Let all extenders run until they wait for the API server."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """End everything."""
+        for one in self.extenders:
+            for task in one.tasks:
+                task.cancel()
+        for call in self.calls:
+            call.answered.set()
+        await self.settle()
+        for one in self.extenders:
+            for task in one.binder._in_flight.values():
+                task.cancel()
+            await one.binder.close()
+            await one.client.aclose()
+
+    def overbooked(self) -> list[str]:
+        """Cards on which more is bound than they have: by the annotations, as the API server has them."""
+        used: dict[tuple[str, str], int] = {}
+        for pod in self.pods.values():
+            if pod["spec"].get("nodeName"):
+                card = (pod["spec"]["nodeName"], pod["metadata"]["annotations"][INDEX])
+                units = int(pod["spec"]["containers"][0]["resources"]["limits"][MEMORY])
+                used[card] = used.get(card, 0) + units
+        return [f"{node}/{card}: {units}" for (node, card), units in used.items() if units > UNITS]
+
+    def _changed(self, kind: str, pod: dict[str, Any]) -> None:
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        self.events.append((kind, json.loads(json.dumps(pod))))
+
+    def _answer(self, request: httpx2.Request) -> tuple[int, dict[str, Any]]:
+        parts = request.url.path.strip("/").split("/")
+        body = json.loads(request.content) if request.content else {}
+        if "leases" in parts:
+            return self._lease(request.method, parts[-1], body)
+        return self._pod(request.method, parts, body)
+
+    def _pod(self, method: str, parts: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        pod = next((one for one in self.pods.values() if one["metadata"]["name"] == parts[5]), None)
+        if pod is None:
+            return 404, {"kind": "Status", "reason": "NotFound", "code": 404}
+        if method == "GET":
+            return 200, pod
+        if body["metadata"]["uid"] != pod["metadata"]["uid"] or pod["spec"].get("nodeName"):
+            return 409, {"kind": "Status", "reason": "Conflict", "code": 409}
+        pod["spec"]["nodeName"] = body["target"]["name"]
+        pod["metadata"]["annotations"].update(body["metadata"]["annotations"])
+        self._changed("set", pod)
+        return 201, {"kind": "Status", "status": "Success"}
+
+    def _lease(self, method: str, name: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if method == "GET":
+            found = self.leases.get(name)
+            return (200, found) if found is not None else (404, {"kind": "Status", "reason": "NotFound", "code": 404})
+        name = body["metadata"]["name"]
+        found = self.leases.get(name)
+        if method == "POST" and found is not None:
+            return 409, {"kind": "Status", "reason": "AlreadyExists", "code": 409}
+        if method == "PUT" and (
+            found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]
+        ):
+            return 409, {"kind": "Status", "reason": "Conflict", "code": 409}
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.leases[name] = body
+        return 200, body

@@ -1,0 +1,272 @@
+"""Promises of the report: the place at which each pod is counted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpushare.kubectl_inspect.core.card_report import NodeReport, build
+from gpushare.manifests import Node, Pod
+
+
+def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -> Node:
+    """A node as the API lists it."""
+    amounts = {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-count": count}
+    document = {
+        "metadata": {"name": name, "annotations": changes.get("annotations")},
+        "status": {
+            "capacity": amounts,
+            "allocatable": changes.get("allocatable", amounts),
+            "addresses": changes.get("addresses", [{"type": "InternalIP", "address": "10.0.0.1"}]),
+        },
+    }
+    return msgspec.json.decode(json.dumps(document), type=Node)
+
+
+def pod(name: str, units: str, annotations: dict[str, str] | None = None, **changes: Any) -> Pod:
+    """A pod of namespace default, bound to ``n``."""
+    resources = {"limits": {"aliyun.com/gpu-mem": units}}
+    document = {
+        "metadata": {"name": name, "namespace": "default", "uid": name, "annotations": annotations},
+        "spec": {"nodeName": changes.get("node", "n"), "containers": [{"name": "c", "resources": resources}]},
+        "status": changes.get("status", {"phase": "Running"}),
+    }
+    return msgspec.json.decode(json.dumps(document), type=Pod)
+
+
+def cards(*units: int, unit: str = "GiB") -> dict[str, str]:
+    """The node annotation."""
+    listed = [{"index": n, "uuid": f"GPU-{n}", "model": "T4", "mib": 0, "units": size} for n, size in enumerate(units)]
+    return {
+        "aliyun.com/gpushare-cards": json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": listed})
+    }
+
+
+def one(*pods: Pod, **changes: Any) -> NodeReport:
+    """The report of one node with these pods."""
+    ((report,), _) = build([node(**changes)], pods)
+    return report
+
+
+def on(index: str) -> dict[str, str]:
+    return {"ALIYUN_COM_GPU_MEM_IDX": index}
+
+
+def test_each_cards_true_size_where_it_is_published() -> None:
+    """An 80 GiB and a 24 GiB card are not two of 52."""
+    assert [80, 24] == [device.total for device in one(units="104", annotations=cards(80, 24)).info.devices]
+
+
+def test_annotation_left_by_a_rollback_is_not_believed() -> None:
+    """Its units do not add up to the capacity: the original's average."""
+    assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_lost_or_sick_card_is_reported(count: int) -> None:
+    """One warning for each, with its reason; the card keeps its size in the table."""
+    listed = json.loads(cards(14, 14)["aliyun.com/gpushare-cards"])
+    for card, reason in zip(listed["cards"][:count], ("lost", ""), strict=False):
+        card |= {"healthy": False, "reason": reason}
+    ((report,), problems) = build([node(annotations={"aliyun.com/gpushare-cards": json.dumps(listed)})], [])
+
+    assert [device.total for device in report.info.devices] == [14, 14]
+    expected = ["card 0 (T4, GPU-0) gets no pods: lost", "card 1 (T4, GPU-1) gets no pods: it is unhealthy"]
+    assert problems == tuple(f"node n: {text}" for text in expected[:count])
+
+
+def test_a_sick_card_of_a_node_without_units_is_reported() -> None:
+    """The node is in no table, because no card of it has a unit to share."""
+    listed = json.loads(cards(0)["aliyun.com/gpushare-cards"])
+    listed["cards"][0] |= {"healthy": False, "reason": "lost"}
+    asked = node(units="0", count="1", annotations={"aliyun.com/gpushare-cards": json.dumps(listed)})
+
+    assert build([asked], []) == ((), ("node n: card 0 (T4, GPU-0) gets no pods: lost",))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "pending", "used", "warnings"),
+    [
+        pytest.param(on("2"), 3, [0, 0], ["card 2"], id="too-high"),
+        pytest.param(on("99999999999999999999"), 3, [0, 0], ["IDX"], id="no-integer"),
+        pytest.param(on("-1"), 3, [0, 0], ["IDX"], id="negative"),
+        pytest.param(on("x"), 3, [0, 0], ["IDX"], id="no-number"),
+        pytest.param(
+            {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"7":1}}'}, 1, [0, 2], ["card 7"], id="one-of-two"
+        ),
+    ],
+)
+def test_units_on_an_absent_card_are_pending(
+    annotations: dict[str, str], pending: int, used: list[int], warnings: list[str]
+) -> None:
+    """Both tables count them, in the column of pending units, and a warning names the card that the node does not have.
+
+    The original leaves such a pod out of one table and counts it in the other.
+    """
+    ((report,), problems) = build([node()], [pod("p", "3", annotations)])
+
+    assert (report.info.unplaced, report.used) == (pending, 3)
+    assert [device.used for device in report.info.devices] == used
+    assert len(problems) == len(warnings)
+    assert all(text in problem for text, problem in zip(warnings, problems, strict=True))
+
+
+def test_a_node_that_shows_no_cards_warns_of_none() -> None:
+    """Its kubelet may just have started, so a pod's card is not wrong."""
+    assert build([node(units="0", count="0")], [pod("p", "3", on("0"))]) == ((), ())
+
+
+def test_allocatable_memory_is_divided_without_the_annotation() -> None:
+    """As the original does; a sick card's memory is not allocatable."""
+    report = one(allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
+
+    assert (report.total, [device.total for device in report.info.devices]) == (14, [7, 7])
+
+
+@pytest.mark.parametrize(
+    ("units", "annotations", "unit"),
+    [
+        ("200", None, "GiB"),
+        ("202", None, "MiB"),
+        ("282", cards(141, 141), "GiB"),
+        ("112", cards(56, 56, unit="256MiB"), "256MiB"),
+    ],
+)
+def test_the_unit_is_known_or_guessed(units: str, annotations: dict[str, str] | None, unit: str) -> None:
+    """The original guesses MiB above 100 a card, which is wrong for a 141 GiB card; the annotation knows."""
+    assert one(units=units, annotations=annotations).unit == unit
+
+
+@pytest.mark.parametrize("allocatable", [None, {}, {"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": "odd"}])
+def test_a_node_without_card_memory_is_left_out(allocatable: dict[str, str] | None) -> None:
+    """An amount that is 0, absent or unreadable counts as none."""
+    assert build([node(allocatable=allocatable)], []) == ((), ())
+
+
+def test_nodes_and_pods_are_sorted_by_name() -> None:
+    """The order of the lists does not matter."""
+    reports, _ = build([node("b"), node("a")], [pod("z", "1", node="a"), pod("y", "1", node="a")])
+
+    assert ["a", "b"] == [report.name for report in reports]
+    assert ["y", "z"] == [booking.name for booking in reports[0].info.bookings]
+
+
+@pytest.mark.parametrize(
+    "annotations", [None, on("7"), on("-1"), on("x"), {"scheduler.framework.gpushare.allocation": "{"}]
+)
+def test_what_no_card_is_known_for_is_pending(annotations: dict[str, str] | None) -> None:
+    """No index, a card that the node has not, or one that cannot be read: never lost, never another card's."""
+    report = one(pod("p", "4", annotations))
+
+    assert ([0, 0], 4, 4) == ([device.used for device in report.info.devices], report.info.unplaced, report.used)
+
+
+def test_an_annotation_that_cannot_be_read_is_reported() -> None:
+    """Each such pod is a problem with its name."""
+    _, problems = build([node()], [pod("p", "4", on("x")), pod("q", "1.5", on("0")), pod("r", "1", on("0"))])
+
+    assert [problem.partition(": ")[0] for problem in problems] == ["pod default/p", "pod default/q"]
+
+
+def test_what_does_not_hold_memory_is_not_counted() -> None:
+    """Ended pods, pods that asked for nothing, pods that are bound nowhere or elsewhere."""
+    report = one(
+        pod("done", "4", on("0"), status={"phase": "Succeeded"}),
+        pod("none", "0", on("0")),
+        pod("waiting", "4", node=None),
+        pod("elsewhere", "4", on("0"), node="other"),
+    )
+
+    assert (report.used, report.info.bookings) == (0, ())
+
+
+def test_evicted_pod_with_a_running_container_holds_its_memory() -> None:
+    """The phase alone does not free it."""
+    running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
+
+    assert one(pod("p", "4", on("1"), status={"phase": "Failed", "containerStatuses": running})).used == 4
+
+
+@pytest.mark.parametrize("addresses", [None, [], [{"type": "Hostname", "address": "n"}]])
+def test_a_node_without_an_internal_address(addresses: Any) -> None:
+    """Its address is shown as unknown."""
+    assert one(addresses=addresses).address == "unknown"
+
+
+def slotted(*units: int) -> dict[str, str]:
+    """The annotation of a node in slots mode."""
+    listed = [
+        {"index": n, "uuid": f"GPU-{n}", "model": "A100", "mib": size, "units": size, "slots": 48}
+        for n, size in enumerate(units)
+    ]
+    return {
+        "aliyun.com/gpushare-cards": json.dumps({"v": 1, "mode": "slots", "unit": "MiB", "boot": "b", "cards": listed})
+    }
+
+
+def test_a_node_in_slots_mode_is_shown_in_mebibytes() -> None:
+    """Exact, and the unit is the plugin's word, also for a card so small that one would guess GiB."""
+    report = one(pod("n-pod", "8138", on("1")), units="163840", annotations=slotted(81920, 81920))
+    small = one(units="90", count="1", annotations=slotted(90))
+
+    assert (report.unit, [(card.used, card.total) for card in report.info.devices]) == (
+        "MiB",
+        [(0, 81920), (8138, 81920)],
+    )
+    assert small.unit == "MiB"
+
+
+def test_nodes_of_different_units_are_shown_in_mebibytes() -> None:
+    """One table has one unit, and its sum means something: 28 GiB and 163,840 MiB are 192,512 MiB."""
+    nodes = [
+        node("ids", units="28", annotations=cards(14, 14)),
+        node("slots", units="163840", annotations=slotted(81920, 81920)),
+        node("odd", units="2", annotations=cards(1, 1, unit="stones")),
+    ]
+    pods = [
+        pod("a", "3", on("0"), node="ids"),
+        pod("b", "20001", on("1"), node="slots"),
+        pod("c", "2", on("7"), node="ids"),
+    ]
+    reports, _ = build(nodes, pods)
+    shown = {one.name: (one.unit, one.used, one.total, [card.used for card in one.info.devices]) for one in reports}
+
+    assert shown == {
+        "ids": ("MiB", 5120, 28672, [3072, 0]),
+        "slots": ("MiB", 20001, 163840, [0, 20001]),
+        "odd": ("stones", 0, 2, [0, 0]),
+    }
+
+
+def test_guessed_units_stay_as_the_original_shows_them() -> None:
+    """It adds up whatever there is; the table is the same to the byte."""
+    reports, _ = build([node("a", units="28"), node("b", units="30000")], [])
+
+    assert [(one.unit, one.total) for one in reports] == [("GiB", 28), ("MiB", 30000)]
+
+
+def test_attack_05_a_forged_count_makes_no_columns() -> None:
+    """The table has a column for each card: three million of them would not be a table."""
+    ((report,), problems) = build([node(units="3000000", count="3000000")], [])
+
+    assert report.info.devices == ()
+    assert problems == ("node n gets no pods: the number of GPUs of a node is limited to 128 GPUs",)
+
+
+def test_attack_12_a_later_annotation_shows_what_is_known() -> None:
+    """The indices and sizes are there, with a warning."""
+    later = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(20, 8).items()}
+    ((report,), problems) = build([node(units="28", annotations=later)], [pod("p", "3", on("1"))])
+
+    assert [(device.index, device.used, device.total) for device in report.info.devices] == [(0, 0, 20), (1, 3, 8)]
+    assert problems == ("node n gets no pods: the node's GPUs are described by a newer version of gpushare",)
+
+
+def test_a_pod_of_a_former_unit_is_shown_in_the_present_one() -> None:
+    """Fourteen GiB on a card that counts in MiB now are 14336 of its units."""
+    report = one(pod("a", "14", on("0") | {"ALIYUN_COM_GPU_MEM_DEV": "15"}), units="30720")
+
+    assert ([device.used for device in report.info.devices], report.used) == ([14336, 0], 14336)
