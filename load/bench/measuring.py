@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from clusters.ports import free_port
 from clusters.progress import Progress
+from clusters.waiting import eventually
 from load.bench.bench_figures import NOTHING, round_medians, summary
 from load.bench.bench_plan import CONCURRENCIES, Cell, Plan
 from load.bench.bench_servers import (
@@ -121,6 +122,10 @@ class Measuring:
             "seed": plan.seed,
         }
         before = await set_events(self._port, cell.events)
+        if cell.events:
+            await eventually(
+                lambda: set_events(self._port, cell.events), lambda count: count > before, "the first event comes"
+            )
         begun, cpu = time.monotonic(), [server.cpu_seconds() for server in servers]
         try:
             found = await run_apart(

@@ -61,7 +61,7 @@ class Edge:
             monotonic=time.monotonic,
         )
         self._routes = Routes(self._book, verbs, lambda: True)
-        self._book = self._said()
+        self._before = self._said()
 
     def close(self) -> None:
         """End the loop."""
@@ -76,7 +76,7 @@ class Edge:
         strange = set(statuses) - STATUSES
         if strange:
             raise BrokenError(f"answered with {strange}")
-        if self._said() != self._book:
+        if self._said() != self._before:
             raise BrokenError("the book has changed")
         return statuses
 

@@ -58,7 +58,7 @@ def test_the_rig_sees_what_it_is_to_see(edge: Edge, kind: str) -> None:
             raise RuntimeError(name)
 
     if kind == "another book":
-        edge._cache.remove_node("n2")
+        edge._book.remove_node("n2")
     else:
         edge._routes._gets["/version"] = lambda: Metadata().anything  # type: ignore[assignment,return-value]
     with pytest.raises(BrokenError):

@@ -277,8 +277,7 @@ async def test_memory_is_held_until_a_slow_container_has_stopped(kubelet, api, p
 
 async def test_a_pod_deleted_by_force_leaves_its_containers_to_stop(kubelet, api, plugin, state):
     """The object is gone immediately and so is its hold on devices; the process goes on until it obeys."""
-    env = [{"name": "SIMULATED_STOP_SECONDS", "value": "0.3"}]
-    await api.put(pod("p", container("main", 10, image="simulated/slow-stopper", env=env)))
+    await api.put(pod("p", container("main", 10, image="simulated/slow-stopper")))
     await until(lambda: api.phase("p") == "Running")
     await api.delete("p", grace=0)
     await api.put(pod("q", container("main", 10)))

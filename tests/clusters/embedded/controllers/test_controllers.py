@@ -176,5 +176,5 @@ async def test_many_refusals_hold_up_no_other_pod(api: ApiClient) -> None:
     await eventually(lambda: api.list(REPLICA_SETS), bool, "pods are asked for")
     await api.ensure_namespace("late")
 
-    await eventually(lambda: api.list(SERVICE_ACCOUNTS, "late"), bool, "late has its account")
+    await eventually(lambda: api.list(SERVICE_ACCOUNTS, "late"), bool, "late has its account", seconds=300)
     assert await names(api) == []
