@@ -12,6 +12,7 @@ RUNS := $(VENV)/.runs
 # The lists that are installed first, beside the product's own.
 EXTRAS ?= dev
 DRAWING := $(VENV)/.drawing
+SITE := $(VENV)/.site
 # Only what the lists in .ci/constraints name, each file with the hash that stands there. Our own package comes from the checkout and is
 # built by what the list `build` installed, so that no build environment is filled from the index.
 COMMA := ,
@@ -46,7 +47,7 @@ WORKERS ?= $(if $(filter kind,$(CLUSTER)),2,4)
 AT_ONCE = --numprocesses $(WORKERS) --dist loadfile --max-worker-restart 0
 ON = --cluster $(CLUSTER) --target $(TARGET) $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-.PHONY: help demo test test-all check fix up down e2e parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify constraints clean-clone clean
+.PHONY: help demo test test-all check fix up down e2e parity soak soak-is-unknown control-plane docker docker-down kind-image images fake-nvml real-nvml bench load fuzz generate verify site constraints clean-clone clean
 
 # A target with `##` is for daily work, one with `#+` for CI and for rare occasions.
 help: ## List the targets (MORE=1: those for rare occasions, too)
@@ -60,6 +61,10 @@ $(RUNS): pyproject.toml $(wildcard $(LISTS)/*.txt)
 $(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
 	$(call SET_UP,product cluster $(subst $(COMMA), ,$(EXTRAS)),everything that the tests need,a minute)
 	@touch $@ $(RUNS)
+
+$(SITE): $(READY)
+	@$(BIN)/python -c 'import myst_parser' 2>/dev/null || $(call LOCKED,product cluster dev docs)
+	@touch $@
 
 # What draws pictures: only the load tests need it, and it is large.
 $(DRAWING): $(READY)
@@ -154,6 +159,10 @@ generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, and doc
 
 verify: generate ## Fail if a generated file is not what its source says
 	@git diff --exit-code -- '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' docs/reference.md
+
+site: $(SITE) #+ Build the pages as a site in build/site; a link to a page or heading that is not there fails it
+	@rm -rf build/site; $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
+	@echo "build/site/docs/index.html"
 
 constraints: #+ Renew the lists in .ci/constraints, hashes too, with the newest versions that pyproject.toml allows (KEEP=1: with the same versions)
 	@folder=$$(mktemp -d /tmp/gpushare-constraints-XXXXXX); trap 'rm -rf "$$folder"' EXIT; \
